@@ -1,0 +1,137 @@
+"""What the conformance suite holds its tests to: one line per layer and model. A new one joins by a line in CASES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ut_tf.config import NetworkConfig
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
+from ut_tf.layers.block import Block, Surroundings
+from ut_tf.layers.cells import BasicCell, GRUCell, LSTMCell
+from ut_tf.layers.coordinates import Coordinates
+from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
+from ut_tf.layers.halting import HaltingUnit
+from ut_tf.layers.linear import Linear
+from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.recurrence import Recurrence
+from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, Transition
+from ut_tf.models.universal_transformer import UniversalTransformer
+
+NETWORK = NetworkConfig(hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3)
+BATCH, LENGTH = 4, 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One layer or model: how it is made for a dtype policy, its input arrays, and how it is called on them to give one tensor."""
+
+    name: str
+    make: Callable[[str], Any]
+    inputs: dict[str, np.ndarray]
+    call: Callable[[Any, dict[str, Any], bool], Any]
+
+
+def _floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def _ids(*shape: int, high: int = 12, seed: int = 0) -> np.ndarray:
+    ids = np.random.default_rng(seed).integers(2, high, shape).astype(np.int32)
+    ids[0, shape[1] - 2 :] = 0
+    return ids
+
+
+MASK = np.array([[1, 1, 1, 0, 0]] + [[1] * LENGTH] * (BATCH - 1), np.float32)
+STATES = {"x": _floats(BATCH, LENGTH, 8), "mask": MASK}
+POSITIONS = np.arange(1, LENGTH + 1, dtype=np.float32)[None]
+
+
+def network(**changes: Any) -> NetworkConfig:
+    """Returns the suite's tiny network with some fields changed."""
+    return NetworkConfig(**{**NETWORK.to_dict(), **changes})
+
+
+def _layer(name: str, make: Callable[..., Any], **call_options: Any) -> Case:
+    def call(layer: Any, inputs: dict[str, Any], training: bool) -> Any:
+        options = {key: value(inputs) if callable(value) else value for key, value in call_options.items()}
+        if "training" in layer._call_signature.parameters:
+            options["training"] = training
+        result = layer(inputs["x"], **options)
+        return result[0] if isinstance(result, tuple) else result
+
+    return Case(name, lambda policy: make(dtype=policy), STATES, call)
+
+
+def _embedding(name: str, make: Callable[..., Any], ids: np.ndarray) -> Case:
+    return Case(
+        name, lambda policy: make(dtype=policy), {"ids": ids}, lambda layer, inputs, training: layer(inputs["ids"], training=training)
+    )
+
+
+def _cell(cell: Any) -> Case:
+    def call(layer: Any, inputs: dict[str, Any], training: bool) -> Any:
+        del training
+        return layer(inputs["x"], inputs["x"] * 0.5, inputs["x"] * 0.25, inputs["x"])[0]
+
+    return Case(cell.__name__, lambda policy: cell(NETWORK, dtype=policy), STATES, call)
+
+
+def _recurrence(name: str, **changes: Any) -> Case:
+    return _layer(
+        f"Recurrence {name}",
+        lambda dtype: Recurrence(network(**changes), dtype=dtype),
+        symbol_mask=lambda inputs: inputs["mask"],
+        positions=POSITIONS,
+        surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
+    )
+
+
+def _model(name: str, spec: ProblemSpec, **changes: Any) -> Case:
+    inputs: dict[str, np.ndarray] = {}
+    if spec.inputs == "tokens":
+        inputs["inputs"] = _ids(BATCH, LENGTH)
+    if spec.inputs == "facts":
+        inputs["inputs"] = _ids(BATCH, LENGTH, 3)
+    if spec.targets == "tokens":
+        inputs["targets"] = _ids(BATCH, LENGTH - 1, seed=1)
+    make = lambda policy: UniversalTransformer(network(**changes), spec, dtype=policy)  # noqa: E731
+    return Case(f"UniversalTransformer {name}", make, inputs, lambda model, features, training: model(features, training=training))
+
+
+SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+FACTS = ProblemSpec("facts", "class", 12, 5, max_words=3)
+LANGUAGE = ProblemSpec("none", "tokens", 0, 12)
+
+CASES = [
+    _layer("Linear", lambda dtype: Linear(6, dtype=dtype)),
+    _layer("LayerNorm", lambda dtype: LayerNorm(dtype=dtype)),
+    _layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype)),
+    _layer("Transition", lambda dtype: Transition(NETWORK, dtype=dtype)),
+    _layer("SeparableConv", lambda dtype: SeparableConv(6, 3, causal=True, dtype=dtype)),
+    _layer("SeparableConvTransition", lambda dtype: SeparableConvTransition(NETWORK, dtype=dtype), keep=lambda inputs: inputs["mask"]),
+    _layer(
+        "MultiHeadAttention",
+        lambda dtype: MultiHeadAttention(network(relative_bias=2), relative=True, dtype=dtype),
+        bias=lambda _: causal_bias(LENGTH),
+    ),
+    _layer("Coordinates", lambda dtype: Coordinates(network(step_encoding="learned"), 3, dtype=dtype), step=1, position_signal=None),
+    _layer("HaltingUnit", lambda dtype: HaltingUnit(NETWORK, dtype=dtype), counted=lambda inputs: inputs["mask"]),
+    _layer("Block", lambda dtype: Block(NETWORK, dtype=dtype), surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"]))),
+    _embedding("TokenEmbedding", lambda dtype: TokenEmbedding(12, network(word_dropout=0.2), dtype=dtype), _ids(BATCH, LENGTH)),
+    _embedding("FactEmbedding", lambda dtype: FactEmbedding(12, 3, network(word_mask_stddev=0.5), dtype=dtype), _ids(BATCH, LENGTH, 3)),
+    _cell(BasicCell),
+    _cell(GRUCell),
+    _cell(LSTMCell),
+    _recurrence("fixed"),
+    _recurrence("halting", halting="basic"),
+    _model("sequences", SEQUENCES),
+    _model("sequences, halting", SEQUENCES, halting="basic"),
+    _model("facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
+    _model("language, gru", LANGUAGE, recurrence="gru"),
+]

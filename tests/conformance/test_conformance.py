@@ -1,0 +1,132 @@
+"""Every layer and model: serialisation, compiled fit, mixed precision, XLA, SavedModel, checkpoint, two devices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conformance.cases import CASES, Case
+
+by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+class Probe(keras.Model):
+    """A case's layer with a scalar loss on its output: what fit, strategies and SavedModel need around a layer."""
+
+    def __init__(self, case: Case, policy: str = "float32") -> None:
+        super().__init__(dtype=policy)
+        self.case = case
+        self.layer = case.make(policy)
+
+    def call(self, inputs: dict[str, Any], training: bool = False) -> Any:
+        return tf.cast(self.case.call(self.layer, inputs, training), tf.float32)
+
+
+def tensors(case: Case) -> dict[str, Any]:
+    return {name: tf.constant(value) for name, value in case.inputs.items()}
+
+
+def made(case: Case, policy: str = "float32", seed: int = 1) -> Probe:
+    keras.utils.set_random_seed(seed)
+    probe = Probe(case, policy)
+    probe(tensors(case))
+    generator = np.random.default_rng(seed)
+    for variable in probe.trainable_variables:
+        variable.assign(variable + generator.normal(scale=0.1, size=variable.shape))
+    return probe
+
+
+def loss_and_gradients(probe: Probe, inputs: dict[str, Any], training: bool = False) -> tuple[Any, list[Any]]:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(probe(inputs, training=training) - 0.3))
+    return loss, [g for g in tape.gradient(loss, probe.trainable_variables) if g is not None]
+
+
+@by_case
+def test_configuration_makes_the_same_layer(case: Case, tmp_path: Path) -> None:
+    probe = made(case)
+    config = json.loads(json.dumps(probe.layer.get_config()))
+    copy = type(probe.layer).from_config(config)
+    case.call(copy, tensors(case), False)
+    copy.set_weights(probe.layer.get_weights())
+    np.testing.assert_array_equal(case.call(copy, tensors(case), False), probe(tensors(case)))
+    if isinstance(probe.layer, keras.Model):
+        probe.layer.save(tmp_path / "model.keras")
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+        np.testing.assert_array_equal(loaded(tensors(case)), probe(tensors(case)))
+
+
+@by_case
+def test_compiled_fit_lowers_the_loss(case: Case) -> None:
+    probe = made(case)
+    probe.compile(optimizer=keras.optimizers.Adam(0.05), loss="mse", jit_compile=False)
+    target = np.full(probe(tensors(case)).shape, 0.3, np.float32)
+    losses = probe.fit(case.inputs, target, epochs=8, batch_size=len(target), verbose=0).history["loss"]
+    assert losses[-1] < losses[0] or not probe.trainable_variables
+
+
+@by_case
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_is_near_float32(case: Case, policy: str) -> None:
+    full, mixed = made(case), made(case, policy)
+    expected, got = full(tensors(case)).numpy(), mixed(tensors(case)).numpy()
+    assert np.abs(expected - got).max() < 0.1 * max(1.0, np.abs(expected).max())
+    _, gradients = loss_and_gradients(mixed, tensors(case))
+    assert all(np.isfinite(tf.convert_to_tensor(g)).all() for g in gradients)
+    assert all(variable.dtype == "float32" for variable in mixed.trainable_variables)
+
+
+@by_case
+def test_xla_gives_the_same_values_and_gradients(case: Case) -> None:
+    probe = made(case)
+    results = [
+        tf.function(lambda x: loss_and_gradients(probe, x), autograph=False, jit_compile=jit)(tensors(case)) for jit in (False, True)
+    ]
+    for plain, compiled in zip(tf.nest.flatten(results[0]), tf.nest.flatten(results[1]), strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(plain), tf.convert_to_tensor(compiled), rtol=1e-3, atol=1e-5)
+
+
+@by_case
+def test_saved_model_round_trip(case: Case, tmp_path: Path) -> None:
+    probe = made(case)
+    signature = {name: tf.TensorSpec([None, *value.shape[1:]], value.dtype) for name, value in case.inputs.items()}
+    module = tf.Module()
+    module.probe = probe
+    module.serve = tf.function(lambda x: probe(x), input_signature=[signature], autograph=False)
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_allclose(loaded.serve(tensors(case)), probe(tensors(case)), rtol=1e-5, atol=1e-6)
+
+
+@by_case
+def test_checkpoint_round_trip(case: Case, tmp_path: Path) -> None:
+    probe, other = made(case, seed=1), made(case, seed=2)
+    path = tf.train.Checkpoint(model=probe).save(str(tmp_path / "checkpoint"))
+    tf.train.Checkpoint(model=other).restore(path).assert_existing_objects_matched()
+    np.testing.assert_array_equal(other(tensors(case)), probe(tensors(case)))
+
+
+@by_case
+def test_two_devices_sum_to_one(case: Case) -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    alone = made(case)
+    with strategy.scope():
+        mirrored = made(case)
+    halves = [{name: value[rows] for name, value in case.inputs.items()} for rows in (slice(0, 2), slice(2, 4))]
+
+    def values(context: Any) -> dict[str, Any]:
+        return {name: tf.constant(value) for name, value in halves[context.replica_id_in_sync_group].items()}
+
+    probe_inputs = {
+        name: strategy.experimental_distribute_values_from_function(lambda context, name=name: values(context)[name])
+        for name in case.inputs
+    }
+    both = strategy.run(mirrored, args=(probe_inputs,))
+    result = tf.concat(strategy.experimental_local_results(both), 0)
+    np.testing.assert_allclose(result, alone(tensors(case)), rtol=1e-4, atol=1e-5)

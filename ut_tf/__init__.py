@@ -1,0 +1,45 @@
+"""ut_tf: Universal Transformers for TensorFlow and Keras.
+
+The names below are imported when first used, so that ``import ut_tf`` and the commands' ``--help`` stay fast::
+
+    import ut_tf
+    model = ut_tf.UniversalTransformer(ut_tf.NetworkConfig(hidden_size=128), inputs="tokens", targets="tokens", vocab_size=64)
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ut_tf.version import __version__
+
+if TYPE_CHECKING:
+    from ut_tf.config import HParams, NetworkConfig, TrainingConfig
+    from ut_tf.evaluation.evaluator import evaluate
+    from ut_tf.models.universal_transformer import UniversalTransformer
+    from ut_tf.run import Run
+    from ut_tf.training.trainer import train
+
+__all__ = ["HParams", "NetworkConfig", "Run", "TrainingConfig", "UniversalTransformer", "__version__", "evaluate", "train"]
+
+_SOURCES = {
+    "HParams": "ut_tf.config",
+    "NetworkConfig": "ut_tf.config",
+    "TrainingConfig": "ut_tf.config",
+    "Run": "ut_tf.run",
+    "UniversalTransformer": "ut_tf.models.universal_transformer",
+    "train": "ut_tf.training.trainer",
+    "evaluate": "ut_tf.evaluation.evaluator",
+}
+
+# In a source checkout the rooms problems/, hparams/ and bin/ lie beside this folder; installed, they lie inside it.
+_ROOT = Path(__file__).resolve().parent.parent
+if (_ROOT / "setup.py").is_file() and (_ROOT / "problems").is_dir():
+    __path__.append(str(_ROOT))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SOURCES:
+        raise AttributeError(f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    return getattr(importlib.import_module(_SOURCES[name]), name)

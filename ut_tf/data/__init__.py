@@ -1,0 +1,1 @@
+"""Data: the contract of a problem, vocabularies, download and preparation, batching by length."""

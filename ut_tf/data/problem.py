@@ -1,0 +1,134 @@
+"""The contract of a problem: what it is made of, where its data comes from, how it is judged.
+
+A problem prepares its data once, yields single examples as dictionaries of tensors, and names the sets it is evaluated on::
+
+    problem = registry.problems.get("babi_qa")()
+    problem.prepare(data_dir, tmp_dir)
+    problem.spec(data_dir)                       # ProblemSpec(inputs="facts", targets="class", ...)
+    problem.dataset("train", data_dir, seed=1)   # tf.data.Dataset of {"inputs": [rows, words], "targets": []}
+
+Ids: 0 is padding, 1 ends a sequence, so the first symbol is 2. Class ids start at 0. In "facts" inputs each row holds the word ids
+of one fact, padded with 0, and the last row is the question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+if TYPE_CHECKING:
+    from ut_tf.data.table import ExampleTable
+
+PADDING_ID = 0
+END_ID = 1
+FIRST_SYMBOL_ID = 2
+
+
+@dataclass(frozen=True)
+class ProblemSpec:
+    """What a model must know of a problem.
+
+    Args:
+      inputs: "tokens" (ids [length]), "facts" (word ids [rows, max_words], the last row the question) or "none" (a language model).
+      targets: "tokens" (ids [length]) or "class" (one id []).
+      input_vocab_size: ids of the inputs, padding and end of sequence included; 0 without inputs.
+      target_vocab_size: ids of the targets likewise, or the number of classes.
+      max_words: words per fact, for inputs of facts.
+      shared_vocab: whether inputs and targets have the same ids.
+    """
+
+    inputs: Literal["tokens", "facts", "none"]
+    targets: Literal["tokens", "class"]
+    input_vocab_size: int
+    target_vocab_size: int
+    max_words: int = 0
+    shared_vocab: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns a plain dictionary, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Returns the spec written by ``to_dict``."""
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """One set of examples and the way they are judged.
+
+    Args:
+      name: prefix of its metrics ("length_400"); empty where the problem has one set only.
+      split: the split its examples come from.
+      method: classify (arg max over classes), teacher_forced (next symbol given the right ones) or greedy (autoregressive).
+      length: length of its examples, for problems that make them to measure.
+      group_by: feature of the examples whose value names a group that is reported for itself (bAbI: "task").
+      max_examples: examples judged at most; 0: all.
+    """
+
+    name: str
+    split: str
+    method: Literal["classify", "teacher_forced", "greedy"]
+    length: int | None = None
+    group_by: str | None = None
+    max_examples: int = 0
+
+
+class Problem(ABC):
+    """A task. Subclasses are small and hold no state but caches of what lies in the data directory."""
+
+    name: str = ""
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
+    selection_metric: tuple[str, Literal["min", "max"]] = ("loss", "min")
+    """The validation metric that decides which checkpoint is best and when to stop early."""
+
+    @abstractmethod
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        """Makes or downloads the data in `data_dir` (archives come from or go to `tmp_dir`); returns at once where it is there.
+
+        Raises:
+          UserError: the data can neither be found nor fetched; says where it was looked for and where to put it.
+        """
+
+    @abstractmethod
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Returns what a model must know; the data must be prepared."""
+
+    @abstractmethod
+    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+        """Returns a finite tf.data.Dataset of single examples: {"inputs": int32, "targets": int32, ...}.
+
+        "train" is one epoch, in an order (for generated data: with a content) that (seed, epoch) alone decides; the other splits
+        have a fixed content and order. `length` asks for examples of that length where the problem can make them.
+        """
+
+    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable | None:
+        """Returns the examples of ``dataset`` as a table by number, where the problem can: batches are then made many times faster.
+
+        Default: None, and the pipeline reads ``dataset``.
+        """
+        del split, data_dir, seed, epoch, length
+        return None
+
+    @abstractmethod
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """Returns what ut-eval judges; `lengths` replaces the lengths that the problem would choose."""
+
+    def validation_sets(self) -> list[EvaluationSet]:
+        """Returns what is judged during training; default: the validation split, by the method of evaluation_sets."""
+        method = self.evaluation_sets()[0].method
+        return [EvaluationSet(name="", split="validation", method=method)]
+
+    def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Returns metrics computed from those of all sets (means over tasks and the like); default: none."""
+        del metrics
+        return {}
+
+    def vocab_files(self, data_dir: Path) -> list[Path]:
+        """Returns the files that a run directory must hold to turn raw text into ids and back; default: none."""
+        del data_dir
+        return []

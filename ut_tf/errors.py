@@ -1,0 +1,24 @@
+"""The error that a user's mistake raises: the commands print it as one line, without a stack trace.
+
+``UserError`` carries one sentence: what was wrong (value, file, line), what was expected, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake that the user can mend; its text is the whole message."""
+
+
+def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """Returns up to `count` of the `known` names that look most like `name`, best first."""
+    return difflib.get_close_matches(name, list(known), n=count, cutoff=0.5)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns ``'; did you mean a, b?'`` with the near names, or an empty string where none is near."""
+    near = near_names(name, known)
+    return f"; did you mean {', '.join(near)}?" if near else ""

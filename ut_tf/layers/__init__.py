@@ -1,0 +1,1 @@
+"""Keras layers: attention, transition, coordinates, recurrence, halting."""

@@ -1,0 +1,138 @@
+"""Dynamic halting: how a position's halting probabilities become a number of steps and a weight for each.
+
+Every position adds up its halting probabilities; it halts at the step at which the sum exceeds 1 - act_epsilon, and what is left
+to 1 is its remainder (Graves, arXiv 1603.08983; the listing in arXiv 1807.03819, appendix). The forms:
+
+- basic (the paper): output' = state'·weight + output·(1 - weight).
+- accumulated (Graves): output' = output + state'·weight.
+- global: one probability per sequence, the mean over its positions; states as in basic.
+- random: probabilities drawn uniformly from [0, 1).
+
+All sums are float32. What padding does, and what happens to halted states, is decided in ``recurrence.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.dropout import replica_seed
+from ut_tf.layers.linear import Linear
+
+
+class RecurrenceDetails(NamedTuple):
+    """What a recurrence did, for whoever asks.
+
+    Fields:
+      ponder_times: float32 [batch, length], steps that updated the position (0 on padding that does not ponder).
+      remainders: float32 [batch, length], 0 at fixed depth and where act_max_steps stopped the position.
+      mask: float32 [batch, length], 1 for positions that count in the ponder cost.
+      halting_probabilities: float32 [steps, batch, length], 0 for steps not taken; None at fixed depth.
+      attention_weights: float32 [steps, batch, num_heads, length, length], where asked for.
+      memory_attention_weights: float32 [steps, batch, num_heads, length, memory_length], where asked for, in decoders.
+    """
+
+    ponder_times: Any
+    remainders: Any
+    mask: Any
+    halting_probabilities: Any = None
+    attention_weights: Any = None
+    memory_attention_weights: Any = None
+
+    def ponder_sum(self) -> Any:
+        """Returns float32 []: the sum over counted positions of ponder time + remainder, each at most steps + 1."""
+        return tf.reduce_sum((self.ponder_times + self.remainders) * self.mask)
+
+    def ponder_cost(self) -> Any:
+        """Returns float32 []: the mean over counted positions of ponder time + remainder."""
+        return self.ponder_sum() / tf.maximum(tf.reduce_sum(self.mask), 1.0)
+
+
+class HaltingState(NamedTuple):
+    """Where each position stands in its halting; float32 [batch, length] each."""
+
+    halting_sum: Any
+    remainders: Any
+    ponder_times: Any
+
+
+def start_halting(mask: Any) -> HaltingState:
+    """Returns the state before the first step: zeros, but positions outside `mask` [batch, length] have halted."""
+    zeros = tf.zeros_like(mask)
+    return HaltingState(1.0 - mask, zeros, zeros)
+
+
+def halting_step(state: HaltingState, probability: Any, threshold: float) -> tuple[HaltingState, Any, Any]:
+    """Advances every position by one step.
+
+    Args:
+      state: HaltingState.
+      probability: float32 [batch, length], each position's halting probability at this step.
+      threshold: 1 - act_epsilon.
+
+    Returns:
+      (new HaltingState; weight of this step's state, float32 [batch, length]; bool [batch, length], positions that the step updates).
+    """
+    running = state.halting_sum < threshold
+    candidate = state.halting_sum + probability
+    halts = tf.logical_and(running, candidate > threshold)
+    goes_on = tf.logical_and(running, candidate <= threshold)
+    remainder = 1.0 - state.halting_sum
+    weight = tf.where(goes_on, probability, tf.where(halts, remainder, 0.0))
+    # A halted sum is set to exactly 1: 1 - x + x may round below the threshold of "still running" (and did, in tensor2tensor).
+    halting_sum = tf.where(goes_on, candidate, tf.where(halts, 1.0, state.halting_sum))
+    remainders = state.remainders + tf.where(halts, remainder, 0.0)
+    return HaltingState(halting_sum, remainders, state.ponder_times + tf.cast(running, tf.float32)), weight, running
+
+
+def combine_states(form: str, state: Any, output: Any, weight: Any) -> Any:
+    """Returns the output after this step, float32 [batch, length, hidden_size], from the step's state and the output so far."""
+    weight = weight[..., None]
+    state = tf.cast(state, tf.float32)
+    return output + state * weight if form == "accumulated" else state * weight + output * (1.0 - weight)
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
+    """The halting probability of each position: sigmoid(w · state + b), in float32.
+
+    Args:
+      network: its halting and act_halting_bias_init are used.
+
+    Call arguments:
+      state: [batch, length, hidden_size], with its coordinates added.
+      counted: float32 [batch, length], the positions over which the global form takes the mean.
+
+    Returns:
+      float32 [batch, length].
+    """
+
+    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **{**kwargs, "dtype": "float32"})
+        self.network = network
+        self.linear = Linear(1, True, network.kernel_init, network.act_halting_bias_init, name="linear", dtype="float32")
+        self.seed_generator = keras.random.SeedGenerator() if network.halting == "random" else None
+
+    def build(self, input_shape: Any) -> None:
+        if self.network.halting != "random":
+            self.linear.build(input_shape)
+
+    def call(self, state: Any, counted: Any) -> Any:
+        if self.seed_generator is not None:
+            return tf.random.stateless_uniform(tf.shape(state)[:2], replica_seed(self.seed_generator.next()))
+        probability = tf.sigmoid(self.linear(state)[..., 0])
+        if self.network.halting != "global":
+            return probability
+        total = tf.reduce_sum(probability * counted, 1, keepdims=True)
+        mean = total / tf.maximum(tf.reduce_sum(counted, 1, keepdims=True), 1.0)
+        return mean * tf.ones_like(probability)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "network": self.network.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> HaltingUnit:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

@@ -1,0 +1,68 @@
+"""Layer normalisation in float32, with a gradient written by hand to save passes over memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@tf.custom_gradient
+def normalize(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
+    """Returns (x - mean) / sqrt(variance + epsilon) * scale + bias over the last axis.
+
+    Args:
+      x: float32 [..., hidden_size].
+      scale: float32 [hidden_size].
+      bias: float32 [hidden_size].
+      epsilon: float32 [].
+    """
+    mean = tf.reduce_mean(x, -1, keepdims=True)
+    centered = x - mean
+    inverse = tf.math.rsqrt(tf.reduce_mean(tf.square(centered), -1, keepdims=True) + epsilon)
+    normal = centered * inverse
+
+    def gradient(upstream: Any) -> tuple[Any, Any, Any, None]:
+        axes = tf.range(tf.rank(x) - 1)
+        product = upstream * normal
+        scaled = upstream * scale
+        projection = tf.reduce_mean(product * scale, -1, keepdims=True)
+        grad_x = inverse * (scaled - tf.reduce_mean(scaled, -1, keepdims=True) - normal * projection)
+        return grad_x, tf.reduce_sum(product, axes), tf.reduce_sum(upstream, axes), None
+
+    return normal * scale + bias, gradient
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class LayerNorm(keras.layers.Layer):  # type: ignore[misc]
+    """Layer normalisation over the last axis, computed in float32 whatever the compute dtype.
+
+    Args:
+      epsilon: added to the variance.
+
+    Call arguments:
+      x: [..., hidden_size], any float dtype.
+
+    Returns:
+      [..., hidden_size] in the layer's compute dtype.
+    """
+
+    def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape: Any) -> None:
+        self.scale = self.add_weight(shape=(input_shape[-1],), initializer="ones", name="scale", autocast=False)
+        self.bias = self.add_weight(shape=(input_shape[-1],), initializer="zeros", name="bias", autocast=False)
+
+    def call(self, x: Any) -> Any:
+        scale, bias = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.bias)
+        y = normalize(tf.cast(x, tf.float32), scale, bias, tf.constant(self.epsilon, tf.float32))
+        return tf.cast(y, self.compute_dtype)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "epsilon": self.epsilon}

@@ -1,0 +1,305 @@
+"""The recurrence: a block repeated over all positions in parallel, for a fixed number of steps or until every position halts.
+
+It is put together from *what is repeated* (``Block``), *how states combine* (a cell of ``cells.py``) and *when it stops*
+(fixed depth, or the halting of ``halting.py`` in a ``tf.while_loop``)::
+
+    recurrence = Recurrence(NetworkConfig(halting="basic"))
+    states, details = recurrence(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
+
+A halted position's state is copied to the next step (halted_states="copy"), so what others read of it no longer changes.
+Positions outside the mask have halted from the start unless padding_ponders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.block import Block, Surroundings
+from ut_tf.layers.cells import CELLS
+from ut_tf.layers.coordinates import Coordinates
+from ut_tf.layers.halting import HaltingState, HaltingUnit, RecurrenceDetails, combine_states, halting_step, start_halting
+from ut_tf.layers.normalization import LayerNorm
+
+
+class StepView(NamedTuple):
+    """What an observer sees inside the loop, once per recurrent step.
+
+    Fields:
+      step: int32 [], from 0.
+      state: [batch, length, hidden_size] after the step.
+      halting: HaltingState after the step, or None at fixed depth.
+      halting_probability: float32 [batch, length], or None at fixed depth.
+      attention_weights: float32 [batch, num_heads, length, length].
+    """
+
+    step: Any
+    state: Any
+    halting: HaltingState | None
+    halting_probability: Any
+    attention_weights: Any
+
+
+Observer = Callable[[StepView], None]
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Recurrence(keras.layers.Layer):  # type: ignore[misc]
+    """A Universal Transformer's encoder or decoder without its embedder and head.
+
+    Args:
+      network: NetworkConfig.
+      causal: whether positions see only earlier ones (a decoder or a language model; the surroundings' bias must say so too).
+      with_memory: whether the block attends over an encoder's states.
+
+    Call arguments:
+      inputs: [batch, length, hidden_size], embedded.
+      symbol_mask: float32 [batch, length], 0 on padding.
+      positions: float32 [batch or 1, length], from 1.
+      surroundings: Surroundings of the block.
+      steps: int32 [batch], depth of each example where depth follows from its input's length; None: the configured depth.
+      training: whether to drop, and which of the training's and the evaluation's depth holds.
+      return_attention: whether the details hold the attention weights of every step.
+      observer: called with a StepView inside every step (in graph mode: while the step is traced).
+
+    Returns:
+      (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails).
+    """
+
+    def __init__(self, network: NetworkConfig, causal: bool = False, with_memory: bool = False, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.causal = causal
+        self.with_memory = with_memory
+        policy = self.dtype_policy
+        cell = CELLS[network.recurrence]
+        self.block = Block(network, causal, with_memory, cell.uses_transition, name="block", dtype=policy)
+        self.cell = cell(network, name="cell", dtype=policy)
+        self.coordinates = Coordinates(network, self._table_size(), name="coordinates", dtype=policy)
+        self.halting_unit = HaltingUnit(network, name="halting") if network.halting != "none" else None
+        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if network.norm == "pre" else None
+
+    def build(self, input_shape: Any) -> None:
+        for part in filter(None, (self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm)):
+            if not part.built:
+                part.build(input_shape)
+
+    def call(
+        self,
+        inputs: Any,
+        symbol_mask: Any,
+        positions: Any,
+        surroundings: Surroundings,
+        steps: Any = None,
+        training: bool = False,
+        return_attention: bool = False,
+        observer: Observer | None = None,
+    ) -> tuple[Any, RecurrenceDetails]:
+        signal = self.coordinates.position_signal(positions)
+        if signal is not None and not self.network.position_every_step:
+            inputs = tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
+            signal = None
+        run = _Run(self, inputs, symbol_mask, signal, surroundings, training, return_attention, observer)
+        states, details = run.fixed(steps) if self.halting_unit is None else run.dynamic()
+        return self._finish(states), details
+
+    def step(
+        self, inputs: Any, index: Any, positions: Any, surroundings: Surroundings, caches: list[dict[str, Any]]
+    ) -> tuple[Any, list[dict[str, Any]]]:
+        """Computes one new position, given the caches of the earlier ones: incremental decoding.
+
+        Under dynamic halting every position takes act_max_steps here, copied once it has halted: the same result as
+        in the loop, and every step's cache is filled for the positions to come.
+
+        Args:
+          inputs: [batch, 1, hidden_size], embedded.
+          index: int32 [], the new position, from 0.
+          positions: float32 [batch or 1, 1], its coordinate.
+          surroundings: of the new position.
+          caches: one per recurrent step, from ``empty_caches`` or an earlier call.
+
+        Returns:
+          (state [batch, 1, hidden_size], the new caches).
+        """
+        signal = self.coordinates.position_signal(positions)
+        if signal is not None and not self.network.position_every_step:
+            inputs = tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
+            signal = None
+        state, memory = inputs, tf.zeros_like(inputs)
+        output = tf.zeros(tf.shape(inputs), tf.float32)
+        halting = start_halting(tf.ones(tf.shape(inputs)[:2]))
+        new_caches = []
+        for step, cache in enumerate(caches):
+            prepared = self.coordinates(state, step=step, position_signal=signal)
+            block_output, new_cache = self.block.step(prepared, surroundings, cache, index)
+            new_state, memory = self.cell(block_output, state, memory, inputs)
+            if self.halting_unit is not None:
+                probability = self.halting_unit(prepared, counted=tf.ones(tf.shape(inputs)[:2]))
+                halting, weight, running = halting_step(halting, probability, self.threshold)
+                output = combine_states(self.network.halting, new_state, output, weight)
+                new_state = self.next_state(new_state, state, running)
+            state = new_state
+            new_caches.append(new_cache)
+        return self._finish(self._result(state, memory, output)), new_caches
+
+    def empty_caches(self, batch_size: Any, max_length: Any, steps: int | None = None) -> list[dict[str, Any]]:
+        """Returns the caches of ``step`` before the first position: one per recurrent step at evaluation."""
+        count = self.depth(training=False) if steps is None else steps
+        return [self.block.empty_cache(batch_size, max_length) for _ in range(count)]
+
+    @property
+    def threshold(self) -> float:
+        """The halting sum above which a position halts."""
+        return 1.0 - self.network.act_epsilon
+
+    def depth(self, training: bool) -> int:
+        """Returns the fixed number of steps, or their upper bound under dynamic halting."""
+        network = self.network
+        fixed = network.num_steps if training or network.eval_num_steps is None else network.eval_num_steps
+        if network.halting == "none":
+            return fixed
+        bound = 2 * network.num_steps if network.act_max_steps is None else network.act_max_steps
+        return bound if training or network.eval_act_max_steps is None else network.eval_act_max_steps
+
+    def next_state(self, new_state: Any, state: Any, running: Any) -> Any:
+        """Returns the state that the next step reads: a halted position's is copied, unless they go on being transformed."""
+        if self.network.halted_states == "transform":
+            return new_state
+        return tf.where(running[..., None], new_state, tf.cast(state, new_state.dtype))
+
+    def _result(self, state: Any, memory: Any, output: Any) -> Any:
+        if self.halting_unit is not None:
+            return output
+        return memory if self.network.use_memory_as_final_state else state
+
+    def _finish(self, states: Any) -> Any:
+        states = tf.cast(states, self.compute_dtype)
+        return states if self.final_norm is None else self.final_norm(states)
+
+    def _table_size(self) -> int:
+        return max(self.depth(training=True), self.depth(training=False))
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"network": self.network.to_dict(), "causal": self.causal, "with_memory": self.with_memory}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Recurrence:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+
+
+class _Run:
+    """One pass through a recurrence: what stays the same over its steps."""
+
+    def __init__(
+        self,
+        recurrence: Recurrence,
+        inputs: Any,
+        mask: Any,
+        signal: Any,
+        surroundings: Surroundings,
+        training: bool,
+        return_attention: bool,
+        observer: Observer | None,
+    ) -> None:
+        self.recurrence = recurrence
+        self.inputs = inputs
+        self.mask = tf.cast(mask, tf.float32)
+        self.signal = signal
+        self.surroundings = surroundings
+        self.training = training
+        self.observer = observer
+        self.attention_parts = (0, 1) if return_attention and recurrence.with_memory else (0,) if return_attention else ()
+
+    def fixed(self, steps: Any) -> tuple[Any, RecurrenceDetails]:
+        """Runs the configured number of steps, unrolled, or each example's own number in a loop."""
+        if steps is not None:
+            return self._per_example(steps)
+        depth = self.recurrence.depth(self.training)
+        state, memory = self.inputs, tf.zeros_like(self.inputs)
+        records = []
+        for step in range(depth):
+            _, state, memory, weights = self._advance(step, state, memory)
+            self._observe(step, state, None, None, weights)
+            records.append([weights[part] for part in self.attention_parts])
+        attention = [tf.stack(part) for part in zip(*records, strict=True)]
+        times = float(depth) * self.mask
+        return self.recurrence._result(state, memory, None), self._details(times, tf.zeros_like(times), self.mask, None, attention)
+
+    def dynamic(self) -> tuple[Any, RecurrenceDetails]:
+        """Runs until every position has halted, at most act_max_steps steps."""
+        recurrence, network = self.recurrence, self.recurrence.network
+        counted = tf.ones_like(self.mask) if network.padding_ponders else self.mask
+        unit = recurrence.halting_unit
+        assert unit is not None
+
+        def unfinished(step: Any, state: Any, memory: Any, output: Any, halting: HaltingState, records: Any) -> Any:
+            del step, state, memory, output, records
+            return tf.reduce_any(halting.halting_sum < recurrence.threshold)
+
+        def body(step: Any, state: Any, memory: Any, output: Any, halting: HaltingState, records: Any) -> Any:
+            prepared, new_state, memory, weights = self._advance(step, state, memory)
+            probability = unit(prepared, counted=counted)
+            halting, weight, running = halting_step(halting, probability, recurrence.threshold)
+            output = combine_states(network.halting, new_state, output, weight)
+            new_state = recurrence.next_state(new_state, state, running)
+            self._observe(step, new_state, halting, probability, weights)
+            probability = tf.where(running, probability, 0.0)
+            records = self._record(records, step, [probability, *(weights[part] for part in self.attention_parts)])
+            return step + 1, new_state, memory, output, halting, records
+
+        depth = recurrence.depth(self.training)
+        output = tf.zeros(tf.shape(self.inputs), tf.float32)
+        output.set_shape(self.inputs.shape)
+        start = (tf.constant(0), self.inputs, tf.zeros_like(self.inputs), output, start_halting(counted), self._arrays(depth, True))
+        # maximum_iterations lets XLA take the gradient of the loop.
+        _, _, _, output, halting, records = tf.while_loop(unfinished, body, start, maximum_iterations=depth)
+        probabilities, *attention = [array.stack() for array in records]
+        return output, self._details(halting.ponder_times, halting.remainders, counted, probabilities, attention)
+
+    def _per_example(self, steps: Any) -> tuple[Any, RecurrenceDetails]:
+        def body(step: Any, state: Any, memory: Any, records: Any) -> Any:
+            _, new_state, new_memory, weights = self._advance(step, state, memory)
+            running = (step < steps)[:, None, None]
+            new_state, new_memory = tf.where(running, new_state, state), tf.where(running, new_memory, memory)
+            self._observe(step, new_state, None, None, weights)
+            records = self._record(records, step, [weights[part] for part in self.attention_parts])
+            return step + 1, new_state, new_memory, records
+
+        depth = tf.reduce_max(steps)
+        start = (tf.constant(0), self.inputs, tf.zeros_like(self.inputs), self._arrays(depth, False))
+        _, state, memory, records = tf.while_loop(lambda step, *_: step < depth, body, start)
+        times = tf.cast(steps, tf.float32)[:, None] * self.mask
+        attention = [array.stack() for array in records]
+        return self.recurrence._result(state, memory, None), self._details(times, tf.zeros_like(times), self.mask, None, attention)
+
+    def _advance(self, step: Any, state: Any, memory: Any) -> tuple[Any, Any, Any, tuple[Any, Any]]:
+        recurrence = self.recurrence
+        prepared = recurrence.coordinates(state, step=step, position_signal=self.signal)
+        block_output, *weights = recurrence.block(prepared, surroundings=self.surroundings, training=self.training)
+        new_state, new_memory = recurrence.cell(block_output, state, memory, self.inputs)
+        return prepared, new_state, new_memory, (weights[0], weights[1])
+
+    def _observe(self, step: Any, state: Any, halting: HaltingState | None, probability: Any, weights: tuple[Any, Any]) -> None:
+        if self.observer is not None:
+            self.observer(StepView(tf.convert_to_tensor(step), state, halting, probability, weights[0]))
+
+    def _arrays(self, depth: Any, with_probability: bool) -> tuple[Any, ...]:
+        batch, length = self.inputs.shape[:2]
+        heads = self.recurrence.network.num_heads
+        memory_keys = self.surroundings.memory_keys
+        memory_length = None if memory_keys is None else memory_keys.shape[2]
+        shapes = [[batch, length]] if with_probability else []
+        shapes += [[batch, heads, length, (length, memory_length)[part]] for part in self.attention_parts]
+        return tuple(tf.TensorArray(tf.float32, depth, element_shape=shape) for shape in shapes)
+
+    def _record(self, arrays: tuple[Any, ...], step: Any, values: list[Any]) -> tuple[Any, ...]:
+        return tuple(array.write(step, value) for array, value in zip(arrays, values, strict=True))
+
+    def _details(self, times: Any, remainders: Any, mask: Any, probabilities: Any, attention: list[Any]) -> RecurrenceDetails:
+        weights = [*attention, None, None]
+        return RecurrenceDetails(times, remainders, mask, probabilities, weights[0], weights[1])

@@ -1,0 +1,165 @@
+"""The transition function, applied to every position with the same weights: fully connected or separable convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.linear import Linear, kernel_initializer
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Transition(keras.layers.Layer):  # type: ignore[misc]
+    """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
+
+    Args:
+      network: its sizes, relu_dropout and kernel_init are used.
+      causal: without effect here; ``SeparableConvTransition`` has the same arguments.
+
+    Call arguments:
+      x: [batch, length, hidden_size].
+      keep: float32 [batch, length], without effect here.
+      training: whether the inner layer is dropped.
+    """
+
+    def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.causal = causal
+        self.inner = Linear(network.filter_size, True, network.kernel_init, name="inner", dtype=self.dtype_policy)
+        self.outer = Linear(network.hidden_size, True, network.kernel_init, name="outer", dtype=self.dtype_policy)
+        self.dropout = Dropout(network.relu_dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.inner.build(input_shape)
+        self.outer.build((*input_shape[:-1], self.network.filter_size))
+
+    def call(self, x: Any, keep: Any = None, training: bool = False) -> Any:
+        del keep
+        return self.outer(self.dropout(tf.nn.relu(self.inner(x)), training=training))
+
+    def step(self, x: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of the newest position [batch, 1, hidden_size], the cache)."""
+        return self(x), cache
+
+    def empty_cache(self, batch_size: Any) -> dict[str, Any]:
+        """Returns the cache of ``step`` before the first position: nothing."""
+        del batch_size
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Transition:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
+    """A separable convolution over positions: one kernel per channel, then an affine map of the channels.
+
+    Args:
+      units: width of the output.
+      kernel_size: positions that an output sees.
+      causal: whether it sees only the newest `kernel_size` positions, or as many on both sides.
+      kernel_init: "glorot" or "unit_scaling".
+
+    Call arguments:
+      x: [batch, length, channels] -> [batch, length, units].
+    """
+
+    def __init__(self, units: int, kernel_size: int, causal: bool, kernel_init: str = "glorot", **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.units = units
+        self.kernel_size = kernel_size
+        self.causal = causal
+        self.kernel_init = kernel_init
+        self.pointwise = Linear(units, True, kernel_init, name="pointwise", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        initializer = kernel_initializer(self.kernel_init)
+        self.depthwise_kernel = self.add_weight(
+            shape=(self.kernel_size, input_shape[-1]), initializer=initializer, name="depthwise_kernel", autocast=False
+        )
+        self.pointwise.build(input_shape)
+
+    def call(self, x: Any) -> Any:
+        before = self.kernel_size - 1 if self.causal else (self.kernel_size - 1) // 2
+        padded = tf.pad(tf.cast(x, self.compute_dtype), [[0, 0], [before, self.kernel_size - 1 - before], [0, 0]])
+        return self.pointwise(self._depthwise(padded, tf.shape(x)[1]))
+
+    def step(self, x: Any, earlier: Any) -> tuple[Any, Any]:
+        """Returns (output of the newest position [batch, 1, units], inputs to remember [batch, kernel_size - 1, channels])."""
+        window = tf.concat([earlier, tf.cast(x, earlier.dtype)], 1)
+        return self.pointwise(self._depthwise(window, 1)), window[:, 1:]
+
+    def _depthwise(self, padded: Any, length: Any) -> Any:
+        # A sum of shifted products: few positions per kernel, and no convolution kernel for one dimension on a CPU is faster.
+        kernel = tf.cast(self.depthwise_kernel, padded.dtype)
+        return tf.add_n([padded[:, shift : shift + length] * kernel[shift] for shift in range(self.kernel_size)])
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"units": self.units, "kernel_size": self.kernel_size, "causal": self.causal, "kernel_init": self.kernel_init}
+        return {**super().get_config(), **own}
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
+    """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's sepconv transition.
+
+    Args:
+      network: its sizes, relu_dropout and kernel_init are used.
+      causal: whether a position sees only earlier ones (the decoder's form).
+
+    Call arguments:
+      x: [batch, length, hidden_size].
+      keep: float32 [batch, length], 0 on padding, which enters neither convolution; None: nothing is padding.
+      training: whether the inner layer is dropped.
+    """
+
+    def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.causal = causal
+        self.inner = SeparableConv(network.filter_size, 3, causal, network.kernel_init, name="inner", dtype=self.dtype_policy)
+        self.outer = SeparableConv(network.hidden_size, 5, causal, network.kernel_init, name="outer", dtype=self.dtype_policy)
+        self.dropout = Dropout(network.relu_dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.inner.build(input_shape)
+        self.outer.build((*input_shape[:-1], self.network.filter_size))
+
+    def call(self, x: Any, keep: Any = None, training: bool = False) -> Any:
+        hidden = self.dropout(tf.nn.relu(self.inner(_keep(x, keep))), training=training)
+        return self.outer(_keep(hidden, keep))
+
+    def step(self, x: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of the newest position [batch, 1, hidden_size], the cache)."""
+        hidden, inner = self.inner.step(x, cache["inner"])
+        output, outer = self.outer.step(tf.nn.relu(hidden), cache["outer"])
+        return output, {"inner": inner, "outer": outer}
+
+    def empty_cache(self, batch_size: Any) -> dict[str, Any]:
+        """Returns the cache of ``step`` before the first position: the inputs that the convolutions reach back to."""
+        sizes = {"inner": (2, self.network.hidden_size), "outer": (4, self.network.filter_size)}
+        return {name: tf.zeros([batch_size, reach, width], self.compute_dtype) for name, (reach, width) in sizes.items()}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> SeparableConvTransition:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+
+
+def _keep(x: Any, keep: Any) -> Any:
+    return x if keep is None else x * tf.cast(keep, x.dtype)[..., None]
+
+
+TRANSITIONS = {"fc": Transition, "sepconv": SeparableConvTransition}
+"""The transition layers by their name in NetworkConfig.transition."""

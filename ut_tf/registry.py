@@ -1,0 +1,170 @@
+"""Names of problems, hyperparameter sets and models, and the objects behind them.
+
+How it is used::
+
+    from ut_tf import registry
+    factory = registry.problems.get("babi_qa")          # imports ut_tf.problems.babi now, not before
+    names = registry.hparams_sets.names()                # imports no problem and no TensorFlow
+
+    @registry.register_problem("my_problem")             # in the user's own code, loaded with --usr_dir
+    class MyProblem(Problem): ...
+
+How it works: each room has a catalogue, a dictionary ``name -> Entry("module:attribute", description)``, which is read when a
+registry is first asked; the module is imported when its name is looked up, so that one broken module breaks only its own names.
+User code adds names with the decorators. A name that is registered twice is refused, and the error names both places.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ut_tf.errors import UserError, did_you_mean
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a name's object is found: ``"module:attribute"``, arguments to call it with, and one line that says what it is."""
+
+    target: str
+    description: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Registry:
+    """A table of names of one kind.
+
+    Args:
+      kind: what the names are, for messages: "problem", "hyperparameter set", "model".
+      catalogue: "module:attribute" of the dictionary of built-in entries; read at the first look-up.
+    """
+
+    def __init__(self, kind: str, catalogue: str) -> None:
+        self.kind = kind
+        self._catalogue = catalogue
+        self._registered: dict[str, tuple[Any, str]] = {}
+
+    def names(self) -> list[str]:
+        """Returns every name, sorted."""
+        return sorted({*self._entries(), *self._registered})
+
+    def describe(self, name: str) -> str:
+        """Returns the one line that says what `name` is (empty for user code without a docstring)."""
+        if name in self._registered:
+            documentation = self._registered[name][0].__doc__ or ""
+            return documentation.strip().partition("\n")[0]
+        return self._entry(name).description
+
+    def check(self, name: str) -> None:
+        """Raises UserError, with the near names, where `name` is unknown; imports nothing behind the name."""
+        if name not in self._registered:
+            self._entry(name)
+
+    def get(self, name: str) -> Callable[..., Any]:
+        """Returns the factory behind `name`: a callable that needs no arguments, but takes those that its target takes.
+
+        Raises:
+          UserError: the name is unknown (the near names are in the message) or its module cannot be imported.
+        """
+        if name in self._registered:
+            registered: Callable[..., Any] = self._registered[name][0]
+            return registered
+        entry = self._entry(name)
+        factory = _load(entry.target, f"{self.kind} {name!r}")
+        return functools.partial(factory, **entry.arguments)
+
+    def register(self, name: str, value: T) -> T:
+        """Adds `name`; raises UserError where the name is taken, naming both places."""
+        place = _place(value)
+        taken = self._registered[name][1] if name in self._registered else None
+        if taken is None and name in self._entries():
+            taken = self._entries()[name].target
+        if taken is not None:
+            raise UserError(f"{self.kind} {name!r} is registered twice, in {taken} and in {place}: give one of them another name.")
+        self._registered[name] = (value, place)
+        return value
+
+    def _entries(self) -> Mapping[str, Entry]:
+        entries: Mapping[str, Entry] = _load(self._catalogue, f"the list of {self.kind}s")
+        return entries
+
+    def _entry(self, name: str) -> Entry:
+        entries = self._entries()
+        if name not in entries:
+            raise UserError(
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self.names()) or '.'} All {self.kind}s: ut-trainer --registry_help."
+            )
+        return entries[name]
+
+
+def _load(target: str, what: str) -> Any:
+    module_name, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except ImportError as error:
+        raise UserError(f"{what} needs {module_name}, which cannot be imported: {error}.") from error
+
+
+def _place(value: Any) -> str:
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    return f"{getattr(sys.modules.get(value.__module__), '__file__', value.__module__)}:{value.__qualname__}"
+
+
+problems = Registry("problem", "ut_tf.problems.catalogue:PROBLEMS")
+hparams_sets = Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS")
+models = Registry("model", "ut_tf.models.catalogue:MODELS")
+
+
+def register_problem(name: str) -> Callable[[T], T]:
+    """Decorator: registers a class or function that makes a Problem when called without arguments."""
+    return lambda value: problems.register(name, value)
+
+
+def register_hparams(name: str) -> Callable[[T], T]:
+    """Decorator: registers a function that returns HParams when called without arguments."""
+    return lambda value: hparams_sets.register(name, value)
+
+
+def register_model(name: str) -> Callable[[T], T]:
+    """Decorator: registers a function (NetworkConfig, ProblemSpec) -> keras.Model."""
+    return lambda value: models.register(name, value)
+
+
+def import_user_code(usr_dir: str) -> None:
+    """Imports the package in the folder `usr_dir`, whose modules register the user's own names; the second time does nothing.
+
+    Raises:
+      UserError: the folder or its ``__init__.py`` does not exist, its name is taken by another module, or importing it fails.
+    """
+    folder = Path(usr_dir).expanduser().resolve()
+    source = folder / "__init__.py"
+    if not source.is_file():
+        raise UserError(f"--usr_dir={usr_dir}: there is no file {source}; make one that imports the modules with your registrations.")
+    loaded = sys.modules.get(folder.name)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(source):
+        return
+    if loaded is not None:
+        raise UserError(f"--usr_dir={usr_dir}: {folder.name!r} is the name of another Python module: rename the folder.")
+    spec = importlib.util.spec_from_file_location(folder.name, source, submodule_search_locations=[str(folder)])
+    if spec is None or spec.loader is None:
+        raise UserError(f"--usr_dir={usr_dir}: Python cannot import {source}; the folder's name must be a Python identifier.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[folder.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        del sys.modules[folder.name]
+        raise
+    except Exception as error:
+        del sys.modules[folder.name]
+        raise UserError(f"--usr_dir={usr_dir}: importing it failed with {type(error).__name__}: {error}.") from error
