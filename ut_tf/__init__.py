@@ -3,7 +3,8 @@
 The names below are imported when first used, so that ``import ut_tf`` and the commands' ``--help`` stay fast::
 
     import ut_tf
-    model = ut_tf.UniversalTransformer(ut_tf.NetworkConfig(hidden_size=128), inputs="tokens", targets="tokens", vocab_size=64)
+    spec = ut_tf.ProblemSpec("tokens", "tokens", input_vocab_size=64, target_vocab_size=64, shared_vocab=True)
+    model = ut_tf.UniversalTransformer(ut_tf.NetworkConfig(hidden_size=128), spec)
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from ut_tf.version import __version__
 
 if TYPE_CHECKING:
     from ut_tf.config import HParams, NetworkConfig, TrainingConfig
+    from ut_tf.data.problem import ProblemSpec
     from ut_tf.evaluation.evaluator import evaluate
     from ut_tf.models.universal_transformer import UniversalTransformer
     from ut_tf.run import Run
     from ut_tf.training.trainer import train
 
-__all__ = ["HParams", "NetworkConfig", "Run", "TrainingConfig", "UniversalTransformer", "__version__", "evaluate", "train"]
+__all__ = ["HParams", "NetworkConfig", "ProblemSpec", "Run", "TrainingConfig", "UniversalTransformer", "__version__", "evaluate", "train"]
 
 _SOURCES = {
     "HParams": "ut_tf.config",
     "NetworkConfig": "ut_tf.config",
     "TrainingConfig": "ut_tf.config",
+    "ProblemSpec": "ut_tf.data.problem",
     "Run": "ut_tf.run",
     "UniversalTransformer": "ut_tf.models.universal_transformer",
     "train": "ut_tf.training.trainer",

@@ -83,22 +83,30 @@ class NetworkConfig:
     """Factor on the attention logits beside 1/sqrt(d): none, or max(1, ln(keys) / ln(attention_scale_length))."""
     attention_scale_length: int = 40
     """The number of keys up to which log_length leaves the logits alone."""
+    query_key_init: Literal["independent", "equal"] = "independent"
+    """equal: the key kernel starts as a copy of the query kernel, so that attention starts out by likeness of contents and positions."""
     relative_bias: int = 0
     """Reach of a learned bias per head and relative position in self-attention (0: none); farther positions share the last value."""
+    relative_self_bias: float = 0.0
+    """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere first."""
 
     # Coordinates.
     position: Literal["paper", "tensor2tensor", "rotary", "none"] = "paper"
     """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; rotary: queries and keys turned; none."""
-    position_from: Literal["start", "end"] = "start"
-    """Whether positions count from the sequence's start, or backwards from its last symbol (the encoder's; bAbI: the question is 1)."""
-    position_offset: Literal["none", "random"] = "none"
-    """random: in training each example's positions start at its own random offset, the same for its inputs and targets."""
+    position_from: Literal["start", "end", "both"] = "start"
+    """The encoder's positions count from its first symbol, back from its last one, or (rotary) by start in half of the heads, else end."""
+    position_offset: Literal["none", "random", "mixed"] = "none"
+    """In training each example's positions start at its own random offset, or (mixed) are also spread out at random in most examples."""
     max_position_offset: int = 0
-    """The largest random offset."""
+    """The largest random offset; under mixed, the largest position."""
+    eval_position_offset: int = 0
+    """The offset at evaluation: the middle of the trained range is better known to the model than its edge."""
     position_every_step: bool = True
     """Whether positions are added at every step (the paper) or only to the embedded input."""
-    target_position: Literal["start", "continue"] = "start"
-    """Where the decoder's positions begin: at the start like the inputs', or going on after the input's last symbol."""
+    target_position: Literal["start", "continue", "backward"] = "start"
+    """The decoder counts from the start like the inputs, goes on after their last symbol, or counts down from that symbol."""
+    input_start_symbol: bool = False
+    """Whether a learned symbol stands before the inputs, at position 0 (the sign to stop, for a decoder that counts down)."""
     step_encoding: Literal["sinusoid", "learned", "none"] = "sinusoid"
     """Step embedding: sinusoid (the paper; any depth) or learned (a table, so never deeper than in training)."""
 
@@ -419,8 +427,10 @@ def _impossible_sizes(network: NetworkConfig) -> list[str]:
         mistakes.append(f"position=rotary needs an even size per head, not {network.hidden_size // network.num_heads}")
     if network.hidden_size % 2:
         mistakes.append(f"hidden_size={network.hidden_size}: expected an even number (sines and cosines)")
-    if network.position_offset == "random" and network.max_position_offset == 0:
-        mistakes.append("position_offset=random needs max_position_offset above 0")
+    if network.position_offset != "none" and network.max_position_offset == 0:
+        mistakes.append(f"position_offset={network.position_offset} needs max_position_offset above 0")
+    if network.position_from == "both" and network.position != "rotary":
+        mistakes.append(f"position_from=both needs position=rotary, not {network.position}")
     return mistakes
 
 

@@ -67,7 +67,7 @@ class EvaluationSet:
       method: classify (arg max over classes), teacher_forced (next symbol given the right ones) or greedy (autoregressive).
       length: length of its examples, for problems that make them to measure.
       group_by: feature of the examples whose value names a group that is reported for itself (bAbI: "task").
-      max_examples: examples judged at most; 0: all.
+      max_examples: examples judged at most, evenly spaced over the split (of a problem without a table: the first ones); 0: all.
     """
 
     name: str

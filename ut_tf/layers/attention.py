@@ -14,7 +14,7 @@ import tensorflow as tf
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.linear import Linear, kernel_initializer, matmul
+from ut_tf.layers.linear import Linear, kernel_initializer, matmul, scaled
 
 MASKED = -1e9
 """Added to the logit of a key that may not be seen: float32 softmax makes it an exact zero."""
@@ -41,12 +41,20 @@ def length_scale(visible: Any, reference: int) -> Any:
     return tf.maximum(1.0, tf.math.log(tf.maximum(visible, 1.0)) / math.log(reference))
 
 
+def _copy_of(variable: Any) -> Any:
+    return lambda shape, dtype: tf.cast(tf.reshape(variable.value, shape), dtype)
+
+
+def _self_bias(reach: int, value: float) -> Any:
+    return lambda shape, dtype: tf.one_hot(tf.fill([shape[1]], reach), shape[0], on_value=value, axis=0, dtype=dtype)
+
+
 @keras.saving.register_keras_serializable("ut_tf")
 class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
     """Multi-head attention of queries over keys and values.
 
     Args:
-      network: its hidden_size, num_heads, attention_bias, attention_dropout, kernel_init and relative_bias are used.
+      network: its hidden_size, num_heads, attention_bias, attention_dropout, kernel_init, query_key_init and relative_bias are used.
       relative: whether this attention has the learned bias per head and relative position (self-attention only).
 
     Call arguments:
@@ -56,6 +64,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
       rotation: (cosines, sines) of the queries' positions (and of the keys' in self-attention), or None.
       logit_scale: float32, broadcast to the logits, or None.
       training: whether attention weights are dropped.
+      output_scale: constant factor on the output.
 
     Returns:
       (output [batch, queries, hidden_size], weights float32 [batch, num_heads, queries, keys] before dropout).
@@ -74,20 +83,19 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
     def build(self, input_shape: Any) -> None:
         width, network = input_shape[-1], self.network
         for name in ("query", "key", "value"):
-            kernel = self.add_weight(
-                shape=(width, width), initializer=kernel_initializer(network.kernel_init), name=f"{name}_kernel", autocast=False
-            )
+            initializer = kernel_initializer(network.kernel_init)
+            if name == "key" and network.query_key_init == "equal":
+                initializer = _copy_of(self.query_kernel)
+            kernel = self.add_weight(shape=(width, width), initializer=initializer, name=f"{name}_kernel", autocast=False)
             setattr(self, f"{name}_kernel", kernel)
-            bias = (
-                self.add_weight(shape=(width,), initializer="zeros", name=f"{name}_bias", autocast=False)
-                if network.attention_bias
-                else None
-            )
-            setattr(self, f"{name}_bias", bias)
+            if network.attention_bias:
+                bias = self.add_weight(shape=(width,), initializer="zeros", name=f"{name}_bias", autocast=False)
+                setattr(self, f"{name}_bias", bias)
         self.relative_table = None
         if self.relative:
             shape = (2 * network.relative_bias + 1, network.num_heads)
-            self.relative_table = self.add_weight(shape=shape, initializer="zeros", name="relative_table", autocast=False)
+            initializer = _self_bias(network.relative_bias, network.relative_self_bias)
+            self.relative_table = self.add_weight(shape=shape, initializer=initializer, name="relative_table", autocast=False)
         self.output_transform.build((*input_shape[:-1], width))
 
     def call(
@@ -99,6 +107,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         rotation: tuple[Any, Any] | None = None,
         logit_scale: Any = None,
         training: bool = False,
+        output_scale: float = 1.0,
     ) -> tuple[Any, Any]:
         if keys is None:
             queries, keys, values = self._project(x, ("query", "key", "value"))
@@ -109,7 +118,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             relative = None
         queries = queries if rotation is None else rotate(queries, rotation)
         bias = bias if relative is None else relative + (0.0 if bias is None else bias)
-        return self._attend(queries, keys, values, bias, logit_scale, training)
+        return self._attend(queries, keys, values, bias, logit_scale, training, output_scale)
 
     def keys_values(self, states: Any, rotation: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
         """Returns keys and values, each [batch, num_heads, keys, head_size], of states [batch, keys, hidden_size]."""
@@ -152,12 +161,15 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         return {"keys": zeros, "values": zeros}
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:
-        """Returns one [batch, num_heads, length, head_size] per name; several kernels make one product."""
+        """Returns one [batch, num_heads, length, head_size] per name, queries times head_size^-0.5; several kernels make one product."""
         x = tf.cast(x, self.compute_dtype)
-        kernels = [tf.convert_to_tensor(getattr(self, f"{name}_kernel")) for name in names]
+        # The kernels are smaller than what they make, so they are scaled.
+        scales = [self.head_size**-0.5 if name == "query" else 1.0 for name in names]
+        kernels = [scaled(getattr(self, f"{name}_kernel"), scale, x.dtype) for name, scale in zip(names, scales, strict=True)]
         projected = matmul(x, kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1))
         if self.network.attention_bias:
-            projected += tf.cast(tf.concat([getattr(self, f"{name}_bias") for name in names], 0), projected.dtype)
+            biases = [scaled(getattr(self, f"{name}_bias"), scale, x.dtype) for name, scale in zip(names, scales, strict=True)]
+            projected += tf.concat(biases, 0)
         shape = tf.shape(x)
         heads = tf.reshape(projected, [shape[0], shape[1], len(names), self.network.num_heads, self.head_size])
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), len(names)))
@@ -173,15 +185,17 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         table = tf.matmul(self.relative_table, one_hot, transpose_a=True, transpose_b=True)
         return tf.reshape(table, tf.concat([[1, self.network.num_heads], tf.shape(distance)], 0))
 
-    def _attend(self, queries: Any, keys: Any, values: Any, bias: Any, logit_scale: Any, training: bool) -> tuple[Any, Any]:
-        queries = queries * tf.constant(self.head_size**-0.5, queries.dtype)
+    def _attend(
+        self, queries: Any, keys: Any, values: Any, bias: Any, logit_scale: Any, training: bool, output_scale: float = 1.0
+    ) -> tuple[Any, Any]:
         logits = tf.cast(tf.matmul(queries, keys, transpose_b=True), tf.float32)
         logits = logits if logit_scale is None else logits * logit_scale
         weights = tf.nn.softmax(logits if bias is None else logits + bias)
-        kept = tf.cast(self.dropout(weights, training=training), values.dtype)
+        kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
         mixed = tf.transpose(tf.matmul(kept, values), [0, 2, 1, 3])
         shape = tf.shape(mixed)
-        return self.output_transform(tf.reshape(mixed, [shape[0], shape[1], self.network.hidden_size])), weights
+        mixed = tf.reshape(mixed, [shape[0], shape[1], self.network.hidden_size])
+        return self.output_transform(mixed, input_scale=self.dropout.scale(training), output_scale=output_scale), weights
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict(), "relative": self.relative}

@@ -75,9 +75,9 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         self.with_transition = with_transition
         policy = self.dtype_policy
         self.self_attention = MultiHeadAttention(network, relative=True, name="self_attention", dtype=policy)
-        self.memory_attention = MultiHeadAttention(network, name="memory_attention", dtype=policy) if with_memory else None
+        self.memory_attention: Any = MultiHeadAttention(network, name="memory_attention", dtype=policy) if with_memory else None
         make_transition = TRANSITIONS[network.transition]
-        self.transition = make_transition(network, causal=causal, name="transition", dtype=policy) if with_transition else None
+        self.transition: Any = make_transition(network, causal=causal, name="transition", dtype=policy) if with_transition else None
         for name in self._sublayers():
             setattr(self, f"{name}_norm", LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy))
             setattr(self, f"{name}_dropout", Dropout(network.dropout, name=f"{name}_dropout", dtype=policy))
@@ -92,19 +92,23 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
 
         def attend(y: Any) -> Any:
             s = surroundings
-            output, weights[0] = self.self_attention(y, bias=s.bias, rotation=s.rotation, logit_scale=s.logit_scale, training=training)
+            options = {"training": training, "output_scale": self.self_attention_dropout.scale(training)}
+            output, weights[0] = self.self_attention(y, bias=s.bias, rotation=s.rotation, logit_scale=s.logit_scale, **options)
             return output
 
         def remember(y: Any) -> Any:
             output, weights[1] = self._attend_memory(y, surroundings, training)
             return output
 
+        def transform(y: Any) -> Any:
+            scale = self.transition_dropout.scale(training)
+            return self.transition(y, keep=surroundings.keep, training=training, output_scale=scale)
+
         x = self._sublayer("self_attention", attend, x, training)
         if self.with_memory:
             x = self._sublayer("memory_attention", remember, x, training)
         if self.transition is not None:
-            transition = self.transition
-            x = self._sublayer("transition", lambda y: transition(y, keep=surroundings.keep, training=training), x, training)
+            x = self._sublayer("transition", transform, x, training)
         return x, weights[0], weights[1]
 
     def step(self, x: Any, surroundings: Surroundings, cache: dict[str, Any], index: Any) -> tuple[Any, dict[str, Any]]:
@@ -156,14 +160,16 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             rotation=s.memory_rotation,
             logit_scale=s.memory_scale,
             training=training,
+            output_scale=self.memory_attention_dropout.scale(training),
         )
         return output
 
     def _sublayer(self, name: str, function: Callable[[Any], Any], x: Any, training: bool) -> Any:
+        """Returns a sublayer with residual, dropout and norm; `function` has scaled its output for the dropout already."""
         norm, dropout = getattr(self, f"{name}_norm"), getattr(self, f"{name}_dropout")
         if self.network.norm == "pre":
-            return x + dropout(function(norm(x)), training=training)
-        return norm(x + dropout(function(x), training=training))
+            return x + dropout.drop(function(norm(x)), training)
+        return norm(x + dropout.drop(function(x), training))
 
     def get_config(self) -> dict[str, Any]:
         own = {"causal": self.causal, "with_memory": self.with_memory, "with_transition": self.with_transition}

@@ -1,4 +1,10 @@
-"""Dropout whose masks cost one random byte per element, and differ between replicas."""
+"""Dropout whose masks cost one random byte per element, and differ between replicas.
+
+What is kept must be scaled by 1 / P(kept). Where an affine map stands next to the dropout, its kernel is far smaller than the states:
+``Dropout.drop`` leaves the scaling to it, which saves two passes over the states per step::
+
+    y = linear(dropout.drop(x, training), input_scale=dropout.scale(training))      # linear(dropout(x, training=training))
+"""
 
 from __future__ import annotations
 
@@ -20,23 +26,53 @@ def replica_seed(seed: Any) -> Any:
     return seed + tf.stack([tf.constant(0, tf.int32), 7919 * tf.cast(context.replica_id_in_sync_group, tf.int32)])
 
 
-def keep_mask(shape: Any, rate: float, seed: Any) -> tuple[Any, float]:
-    """Draws which elements are kept.
+def keep_mask(shape: Any, rate: float, seed: Any) -> Any:
+    """Draws which elements are kept, each with the probability ``keep_probability(rate)``.
 
     Args:
       shape: int32 [rank], of the mask.
-      rate: share of the elements to drop; rounded to a multiple of 1/256 (of 1/65536 below 0.05).
+      rate: share of the elements to drop.
       seed: int32 [2].
 
     Returns:
-      (bool tensor of `shape`, exact probability that an element is kept).
+      bool tensor of `shape`, false where an element is dropped.
     """
-    kind, per_draw, levels = (tf.uint8, 4, 256) if rate >= _SMALLEST_BYTE_RATE else (tf.uint16, 2, 65536)
-    threshold = round(rate * levels)
+    kind, threshold = _threshold(rate)
+    per_draw = 4 // kind.size
     size = tf.reduce_prod(shape)
     draws = tf.random.stateless_uniform([(size + per_draw - 1) // per_draw], seed, None, None, tf.int32)
     numbers = tf.reshape(tf.bitcast(draws, kind), [-1])[:size]
-    return tf.reshape(numbers >= tf.constant(threshold, kind), shape), 1.0 - threshold / levels
+    return tf.reshape(numbers >= tf.constant(threshold, kind), shape)
+
+
+def keep_probability(rate: float) -> float:
+    """Returns 1 - `rate`, with the rate rounded to a multiple of 1/256 (of 1/65536 below 0.05): what ``keep_mask`` can draw."""
+    kind, threshold = _threshold(rate)
+    return 1.0 - threshold / (kind.max + 1)
+
+
+def _threshold(rate: float) -> tuple[Any, int]:
+    """Returns the unsigned type that is drawn for each element and the number below which it is dropped."""
+    kind = tf.uint8 if rate >= _SMALLEST_BYTE_RATE else tf.uint16
+    return kind, min(round(rate * (kind.max + 1)), kind.max)
+
+
+def _zero(x: Any, kept: Any) -> Any:
+    """Returns x with zeros where `kept` is false. Select has no broadcasting to prepare: 1.6 times as fast as tf.where with a scalar."""
+    return tf.raw_ops.Select(condition=kept, x=x, y=tf.zeros_like(x))
+
+
+def _drop_relu(x: Any, rate: float, seed: Any) -> Any:
+    """Returns max(0, x), dropped but unscaled; the gradient reads both the ReLU and the mask from where the output is 0."""
+
+    @tf.custom_gradient
+    def drop(x: Any, seed: Any) -> Any:
+        # Only the ReLU may read x, or TensorFlow cannot make one kernel of it and the product that x comes from.
+        positive = tf.nn.relu(x)
+        y = _zero(positive, keep_mask(tf.shape(positive), rate, seed))
+        return y, lambda upstream: (tf.raw_ops.ReluGrad(gradients=upstream, features=y), None)
+
+    return drop(x, seed)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -44,7 +80,7 @@ class Dropout(keras.layers.Layer):  # type: ignore[misc]
     """Zeroes a random share of its input in training and scales the rest so that the expectation stays.
 
     Args:
-      rate: share of the elements dropped, at least 0 and below 1; see ``keep_mask`` for its granularity.
+      rate: share of the elements dropped, at least 0 and below 1; see ``keep_probability`` for its granularity.
       seed: of the layer's SeedGenerator; None: drawn from Keras's global seed when the layer is made.
 
     Call arguments:
@@ -60,11 +96,27 @@ class Dropout(keras.layers.Layer):  # type: ignore[misc]
         self.built = True
 
     def call(self, x: Any, training: bool = False) -> Any:
-        if not training or self.seed_generator is None:
+        if not self._drops(training):
             return x
-        mask, keep_probability = keep_mask(tf.shape(x), self.rate, replica_seed(self.seed_generator.next()))
-        scale = tf.constant(1.0 / keep_probability, x.dtype)
-        return tf.where(mask, x * scale, tf.zeros([], x.dtype))
+        return self.drop(x, training) * tf.constant(self.scale(training), x.dtype)
+
+    def drop(self, x: Any, training: bool) -> Any:
+        """Returns x with its share of zeros, unscaled: the caller multiplies by ``scale``, or something smaller that follows."""
+        return _zero(x, keep_mask(tf.shape(x), self.rate, self._seed())) if self._drops(training) else x
+
+    def drop_relu(self, x: Any, training: bool) -> Any:
+        """Returns ``drop`` of max(0, x), in fewer passes over memory."""
+        return _drop_relu(x, self.rate, self._seed()) if self._drops(training) else tf.nn.relu(x)
+
+    def scale(self, training: bool) -> float:
+        """Returns 1 / ``keep_probability``, or 1 where nothing is dropped."""
+        return 1.0 / keep_probability(self.rate) if self._drops(training) else 1.0
+
+    def _drops(self, training: bool) -> bool:
+        return training and self.seed_generator is not None
+
+    def _seed(self) -> Any:
+        return replica_seed(self.seed_generator.next())
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape

@@ -24,16 +24,32 @@ def matmul(x: Any, kernel: Any) -> Any:
 
     One flat product is faster on a CPU than a batched one with a broadcast kernel.
     """
-    kernel = tf.cast(kernel, x.dtype)
-    flat = tf.matmul(tf.reshape(x, [-1, kernel.shape[0]]), kernel)
-    result = tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [kernel.shape[-1]]], 0))
-    result.set_shape(x.shape[:-1].concatenate(kernel.shape[-1]))
+    return unflatten(tf.matmul(flatten(x), tf.cast(kernel, x.dtype)), x)
+
+
+def flatten(x: Any) -> Any:
+    """Returns x [..., width] as [rows, width]."""
+    return x if x.shape.rank == 2 else tf.reshape(x, [-1, x.shape[-1]])
+
+
+def unflatten(flat: Any, like: Any) -> Any:
+    """Returns flat [rows, width] with all dimensions but the last of `like`, whose rows they are: [..., width]."""
+    if like.shape.rank == 2:
+        return flat
+    result = tf.reshape(flat, tf.concat([tf.shape(like)[:-1], [flat.shape[-1]]], 0))
+    result.set_shape(like.shape[:-1].concatenate(flat.shape[-1]))
     return result
+
+
+def scaled(weight: Any, factor: float, dtype: Any) -> Any:
+    """Returns factor * weight in the given dtype, multiplied in the weight's own."""
+    value = tf.convert_to_tensor(weight)
+    return tf.cast(value if factor == 1.0 else value * factor, dtype)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class Linear(keras.layers.Layer):  # type: ignore[misc]
-    """y = x · kernel + bias.
+    """y = output_scale * (input_scale * x · kernel + bias).
 
     Args:
       units: width of the output.
@@ -43,6 +59,7 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       x: [..., inputs], any float dtype; computed in the layer's compute dtype.
+      input_scale, output_scale: constant factors (of a dropout before or after); they cost a pass over the kernel, not over x or y.
 
     Returns:
       [..., units] in the compute dtype.
@@ -62,9 +79,13 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
         constant = keras.initializers.Constant(self.bias_init)
         self.bias = self.add_weight(shape=(self.units,), initializer=constant, name="bias", autocast=False) if self.use_bias else None
 
-    def call(self, x: Any) -> Any:
-        y = matmul(tf.cast(x, self.compute_dtype), tf.convert_to_tensor(self.kernel))
-        return y if self.bias is None else y + tf.cast(self.bias, y.dtype)
+    def call(self, x: Any, input_scale: float = 1.0, output_scale: float = 1.0) -> Any:
+        x = tf.cast(x, self.compute_dtype)
+        y = tf.matmul(flatten(x), scaled(self.kernel, input_scale * output_scale, x.dtype))
+        if self.bias is not None:
+            # Next to the product, TensorFlow makes one kernel of the two (and of a ReLU that follows directly).
+            y = tf.nn.bias_add(y, scaled(self.bias, output_scale, x.dtype))
+        return unflatten(y, x)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape[:-1], self.units)

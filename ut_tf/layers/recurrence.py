@@ -84,8 +84,9 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if network.norm == "pre" else None
 
     def build(self, input_shape: Any) -> None:
-        for part in filter(None, (self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm)):
-            if not part.built:
+        parts: list[Any] = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
+        for part in parts:
+            if part is not None and not part.built:
                 part.build(input_shape)
 
     def call(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.linear import Linear, kernel_initializer
+from ut_tf.layers.linear import Linear, flatten, kernel_initializer, unflatten
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -24,6 +24,7 @@ class Transition(keras.layers.Layer):  # type: ignore[misc]
       x: [batch, length, hidden_size].
       keep: float32 [batch, length], without effect here.
       training: whether the inner layer is dropped.
+      output_scale: constant factor on the output.
     """
 
     def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
@@ -38,9 +39,10 @@ class Transition(keras.layers.Layer):  # type: ignore[misc]
         self.inner.build(input_shape)
         self.outer.build((*input_shape[:-1], self.network.filter_size))
 
-    def call(self, x: Any, keep: Any = None, training: bool = False) -> Any:
+    def call(self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0) -> Any:
         del keep
-        return self.outer(self.dropout(tf.nn.relu(self.inner(x)), training=training))
+        hidden = self.dropout.drop_relu(self.inner(flatten(x)), training)
+        return unflatten(self.outer(hidden, input_scale=self.dropout.scale(training), output_scale=output_scale), x)
 
     def step(self, x: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns (the transition of the newest position [batch, 1, hidden_size], the cache)."""
@@ -71,6 +73,7 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       x: [batch, length, channels] -> [batch, length, units].
+      output_scale: constant factor on the output.
     """
 
     def __init__(self, units: int, kernel_size: int, causal: bool, kernel_init: str = "glorot", **kwargs: Any) -> None:
@@ -88,10 +91,10 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
         )
         self.pointwise.build(input_shape)
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: Any, output_scale: float = 1.0) -> Any:
         before = self.kernel_size - 1 if self.causal else (self.kernel_size - 1) // 2
         padded = tf.pad(tf.cast(x, self.compute_dtype), [[0, 0], [before, self.kernel_size - 1 - before], [0, 0]])
-        return self.pointwise(self._depthwise(padded, tf.shape(x)[1]))
+        return self.pointwise(self._depthwise(padded, tf.shape(x)[1]), output_scale=output_scale)
 
     def step(self, x: Any, earlier: Any) -> tuple[Any, Any]:
         """Returns (output of the newest position [batch, 1, units], inputs to remember [batch, kernel_size - 1, channels])."""
@@ -120,6 +123,7 @@ class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
       x: [batch, length, hidden_size].
       keep: float32 [batch, length], 0 on padding, which enters neither convolution; None: nothing is padding.
       training: whether the inner layer is dropped.
+      output_scale: constant factor on the output.
     """
 
     def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
@@ -134,9 +138,9 @@ class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
         self.inner.build(input_shape)
         self.outer.build((*input_shape[:-1], self.network.filter_size))
 
-    def call(self, x: Any, keep: Any = None, training: bool = False) -> Any:
+    def call(self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0) -> Any:
         hidden = self.dropout(tf.nn.relu(self.inner(_keep(x, keep))), training=training)
-        return self.outer(_keep(hidden, keep))
+        return self.outer(_keep(hidden, keep), output_scale=output_scale)
 
     def step(self, x: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns (the transition of the newest position [batch, 1, hidden_size], the cache)."""
@@ -161,5 +165,5 @@ def _keep(x: Any, keep: Any) -> Any:
     return x if keep is None else x * tf.cast(keep, x.dtype)[..., None]
 
 
-TRANSITIONS = {"fc": Transition, "sepconv": SeparableConvTransition}
+TRANSITIONS: dict[str, Any] = {"fc": Transition, "sepconv": SeparableConvTransition}
 """The transition layers by their name in NetworkConfig.transition."""

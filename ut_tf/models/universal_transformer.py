@@ -25,10 +25,11 @@ from ut_tf.errors import UserError
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
 from ut_tf.layers.block import Surroundings
 from ut_tf.layers.coordinates import rotation_table
-from ut_tf.layers.dropout import Dropout, replica_seed
+from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.halting import RecurrenceDetails
 from ut_tf.layers.linear import Linear
+from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Observer, Recurrence
 
 
@@ -40,15 +41,25 @@ class ModelDetails(NamedTuple):
 
 
 class _Encoded(NamedTuple):
-    """An encoder's result: states [batch, length, hidden_size], mask and positions float32 [batch, length], lengths float32 [batch]."""
+    """An encoder's result.
+
+    Fields:
+      states: [batch, length, hidden_size], the start symbol's among them where there is one.
+      mask: float32 [batch, length].
+      lengths: float32 [batch], symbols of the inputs without the start symbol.
+      assigned: positions, from ``Positions``.
+      rotation: of the inputs' positions, or None.
+      steps: int32 [batch], depth where it follows from the length, or None.
+      details: RecurrenceDetails.
+    """
 
     states: Any
     mask: Any
-    positions: Any
     lengths: Any
-    offset: Any
+    assigned: Any
+    rotation: tuple[Any, Any] | None
     steps: Any
-    details: RecurrenceDetails | None
+    details: RecurrenceDetails
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -99,7 +110,8 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
         observer: Observer | None = None,
     ) -> Any:
         options = {"training": bool(training), "return_attention": return_attention, "observer": observer}
-        encoded = self._encode(features, options) if self.has_encoder else None
+        target_length = tf.shape(features["targets"])[1] if self.has_decoder else 0
+        encoded = self._encode(features, target_length, options) if self.has_encoder else None
         if self.has_decoder:
             states, decoder_details = self._decode(features, encoded, options)
             logits = self._token_logits(states)
@@ -123,10 +135,9 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
         batch_size = tf.shape(features["inputs"])[0] if self.has_encoder else features["batch_size"]
         cache: dict[str, Any] = {"steps": self._decoder.empty_caches(batch_size, max_length)}
         if self.has_encoder:
-            encoded = self._encode(features, {"training": False, "return_attention": False, "observer": None})
+            encoded = self._encode(features, 0, {"training": False, "return_attention": False, "observer": None})
             keys, values = self._memory(encoded)
-            memory = {"keys": keys, "values": values, "mask": encoded.mask, "lengths": encoded.lengths}
-            cache["memory"] = memory
+            cache["memory"] = {"keys": keys, "values": values, "mask": encoded.mask, "lengths": encoded.lengths}
         return cache
 
     def decode_step(self, symbols: Any, step: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -142,8 +153,10 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
         """
         memory = cache.get("memory")
         inputs = self.target_embedding(symbols[:, None])
-        positions = self._target_positions(tf.cast(step, tf.float32)[None, None], None, None if memory is None else memory["lengths"])
-        surroundings = self._decoder_surroundings(positions, tf.cast(step, tf.float32)[None] + 1.0, memory)
+        order = tf.cast(step, tf.float32)[None, None]
+        assigned = self.positions(batch_size=1, size=1)
+        positions = self.positions.targets(assigned, order, None if memory is None else memory["lengths"])
+        surroundings = self._decoder_surroundings(positions, order[0] + 1.0, memory)
         states, caches = self._decoder.step(inputs, step, positions, surroundings, cache["steps"])
         return self._token_logits(states)[:, 0], {**cache, "steps": caches}
 
@@ -172,7 +185,7 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
             self._make_decoder(shared)
         else:
             self.classifier = Linear(spec.target_vocab_size, True, network.kernel_init, name="classifier", dtype=policy)
-        self.offset_generator = keras.random.SeedGenerator() if network.position_offset == "random" else None
+        self.positions = Positions(network, name="positions", dtype="float32")
 
     def _make_decoder(self, shared: bool) -> None:
         network, size, policy = self.network, self.spec.target_vocab_size, self.dtype_policy
@@ -186,13 +199,15 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
 
     def _build_parts(self) -> None:
         shape = (None, None, self.network.hidden_size)
-        self.target_space = None
+        self.target_space = self.start_symbol = None
         if self.has_encoder:
             self.input_embedding.build((None, None))
             self.encoder.build(shape)
+            if self.network.input_start_symbol:
+                # As large as an embedded symbol: embeddings have the standard deviation d^-0.5 and are scaled by sqrt(d).
+                self.start_symbol = self._vector("start_symbol", 1.0)
             if self.network.target_space_embedding:
-                normal = keras.initializers.RandomNormal(stddev=self.network.hidden_size**-0.5)
-                self.target_space = self.add_weight(shape=shape[-1:], initializer=normal, name="target_space", autocast=False)
+                self.target_space = self._vector("target_space", self.network.hidden_size**-0.5)
         if not self.has_decoder:
             self.classifier.build(shape)
         else:
@@ -204,26 +219,38 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
         for part in self._flatten_layers(include_self=True):
             part.built = True
 
-    def _encode(self, features: dict[str, Any], options: dict[str, Any]) -> _Encoded:
-        ids = features["inputs"]
-        training = options["training"]
+    def _vector(self, name: str, stddev: float) -> Any:
+        initializer = keras.initializers.RandomNormal(stddev=stddev)
+        return self.add_weight(shape=(self.network.hidden_size,), initializer=initializer, name=name, autocast=False)
+
+    def _encode(self, features: dict[str, Any], target_length: Any, options: dict[str, Any]) -> _Encoded:
+        ids, training = features["inputs"], options["training"]
         mask = self.input_embedding.mask(ids)
         lengths = tf.reduce_sum(mask, 1)
-        states = self.input_embedding(ids, training=training)
+        states, mask = self._with_start_symbol(self.input_embedding(ids, training=training), mask)
         if self.target_space is not None:
             states += tf.cast(self.target_space, states.dtype)
-        offset = self._draw_offset(tf.shape(ids)[0], training)
-        positions = self._input_positions(tf.shape(ids)[1], lengths, offset)
+        length = tf.shape(mask)[1]
+        # Positions may count on from the last input symbol through the targets, and from 0 through one behind.
+        assigned = self.positions(batch_size=tf.shape(ids)[0], size=length + target_length + 2, training=training)
+        positions = self.positions.inputs(assigned, length, lengths)
+        rotation = self._rotation(positions, self.positions.inputs(assigned, length, lengths, backward=True))
         surroundings = Surroundings(
             bias=padding_bias(mask),
             keep=mask,
-            rotation=self._rotation(positions),
-            logit_scale=self._logit_scale(lengths[:, None, None, None]),
+            rotation=rotation,
+            logit_scale=self._logit_scale(tf.reduce_sum(mask, 1)[:, None, None, None]),
         )
         steps = self._steps(lengths, training)
         states = self.input_dropout(states, training=training)
         states, details = self.encoder(states, symbol_mask=mask, positions=positions, surroundings=surroundings, steps=steps, **options)
-        return _Encoded(states, mask, positions, lengths, offset, steps, details)
+        return _Encoded(states, mask, lengths, assigned, rotation, steps, details)
+
+    def _with_start_symbol(self, states: Any, mask: Any) -> tuple[Any, Any]:
+        if self.start_symbol is None:
+            return states, mask
+        symbol = tf.cast(self.start_symbol, states.dtype)[None, None] * tf.ones_like(states[:, :1])
+        return tf.concat([symbol, states], 1), tf.concat([tf.ones_like(mask[:, :1]), mask], 1)
 
     def _decode(self, features: dict[str, Any], encoded: _Encoded | None, options: dict[str, Any]) -> tuple[Any, RecurrenceDetails]:
         targets, training = features["targets"], options["training"]
@@ -231,19 +258,20 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
         previous = tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
         inputs = self.target_dropout(self.target_embedding(previous, training=training), training=training)
         order = tf.range(length, dtype=tf.float32)
-        offset = self._draw_offset(tf.shape(targets)[0], training) if encoded is None else encoded.offset
-        positions = self._target_positions(order[None], offset, None if encoded is None else encoded.lengths)
-        memory = None
-        if encoded is not None:
+        if encoded is None:
+            assigned = self.positions(batch_size=tf.shape(targets)[0], size=length + 2, training=training)
+            positions, memory, steps = self.positions.targets(assigned, order[None], None), None, None
+        else:
             keys, values = self._memory(encoded)
             memory = {"keys": keys, "values": values, "mask": encoded.mask, "lengths": encoded.lengths}
+            positions, steps = self.positions.targets(encoded.assigned, order[None], encoded.lengths), encoded.steps
         surroundings = self._decoder_surroundings(positions, order + 1.0, memory)._replace(bias=causal_bias(length))
         result: tuple[Any, RecurrenceDetails] = self._decoder(
             inputs,
             symbol_mask=self.target_embedding.mask(targets),
             positions=positions,
             surroundings=surroundings,
-            steps=None if encoded is None else encoded.steps,
+            steps=steps,
             **options,
         )
         return result
@@ -251,11 +279,11 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
     def _memory(self, encoded: _Encoded) -> tuple[Any, Any]:
         # The block's weights are the same at every step and the encoder's states do not change: one projection serves all steps.
         attention = self._decoder.block.memory_attention
-        keys_values: tuple[Any, Any] = attention.keys_values(encoded.states, self._rotation(encoded.positions))
+        keys_values: tuple[Any, Any] = attention.keys_values(encoded.states, encoded.rotation)
         return keys_values
 
     def _decoder_surroundings(self, positions: Any, visible: Any, memory: dict[str, Any] | None) -> Surroundings:
-        rotation = self._rotation(positions)
+        rotation = self._rotation(positions, positions)
         own = Surroundings(rotation=rotation, logit_scale=self._logit_scale(visible[None, None, :, None]))
         if memory is None:
             return own
@@ -264,16 +292,16 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
             memory_values=memory["values"],
             memory_bias=padding_bias(memory["mask"]),
             memory_rotation=rotation,
-            memory_scale=self._logit_scale(memory["lengths"][:, None, None, None]),
+            memory_scale=self._logit_scale(tf.reduce_sum(memory["mask"], 1)[:, None, None, None]),
         )
 
     def _class_logits(self, encoded: _Encoded) -> Any:
         states = tf.cast(encoded.states, tf.float32)
         if self.network.summary == "mean":
             total = tf.reduce_sum(states * encoded.mask[..., None], 1)
-            summary = total / tf.maximum(encoded.lengths, 1.0)[:, None]
+            summary = total / tf.maximum(tf.reduce_sum(encoded.mask, 1), 1.0)[:, None]
         else:
-            last = tf.cast(tf.maximum(encoded.lengths - 1.0, 0.0), tf.int32)
+            last = tf.cast(tf.maximum(tf.reduce_sum(encoded.mask, 1) - 1.0, 0.0), tf.int32)
             summary = tf.gather(states, last, batch_dims=1)
         return tf.cast(self.classifier(summary), tf.float32)
 
@@ -282,29 +310,16 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
             return self.target_embedding.logits(states)
         return tf.cast(self.output_projection(states), tf.float32)
 
-    def _draw_offset(self, batch_size: Any, training: bool) -> Any | None:
-        """Returns float32 [batch], a whole number from 0 to max_position_offset for each example, or None."""
-        if self.offset_generator is None or not training:
-            return None
-        seed = replica_seed(self.offset_generator.next())
-        drawn = tf.random.stateless_uniform([batch_size], seed, 0, self.network.max_position_offset + 1, tf.int32)
-        return tf.cast(drawn, tf.float32)
-
-    def _input_positions(self, length: Any, lengths: Any, offset: Any) -> Any:
-        order = tf.range(length, dtype=tf.float32)[None]
-        positions = order + 1.0 if self.network.position_from == "start" else lengths[:, None] - order
-        return positions if offset is None else positions + offset[:, None]
-
-    def _target_positions(self, order: Any, offset: Any, input_lengths: Any) -> Any:
-        positions = order + 1.0
-        if self.network.target_position == "continue" and input_lengths is not None:
-            positions = positions + input_lengths[:, None]
-        return positions if offset is None else positions + offset[:, None]
-
-    def _rotation(self, positions: Any) -> tuple[Any, Any] | None:
+    def _rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
+        """Returns the rotation of each head: by `positions`, or (position_from="both") half of the heads by `backward`."""
         if self.network.position != "rotary":
             return None
-        return rotation_table(positions, self.network.hidden_size // self.network.num_heads)
+        heads, head_size = self.network.num_heads, self.network.hidden_size // self.network.num_heads
+        forward = rotation_table(positions, head_size)
+        if self.network.position_from != "both":
+            return forward
+        halves = zip(forward, rotation_table(backward, head_size), strict=True)
+        return tuple(_by_heads(one, heads - heads // 2, other, heads // 2) for one, other in halves)
 
     def _logit_scale(self, visible: Any) -> Any | None:
         return length_scale(visible, self.network.attention_scale_length) if self.network.attention_scale == "log_length" else None
@@ -315,3 +330,14 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
             return None
         base = self.network.num_steps if training else self.network.eval_num_steps or self.network.num_steps
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)
+
+
+def _by_heads(first: Any, first_heads: int, second: Any, second_heads: int) -> Any:
+    """Returns [batch, first_heads + second_heads, length, width] from two tables [batch or 1, 1, length, width]."""
+    batch_size = tf.maximum(tf.shape(first)[0], tf.shape(second)[0])
+    shape = tf.shape(first)[2:]
+    tables = [
+        tf.broadcast_to(table, tf.concat([[batch_size, heads], shape], 0))
+        for table, heads in ((first, first_heads), (second, second_heads))
+    ]
+    return tf.concat(tables, 1)

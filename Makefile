@@ -1,0 +1,77 @@
+# Two commands do all the set-up: `make demo` and `make test`. Needed: make, and a Python from 3.11 to 3.13 with its venv module.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Every process imports TensorFlow and traces its own graphs: more than four of them gain nothing.
+PYTEST_FLAGS ?= -n auto --maxprocesses=4 --dist=worksteal
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+
+# `make PYTHON=/path/to/python demo` takes that one; otherwise the first of these that is new enough and not too new.
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell $(name) -c '$(SUPPORTED)' 2>/dev/null && echo $(name))))
+
+DEMO_TRAINER := ut-trainer --problem=babi_sim --hparams_set=ut_act_babi --hparams=train_steps=1500 \
+	--output_dir=demo/run --data_dir=demo/data --tmp_dir=demo/downloads
+DEMO_EVAL := ut-eval --output_dir=demo/run
+
+.PHONY: help demo test slow-test lint typecheck format docs install clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates; everything it writes lies below demo/"
+	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
+	@echo "make slow-test  the tests that take minutes"
+	@echo "make lint       ruff check, ruff format --check, mypy"
+	@echo "make format     rewrites the files as ruff wants them"
+	@echo "make docs       writes the generated tables of README.md and docs/ anew"
+	@echo "make clean      removes $(VENV), demo/, build/ and all caches"
+
+demo: $(VENV)/.installed
+	@echo '$$ $(DEMO_TRAINER)'
+	@$(BIN)/$(DEMO_TRAINER)
+	@echo '$$ $(DEMO_EVAL)'
+	@$(BIN)/$(DEMO_EVAL)
+	@echo 'error/N: percent of wrong answers to questions with N supporting facts; ponder_time/N: mean recurrent steps per fact and question.'
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+slow-test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory typecheck
+
+# mypy reads the rooms where the installed package has them: inside ut_tf. The links show it the same without an installation.
+typecheck: $(VENV)/.installed-test
+	@rm -rf build/typecheck && mkdir -p build/typecheck/ut_tf
+	@ln -s $(addprefix $(CURDIR)/,$(filter-out ut_tf/__pycache__,$(wildcard ut_tf/*)) problems hparams bin) build/typecheck/ut_tf/
+	cd build/typecheck && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p ut_tf
+
+format: $(VENV)/.installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed
+	$(BIN)/python docs/generate.py
+
+install: $(VENV)/.installed
+
+$(VENV)/.created:
+	@test -n "$(PYTHON)" || { echo "make: no Python from 3.11 to 3.13 found; name one with make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -c '$(SUPPORTED)' || { echo "make: $(PYTHON) is not a Python from 3.11 to 3.13"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.created pyproject.toml setup.py
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) demo build dist ut_tf.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,109 @@
+"""What all commands share: errors in one line, quiet libraries, tables, and the list of registered names."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+
+from absl import logging
+
+from ut_tf import registry
+from ut_tf.bin.flags import FlagError, HelpAsked
+from ut_tf.errors import UserError
+
+EXIT_USER_ERROR = 1
+EXIT_FLAG_ERROR = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+def execute(command: str, body: Callable[[], int | None]) -> int:
+    """Runs `body` and returns the exit status: the body's own, or what its error deserves.
+
+    A user's mistake becomes one line on standard error. Any other exception passes, with its trace: it is a bug, and the trace is what
+    a report needs.
+    """
+    try:
+        return _answer(command, body)
+    except KeyboardInterrupt:
+        print(f"{command}: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nothing is left to say, and Python must not try at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+
+
+def _answer(command: str, body: Callable[[], int | None]) -> int:
+    status = 0
+    try:
+        status = body() or 0
+    except HelpAsked as asked:
+        print(asked)
+    except UserError as error:
+        print(f"{command}: error: {_one_line(str(error))}", file=sys.stderr)
+        status = EXIT_FLAG_ERROR if isinstance(error, FlagError) else EXIT_USER_ERROR
+    sys.stdout.flush()
+    return status
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without what its libraries print at that moment, unless the user set TF_CPP_MIN_LOG_LEVEL.
+
+    Some of its lines ignore that variable: they are written to file descriptor 2 before TensorFlow's log is set up. Where the import
+    fails they are shown, since they may say why.
+    """
+    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        return
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    logging.set_verbosity(logging.ERROR)  # tensorflow-datasets warns of each configuration of ours.
+    with tempfile.TemporaryFile() as held_back:
+        sys.stderr.flush()
+        stderr = os.dup(2)
+        os.dup2(held_back.fileno(), 2)
+        try:
+            importlib.import_module("tensorflow")
+        except BaseException:
+            held_back.seek(0)
+            os.write(stderr, held_back.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+@contextlib.contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """Sends what Python code prints to standard error, so that standard output holds the command's result alone."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def registry_page() -> str:
+    """Returns every registered name with the line that describes it, by kind."""
+    sections = []
+    for one in (registry.problems, registry.models, registry.hparams_sets):
+        names = one.names()
+        width = max(map(len, names), default=0)
+        lines = [f"  {name:<{width}}  {one.describe(name)}".rstrip() for name in names]
+        sections.append("\n".join([f"{one.kind.capitalize()}s:", *lines]))
+    return "\n\n".join(sections)
+
+
+def metrics_table(metrics: Mapping[str, float]) -> str:
+    """Returns one line per metric, sorted by name, the numbers aligned."""
+    width = max(map(len, metrics), default=0)
+    return "\n".join(f"  {name:<{width}}  {_number(metrics[name]):>12}" for name in sorted(metrics))
+
+
+def _number(value: float) -> str:
+    number = float(value)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e12 else f"{number:.6g}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,70 @@
+"""ut-import-t2t: makes a run directory of ours from one of tensor2tensor's.
+
+``ut-import-t2t --t2t_dir=t2t_train/babi --output_dir=runs/imported``
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+
+from ut_tf import registry
+from ut_tf.bin import flags
+from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.flags import Flag
+
+COMMAND = "ut-import-t2t"
+DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's output directory, with its weights and hyperparameters.
+
+  ut-import-t2t --t2t_dir=t2t_train/babi --output_dir=runs/imported
+  ut-eval --output_dir=runs/imported --checkpoint=last"""
+
+FLAGS = (
+    Flag("problem", "Registered name of the problem.", "What", shown_default="the one that t2t_dir names"),
+    Flag(
+        "checkpoint",
+        "Path or name of one of tensor2tensor's checkpoints.",
+        "What",
+        shown_default="the latest",
+        aliases=("checkpoint_path",),
+    ),
+    flags.PROBLEM_ARGS,
+    Flag("t2t_dir", "tensor2tensor's output directory.", "Where", required=True),
+    Flag("output_dir", "Where the run directory is written.", "Where", required=True),
+    flags.DATA_DIR,
+    flags.TMP_DIR,
+    flags.USR_DIR,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    return execute(COMMAND, lambda: _main(flags.command_line(argv)))
+
+
+def _main(argv: list[str]) -> None:
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    if values.usr_dir:
+        registry.import_user_code(values.usr_dir)
+    if values.problem:
+        registry.problems.check(values.problem)
+    with stdout_to_stderr():
+        import_tensorflow()
+        from ut_tf.interop.tensor2tensor import import_run
+
+        import_run(
+            values.t2t_dir,
+            values.output_dir,
+            problem=values.problem,
+            checkpoint=values.checkpoint,
+            data_dir=values.data_dir,
+            tmp_dir=values.tmp_dir,
+            problem_args=values.problem_args,
+            usr_dir=values.usr_dir,
+        )
+    print(f"next: ut-eval --output_dir={shlex.quote(values.output_dir)} --checkpoint=last")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Writes the tables in README.md and docs/ that follow from the code, between their markers: ``make docs``.
+
+How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end -->``. The hyperparameters' texts are the
+string literals below the fields in ``ut_tf/config.py``. A test compares the files with what this script would write.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+from pathlib import Path
+
+from ut_tf import config, registry
+from ut_tf.config import HParams
+from ut_tf.errors import UserError
+from ut_tf.hparams.catalogue import HPARAMS_SETS
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = ("README.md", "docs/hyperparameters.md")
+_SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def generated(text: str) -> str:
+    """Returns `text` with every marked section written anew."""
+    return _SECTION.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n\n{found[3]}", text)
+
+
+def fields_table(class_name: str) -> str:
+    """Returns a table per group of fields of a class in ut_tf/config.py."""
+    source = inspect.getsource(config)
+    body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == class_name).body
+    headings = {number: line.strip("# .") for number, line in enumerate(source.splitlines(), 1) if re.match(r"    # [A-Z]", line)}
+    lines: list[str] = []
+    before = body[0].lineno
+    for node, text in itertools.pairwise(body):
+        if not (isinstance(node, ast.AnnAssign) and isinstance(text, ast.Expr) and node.value is not None):
+            continue
+        heading = next((headings[number] for number in range(before, node.lineno) if number in headings), None)
+        if heading:
+            lines += ["", f"### {heading}", "", "| name | values | default | |", "|---|---|---|---|"]
+        before = node.lineno
+        name, default = ast.unparse(node.target), ast.unparse(node.value).strip("'")
+        lines.append(f"| `{name}` | {_values(node.annotation)} | `{default}` | {_cell(ast.literal_eval(text.value))} |")
+    return "\n".join(lines).strip()
+
+
+def our_sets_table() -> str:
+    """Returns the sets of our own with their sizes."""
+    lines = ["| set | d / filter / heads | steps | |", "|---|---|---|---|"]
+    for name in (name for name in HPARAMS_SETS if name.startswith("ut_")):
+        hparams: HParams = registry.hparams_sets.get(name)().resolve()
+        network = hparams.network
+        steps = str(network.num_steps) if network.halting == "none" else f"at most {network.act_max_steps}"
+        sizes = f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
+        lines.append(f"| `{name}` | {sizes} | {steps} | {_cell(registry.hparams_sets.describe(name))} |")
+    return "\n".join(lines)
+
+
+def tensor2tensor_sets_table() -> str:
+    """Returns the sets under tensor2tensor's names."""
+    lines = ["| set | |", "|---|---|"]
+    for name in (name for name in HPARAMS_SETS if not name.startswith("ut_")):
+        lines.append(f"| `{name}` | {_missing(name) or _cell(registry.hparams_sets.describe(name))} |")
+    return "\n".join(lines)
+
+
+def _missing(name: str) -> str:
+    try:
+        registry.hparams_sets.get(name)()
+    except UserError:
+        return _cell(registry.hparams_sets.describe(name))
+    return ""
+
+
+def _values(annotation: ast.expr) -> str:
+    text = ast.unparse(annotation)
+    optional = " or None" if text.endswith(" | None") else ""
+    kind = text.removesuffix(" | None")
+    if kind.startswith("Literal["):
+        return ", ".join(f"`{option}`" for option in ast.literal_eval(f"[{kind[8:-1]}]")) + optional
+    return {"int": "whole number", "float": "number", "bool": "true, false"}[kind] + optional
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+TABLES = {
+    "network": lambda: fields_table("NetworkConfig"),
+    "training": lambda: fields_table("TrainingConfig"),
+    "our_sets": our_sets_table,
+    "tensor2tensor_sets": tensor2tensor_sets_table,
+}
+
+
+def main() -> None:
+    """Rewrites the files."""
+    for name in FILES:
+        path = ROOT / name
+        path.write_text(generated(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Every named hyperparameter set: where its function is, and one line that says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ut_tf.hparams import tensor2tensor
+from ut_tf.registry import Entry
+
+_OURS = {
+    "ut_tiny": "d 128, 8 steps, the paper's semantics",
+    "ut_small": "d 512, 6 steps",
+    "ut_base": "d 1024, 6 steps",
+    "ut_big": "d 2048, 6 steps",
+    "ut_teeny": "d 128 with a narrow transition, 10 steps",
+    "ut_tall": "d 512, 16 steps",
+    "ut_act_tiny": "ut_tiny with dynamic halting",
+    "ut_act_small": "ut_small with dynamic halting",
+    "ut_act_base": "ut_base with dynamic halting",
+    "ut_babi": "bAbI on a CPU",
+    "ut_act_babi": "bAbI on a CPU with dynamic halting",
+    "ut_babi_unordered": "bAbI on a CPU, for tasks whose facts may stand in any order",
+    "ut_babi_induction": "bAbI on a CPU, for task 16",
+    "ut_babi_joint_1k": "all bAbI tasks at once, 1k stories each, on a CPU",
+    "ut_algorithmic": "copy, reverse and addition on a CPU",
+    "ut_algorithmic_reverse": "the same with target positions that count down, for reversal",
+    "ut_act_algorithmic": "the same with dynamic halting",
+    "ut_algorithmic_rotary": "the same with rotary positions",
+}
+
+
+def _ours() -> dict[str, Entry]:
+    return {name: Entry(f"ut_tf.hparams.universal_transformer:{name}", text) for name, text in _OURS.items()}
+
+
+def _tensor2tensor() -> dict[str, Entry]:
+    room = "ut_tf.hparams.tensor2tensor"
+    available = {
+        name: Entry(f"{room}:variant", one.description, {"size": one.size, **one.changes}) for name, one in tensor2tensor.SETS.items()
+    }
+    missing = {
+        name: Entry(
+            f"{room}:unavailable",
+            f"not available yet: use {one.nearest}",
+            {"name": name, "missing": one.missing, "nearest": one.nearest},
+        )
+        for name, one in tensor2tensor.UNAVAILABLE.items()
+    }
+    return available | missing
+
+
+HPARAMS_SETS: Mapping[str, Entry] = _ours() | _tensor2tensor()

@@ -1,0 +1,348 @@
+"""Questions about stories in bAbI's format: reading it, keeping it on disk, and turning it into examples.
+
+A file holds stories. Each line begins with its number in the story, from 1; a line with a tab is a question, its answer and the
+numbers of the supporting facts; any other line is a statement::
+
+    1 Mary moved to the bathroom.
+    2 John went to the hallway.
+    3 Where is Mary? <tab>bathroom<tab>1
+
+An example is a question with the statements before it in the same story (its facts; earlier questions are none). Its answer, commas
+and all ("apple,football"), is one class.
+
+How it works: stories are kept by tensorflow-datasets as text, one record each. When they are read, every distinct sentence becomes
+word ids once, by TensorFlow operations; an example is then a range of sentence numbers, so that all examples of all twenty tasks
+stay in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from ut_tf.data.files import exclusive, write_text
+from ut_tf.data.problem import END_ID, EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.table import ExampleTable
+from ut_tf.data.vocabulary import UNKNOWN, WordVocabulary, distinct_words, read_symbols, split_words, write_symbols
+from ut_tf.errors import UserError
+
+SPLITS = ("train", "validation", "test")
+_VALIDATION_SHARE = 0.1
+_FAILED_ERROR = 5.0
+_VERSION = "1.0.0"
+_VALIDATED = 2000
+Indices = npt.NDArray[np.int32]
+
+
+@dataclass
+class Story:
+    """One story: its statements, and for each question its answer and the number of statements before it."""
+
+    task: int
+    sentences: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+
+
+def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]:
+    """Yields the stories of a file in bAbI's format.
+
+    Args:
+      lines: the file's lines.
+      task: number of the task that the stories belong to.
+      file: the file's name, for messages.
+
+    Raises:
+      UserError: names the file and the line that is not of the format.
+    """
+    story = Story(task)
+    last = 0
+    for count, line in enumerate(lines, start=1):
+        number, _, text = line.strip(" \r\n").partition(" ")
+        if number == "1" and last:
+            yield story
+            story, last = Story(task), 0
+        if number != str(last + 1) or not text.strip():
+            raise _malformed(file, count, line, f"a line that begins with {last + 1} (or 1, for a new story) and a blank")
+        last += 1
+        if "\t" not in text:
+            story.sentences.append(text.strip())
+            continue
+        question, answer = (part.strip() for part in text.split("\t")[:2])
+        if not question or not answer:
+            raise _malformed(file, count, line, "a question, a tab and its answer")
+        story.questions.append(question)
+        story.answers.append(answer.lower())
+        story.positions.append(len(story.sentences))
+    if last:
+        yield story
+
+
+def _malformed(file: str, count: int, line: str, expected: str) -> UserError:
+    return UserError(
+        f"{file}, line {count}: {line.rstrip()[:80]!r} is not in bAbI's format: expected {expected}; mend or replace the file."
+    )
+
+
+def split_validation(stories: list[Story]) -> tuple[list[Story], list[Story]]:
+    """Returns the stories for training and those for validation: the last whole stories that hold at least 10 % of the questions.
+
+    At least one story is left for training.
+    """
+    wanted = _VALIDATION_SHARE * sum(len(story.questions) for story in stories)
+    first, found = len(stories), 0
+    while first > 1 and found < wanted:
+        first -= 1
+        found += len(stories[first].questions)
+    return stories[:first], stories[first:]
+
+
+class BabiStories(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+    """Writes stories as text records.
+
+    Args:
+      stories: for each split its stories, in the order in which they are to be read.
+      config: name of the folder that holds these stories.
+      data_dir: the data directory.
+    """
+
+    VERSION = tfds.core.Version(_VERSION)
+
+    def __init__(self, stories: Mapping[str, list[Story]], config: str, data_dir: str) -> None:
+        self._stories = stories
+        super().__init__(data_dir=data_dir, config=tfds.core.BuilderConfig(name=config, version=_VERSION))
+
+    def _info(self) -> Any:
+        features = {
+            "task": np.int32,
+            "sentences": tfds.features.Sequence(tfds.features.Text()),
+            "questions": tfds.features.Sequence(tfds.features.Text()),
+            "answers": tfds.features.Sequence(tfds.features.Text()),
+            "positions": tfds.features.Sequence(np.int32),
+        }
+        # The order is the source's: training shuffles examples in memory, by its seed.
+        return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features), disable_shuffling=True)
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        del dl_manager
+        # A split without stories cannot be written; when it is read its absence says that it is empty.
+        return {split: self._generate_examples(stories) for split, stories in self._stories.items() if stories}
+
+    def _generate_examples(self, stories: list[Story]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for key, story in enumerate(stories):
+            yield key, vars(story)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A split in memory. Sentence numbers point into `words`; the statements of all stories stand one after the other.
+
+    Args:
+      words: int32 [distinct sentences + 1, max_words]: word ids, padded; the last row is empty.
+      statements: [statements + 1]: sentence number of each statement; the last is the empty sentence.
+      stories: [questions]: first statement of the question's story.
+      ends: [questions]: statement after the last one before the question.
+      questions: [questions]: sentence number of the question.
+      answers: [questions]: class of the answer.
+      tasks: [questions]: number of the task.
+    """
+
+    words: Indices
+    statements: Indices
+    stories: Indices
+    ends: Indices
+    questions: Indices
+    answers: Indices
+    tasks: Indices
+
+
+class StoryQuestions(Problem):
+    """Questions about stories; subclasses say where the stories come from.
+
+    Args:
+      name: the problem's name, for messages.
+      config: name of the folder that holds the prepared stories; problems with the same stories share it.
+      form: "facts" ([facts + 1, words], the question last) or "tokens" (one sequence: the facts' words, the question's, the end).
+      max_facts: an example has the last so many facts before its question.
+    """
+
+    selection_metric = ("error", "min")
+
+    def __init__(self, name: str, config: str, form: Literal["facts", "tokens"] = "facts", max_facts: int = 70) -> None:
+        if form not in ("facts", "tokens"):
+            raise UserError(f"form={form!r}: expected facts or tokens.")
+        if max_facts < 1:
+            raise UserError(f"max_facts={max_facts}: expected at least 1.")
+        self.name = name
+        self.form = form
+        self.max_facts = max_facts
+        self._config = config
+        self._loaded: dict[tuple[Path, str], _Loaded] = {}
+
+    @abstractmethod
+    def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
+        """Returns the stories of each split; reads, downloads or makes them."""
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        """Writes the stories, the vocabularies and, last of all, the summary that says that everything is there."""
+        if self._is_prepared(data_dir):
+            return
+        # Several workers may start at once with the same empty directory: the first prepares, the others find it done.
+        with exclusive(data_dir / f".{self._config}.lock"):
+            if not self._is_prepared(data_dir):
+                self._prepare(data_dir, tmp_dir)
+
+    def _prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        stories = self.stories(tmp_dir)
+        BabiStories(stories, self._config, str(data_dir)).download_and_prepare()
+        told = [story for split in SPLITS for story in stories[split]]
+        # An ordered set: bAbI's 750,000 sentences are a few thousand distinct ones.
+        sentences = tf.constant(list(dict.fromkeys(text for story in told for text in (*story.sentences, *story.questions))))
+        write_symbols(self._words_file(data_dir), [UNKNOWN, *distinct_words(sentences)])
+        write_symbols(self._answers_file(data_dir), sorted({answer for story in told for answer in story.answers}))
+        longest = int(tf.reduce_max(split_words(sentences).row_lengths()))
+        write_text(self._summary_file(data_dir), json.dumps({"max_words": longest}) + "\n")
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Returns facts or tokens to one class, with the sizes of the vocabularies in `data_dir`."""
+        words, answers = len(read_symbols(self._words_file(data_dir))) + 2, len(read_symbols(self._answers_file(data_dir)))
+        max_words = self._max_words(data_dir) if self.form == "facts" else 0
+        return ProblemSpec(self.form, "class", input_vocab_size=words, target_vocab_size=answers, max_words=max_words)
+
+    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+        """Returns {"inputs": [facts + 1, max_words] or [tokens], "targets": [], "task": []}, all int32; `length` means nothing."""
+        return self.examples(split, data_dir, seed, epoch, length).dataset()
+
+    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+        """Returns the examples of ``dataset`` as a table; the split is read into memory the first time."""
+        del length
+        loaded = self._load(split, data_dir)
+        order = np.arange(len(loaded.ends))
+        if split == "train":
+            order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(order))
+        return self._table(loaded, order)
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """Returns the test split, each task reported for itself; `lengths` means nothing here."""
+        del lengths
+        return [EvaluationSet(name="", split="test", method="classify", group_by="task")]
+
+    def validation_sets(self) -> list[EvaluationSet]:
+        """Returns the validation split (of a large one, evenly spaced examples), each task reported for itself."""
+        return [EvaluationSet(name="", split="validation", method="classify", group_by="task", max_examples=_VALIDATED)]
+
+    def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Returns mean_error (percent, over tasks) and failed_tasks (those with an error above 5 %), from "error/<task>"."""
+        errors = [value for name, value in metrics.items() if name.startswith("error/")]
+        if not errors:
+            return {}
+        return {"mean_error": sum(errors) / len(errors), "failed_tasks": float(sum(error > _FAILED_ERROR for error in errors))}
+
+    def vocab_files(self, data_dir: Path) -> list[Path]:
+        """Returns words.txt (ids from 2) and answers.txt (classes from 0), one symbol a line."""
+        return [self._words_file(data_dir), self._answers_file(data_dir)]
+
+    def _folder(self, data_dir: Path) -> Path:
+        folder: Path = data_dir / BabiStories.name / self._config
+        return folder
+
+    def _words_file(self, data_dir: Path) -> Path:
+        return self._folder(data_dir) / "words.txt"
+
+    def _answers_file(self, data_dir: Path) -> Path:
+        return self._folder(data_dir) / "answers.txt"
+
+    def _summary_file(self, data_dir: Path) -> Path:
+        return self._folder(data_dir) / "summary.json"
+
+    def _is_prepared(self, data_dir: Path) -> bool:
+        return self._summary_file(data_dir).is_file() and (self._folder(data_dir) / _VERSION).is_dir()
+
+    def _max_words(self, data_dir: Path) -> int:
+        return int(json.loads(self._summary_file(data_dir).read_text(encoding="utf-8"))["max_words"])
+
+    def _load(self, split: str, data_dir: Path) -> _Loaded:
+        if split not in SPLITS:
+            raise UserError(f"{self.name} has no split {split!r}: expected one of {', '.join(SPLITS)}.")
+        key = (data_dir, split)
+        if key not in self._loaded:
+            if not self._is_prepared(data_dir):
+                raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
+            self._loaded[key] = self._read(split, data_dir)
+        return self._loaded[key]
+
+    def _read(self, split: str, data_dir: Path) -> _Loaded:
+        record = _read_records(self._folder(data_dir) / _VERSION, split)
+        sentences, told = (record[name].flat_values for name in ("sentences", "questions"))
+        distinct, numbers = tf.unique(tf.concat([sentences, told], 0))
+        ids = WordVocabulary(self._words_file(data_dir)).encode(distinct).to_tensor(shape=[None, self._max_words(data_dir)])
+        classes = {answer: number for number, answer in enumerate(read_symbols(self._answers_file(data_dir)))}
+        story = record["questions"].value_rowids().numpy()
+        first = record["sentences"].row_splits.numpy()[story]
+        return _Loaded(
+            words=np.pad(ids.numpy(), [[0, 1], [0, 0]]),
+            statements=np.append(numbers.numpy()[: len(sentences)], np.int32(ids.shape[0])),
+            stories=first.astype(np.int32),
+            ends=(first + record["positions"].flat_values.numpy()).astype(np.int32),
+            questions=numbers.numpy()[len(sentences) :],
+            answers=np.array([classes[answer.decode("utf-8")] for answer in record["answers"].flat_values.numpy()], np.int32),
+            tasks=record["task"].numpy()[story].astype(np.int32),
+        )
+
+    def _table(self, loaded: _Loaded, order: npt.NDArray[Any]) -> ExampleTable:
+        ends, questions = loaded.ends[order], loaded.questions[order]
+        begins = np.maximum(loaded.stories[order], ends - self.max_facts)
+        if self.form == "facts":
+            lengths = ends - begins + 1
+        else:
+            sizes = np.count_nonzero(loaded.words, axis=1)
+            before = np.concatenate([[0], np.cumsum(sizes[loaded.statements])])
+            lengths = before[ends] - before[begins] + sizes[questions] + 1
+        columns = [tf.constant(column, tf.int32) for column in (begins, ends, questions, loaded.answers[order], loaded.tasks[order])]
+        statements, words = tf.constant(loaded.statements, tf.int32), tf.constant(loaded.words, tf.int32)
+        form = self.form
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            begin, end, question, answer, task = (tf.gather(column, numbers) for column in columns)
+            rows = tf.gather(words, _sentences(statements, begin, end, question, words.shape[0] - 1))
+            return {"inputs": rows if form == "facts" else _flatten(rows), "targets": answer, "task": task}
+
+        return ExampleTable(lengths.astype(np.int32), batch)
+
+
+def _read_records(folder: Path, split: str) -> dict[str, Any]:
+    """Returns the features of a whole split: "task" [stories], the others RaggedTensors [stories, ...]."""
+    builder = tfds.builder_from_directory(str(folder))
+    names = ("task", "sentences", "questions", "answers", "positions")
+    if split not in builder.info.splits:
+        empty = {name: tf.RaggedTensor.from_row_lengths(tf.constant([], tf.string), tf.constant([], tf.int64)) for name in names}
+        return {**empty, "task": tf.constant([], tf.int32), "positions": tf.RaggedTensor.from_row_lengths(np.zeros(0, np.int32), [])}
+    config = tfds.ReadConfig(interleave_cycle_length=1)
+    batches = list(builder.as_dataset(split=split, shuffle_files=False, read_config=config).ragged_batch(1024))
+    return {name: tf.concat([batch[name] for batch in batches], 0) for name in names}
+
+
+def _sentences(statements: Any, begin: Any, end: Any, question: Any, empty: int) -> Any:
+    """Returns the sentence numbers [batch, rows] of the statements begin..end-1, the question, and then the `empty` sentence."""
+    sizes = (end - begin)[:, tf.newaxis]
+    columns = tf.range(tf.reduce_max(sizes) + 1)[tf.newaxis, :]
+    facts = tf.gather(statements, tf.minimum(begin[:, tf.newaxis] + columns, tf.size(statements) - 1))
+    return tf.where(columns < sizes, facts, tf.where(columns == sizes, question[:, tf.newaxis], empty))
+
+
+def _flatten(rows: Any) -> Any:
+    """Returns [batch, tokens]: the ids of [batch, rows, words] that are not padding, one after the other, and the end."""
+    flat = tf.reshape(rows, [tf.shape(rows)[0], -1])
+    tokens = tf.ragged.boolean_mask(flat, tf.not_equal(flat, 0))
+    ends = tf.fill([tf.shape(rows)[0], 1], END_ID)
+    return tf.concat([tokens, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()

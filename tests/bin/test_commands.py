@@ -1,0 +1,209 @@
+"""Commands: messages, exit statuses, what they print where, and that they answer without TensorFlow where they can."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from ut_tf.bin import avg_checkpoints, command, datagen, trainer
+from ut_tf.bin import eval as eval_command
+from ut_tf.errors import UserError
+from ut_tf.run import Run
+
+QUICK = """
+import sys
+from ut_tf.bin.{module} import main
+status = main({argv!r})
+heavy = sorted({{'tensorflow', 'keras', 'numpy'}} & set(sys.modules))
+sys.exit(99 if heavy else status)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "argv", "status", "stream", "expected"),
+    [
+        ("trainer", ["--help"], 0, "stdout", "--hparams_set"),
+        ("trainer", ["--registry_help"], 0, "stdout", "ut_base"),
+        ("trainer", ["--hparam_set=x"], 2, "stderr", "ut-trainer: error: unknown flag --hparam_set; did you mean hparams_set"),
+        ("trainer", ["--problem=babi_q", "--hparams_set=ut_base"], 1, "stderr", "did you mean babi_qa"),
+        ("trainer", ["--problem=babi_qa", "--hparams_set=ut_bas"], 1, "stderr", "did you mean ut_base"),
+        ("trainer", ["--problem=babi_qa", "--hparams_set=ut_base", "--hparams=drpout=1"], 1, "stderr", "did you mean dropout"),
+        ("trainer", ["--problem=babi_qa", "--hparams_set=ut_base", "--model=universal"], 1, "stderr", "unknown model"),
+        ("trainer", ["--problem=babi_qa"], 2, "stderr", "--hparams_set is missing"),
+        ("trainer", ["--schedule=train_eval_loop"], 2, "stderr", "expected one of train"),
+        ("eval", ["--help"], 0, "stdout", "--lengths"),
+        ("eval", [], 2, "stderr", "--output_dir is missing"),
+        ("eval", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
+        ("datagen", ["--only_list", "--problem=babi_*"], 0, "stdout", "babi_qa"),
+        ("datagen", ["--problem=nothing_like_*"], 1, "stderr", "matches no problem"),
+        ("avg_checkpoints", ["--n=0"], 2, "stderr", "--n=0: expected at least 1"),
+        ("import_t2t", ["--help"], 0, "stdout", "--t2t_dir"),
+    ],
+)
+def test_answers_without_tensorflow_in_one_line(module, argv, status, stream, expected):
+    script = QUICK.format(module=module, argv=argv)
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status, done.stderr
+    assert expected in getattr(done, stream)
+    assert time.monotonic() - began < 5  # 0.1 s on an idle machine; importing TensorFlow alone takes 3.
+    if status:
+        assert len(done.stderr.splitlines()) == 1
+        assert not done.stdout
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def test_errors_and_their_exit_statuses(capsys):
+    assert command.execute("ut-x", lambda: _raise(UserError("a\n  b"))) == 1
+    assert capsys.readouterr().err == "ut-x: error: a b\n"
+    assert command.execute("ut-x", lambda: _raise(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "ut-x: interrupted\n"
+    with pytest.raises(ZeroDivisionError):
+        command.execute("ut-x", lambda: _raise(ZeroDivisionError()))
+    assert command.execute("ut-x", lambda: None) == 0
+    assert command.execute("ut-x", lambda: 5) == 5
+
+
+def test_a_table_is_sorted_and_aligned():
+    lines = command.metrics_table({"loss": 0.123456789, "error/10": 3.0}).splitlines()
+    assert lines == ["  error/10             3", "  loss          0.123457"]
+
+
+def test_a_json_line_has_sorted_numbers():
+    assert eval_command.json_line({"b": 1, "a": 0.5, "c": float("nan")}) == '{"a": 0.5, "b": 1.0, "c": null}'
+
+
+@pytest.fixture
+def stub_library(monkeypatch):
+    """Stands in for what imports TensorFlow: records how the commands call it."""
+    calls: dict[str, object] = {}
+
+    def module(name: str, **attributes: object) -> None:
+        made = types.ModuleType(name)
+        for key, value in attributes.items():
+            setattr(made, key, value)
+        monkeypatch.setitem(sys.modules, name, made)
+
+    def train(run, train_steps=None, **options):
+        calls["train"] = {"run": run, "train_steps": train_steps, **options}
+        print("progress")
+        return types.SimpleNamespace(step=train_steps or 0, metrics={"loss": 1.5}, stopped_by=calls.get("stopped_by", "train_steps"))
+
+    def evaluate(run, **options):
+        calls["evaluate"] = {"run": run, **options}
+        print("noise")
+        return {"z": 2.0, "a": 1.0}
+
+    def average_checkpoints(run, n, destination):
+        calls["average"] = (run, n, destination)
+
+    for name in ("trainer", "eval_command", "avg_checkpoints", "datagen"):
+        monkeypatch.setattr(globals()[name], "import_tensorflow", lambda: None)
+    module("ut_tf.training.distribution", make_strategy=lambda num_gpus: f"strategy {num_gpus}")
+    module("ut_tf.training.trainer", train=train)
+    module("ut_tf.evaluation.evaluator", evaluate=evaluate)
+    module("ut_tf.training.averaging", average_checkpoints=average_checkpoints)
+    monkeypatch.setattr(Run, "start", lambda self: self)
+    monkeypatch.setattr(Run, "prepare", lambda self: self)
+    return calls
+
+
+def _train(tmp_path: Path, *more: str) -> int:
+    return trainer.main(["--problem=babi_qa", "--hparams_set=ut_base", f"--output_dir={tmp_path}/my run", *more])
+
+
+def test_the_trainer_passes_its_flags_on(stub_library, tmp_path, capsys):
+    flags = ["--train_steps=50", "--worker_gpu=2", "--log_frequency=5", "--random_seed=3", "--local_eval_frequency=7", "--generate_data"]
+    assert (
+        _train(tmp_path, *flags, "--keep_checkpoint_max=9", "--hparams=dropout=0.2,num_steps=3", "--schedule=continuous_train_and_eval")
+        == 0
+    )
+    call = stub_library["train"]
+    assert (call["train_steps"], call["strategy"], call["log_frequency"], call["warm_start_from"]) == (50, "strategy 2", 5, None)
+    run = call["run"]
+    assert (run.seed, run.hparams.network.dropout, run.hparams.network.num_steps) == (3, 0.2, 3)
+    assert (run.hparams.training.eval_frequency, run.hparams.training.keep_checkpoint_max) == (7, 9)
+    printed = capsys.readouterr().out
+    assert "loss" in printed
+    assert printed.splitlines()[-1] == f"next: ut-eval --output_dir='{tmp_path}/my run'"
+
+
+def test_a_training_that_was_told_to_stop_says_so_by_its_status(stub_library, tmp_path):
+    stub_library["stopped_by"] = "signal"
+    assert _train(tmp_path) == 130
+
+
+@pytest.mark.usefixtures("stub_library")
+@pytest.mark.parametrize("flag", ["--train_steps=0", "--log_frequency=0", "--num_gpus=-1"])
+def test_numbers_that_cannot_be(tmp_path, flag, capsys):
+    assert _train(tmp_path, flag) == 2
+    assert f"{flag}: expected at least" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("stub_library")
+def test_a_warm_start_needs_a_run(tmp_path, capsys):
+    assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 1
+    assert "--warm_start_from" in capsys.readouterr().err
+    (tmp_path / "my run" / "checkpoints" / "step-00000010").mkdir(parents=True)
+    assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 0
+
+
+def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library, monkeypatch, capsys):
+    loaded = types.SimpleNamespace(problem="p", hparams_set="s")
+    loaded.prepare = lambda: loaded
+    sets = [types.SimpleNamespace(length=40)]
+    loaded.make_problem = lambda: types.SimpleNamespace(evaluation_sets=lambda lengths: sets if lengths else [])
+    monkeypatch.setattr(Run, "load", lambda *_args, **_options: loaded)
+    assert eval_command.main(["--output_dir=x", "--lengths=40,400", "--checkpoint=last", "--split=test"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"a": 1.0, "z": 2.0}
+    assert captured.out.count("\n") == 1
+    assert "noise" in captured.err
+    call = stub_library["evaluate"]
+    assert (call["checkpoint"], call["lengths"], call["split"]) == ("last", (40, 400), "test")
+    sets[0].length = None
+    assert eval_command.main(["--output_dir=x", "--lengths=40,400"]) == 1
+    assert "makes no examples of a given length" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "source", "destination"),
+    [
+        (["--output_dir=a", "--n=3"], "a", "a-avg3"),
+        (["--output_dir=a", "--avg_dir=b"], "a", "b"),
+        (["--model_dir=a", "--output_dir=b"], "a", "b"),
+        (["--model_dir=a/"], "a", "a-avg8"),
+    ],
+)
+def test_averaging_names_its_directories(stub_library, monkeypatch, tmp_path, argv, source, destination):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Run, "load", lambda folder, **_options: folder)
+    assert avg_checkpoints.main(argv) == 0
+    assert stub_library["average"] == (tmp_path / source, 3 if "--n=3" in argv else 8, tmp_path / destination)
+
+
+@pytest.mark.parametrize("argv", [["--output_dir=a", "--avg_dir=a"], ["--model_dir=a", "--output_dir=b", "--avg_dir=c"], []])
+def test_averaging_refuses_directories_that_make_no_sense(argv, capsys):
+    assert avg_checkpoints.main(argv) == 2
+    assert "--avg_dir" in capsys.readouterr().err or not argv
+
+
+@pytest.mark.usefixtures("stub_library")
+def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
+    prepared = []
+    stub = types.SimpleNamespace(prepare=lambda data_dir, tmp_dir: prepared.append((data_dir, tmp_dir)))
+    monkeypatch.setattr(datagen, "make_problem", lambda name, arguments: prepared.append((name, arguments)) or stub)
+    argv = ["--problem=babi_qa,babi_qa_1k", f"--data_dir={tmp_path}/d", f"--tmp_dir={tmp_path}/t", "--problem_args=limit=2"]
+    assert datagen.main(argv) == 0
+    folders = (tmp_path / "d", tmp_path / "t")
+    assert prepared == [("babi_qa", {"limit": 2}), folders, ("babi_qa_1k", {"limit": 2}), folders]
+    assert f"ut-trainer --problem=babi_qa --hparams_set=<set> --data_dir={tmp_path}/d" in capsys.readouterr().out

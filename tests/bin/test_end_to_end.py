@@ -1,0 +1,59 @@
+"""The commands one after the other, on a network that learns nothing in its two updates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ut_tf.bin import eval as eval_command
+from ut_tf.bin import trainer
+
+TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
+DATA = "max_length=5,train_examples=64,validation_length=6,validation_examples=8,test_examples=8,long_test_examples=4"
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+
+    def call(output_dir, *more, hparams=TINY):
+        return trainer.main(
+            [
+                "--problem=algorithmic_copy_decimal40",
+                "--hparams_set=ut_algorithmic",
+                f"--hparams={hparams}",
+                f"--problem_args={DATA}",
+                f"--output_dir={output_dir}",
+                f"--data_dir={tmp_path}/data",
+                f"--tmp_dir={tmp_path}/tmp",
+                "--num_gpus=0",
+                *more,
+            ]
+        )
+
+    return call
+
+
+def _evaluate(output_dir, capsys, *more) -> dict[str, float]:
+    capsys.readouterr()
+    assert eval_command.main([f"--output_dir={output_dir}", *more]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
+    first, moved, second = tmp_path / "first", tmp_path / "moved", tmp_path / "second"
+    assert train(first, "--train_steps=2") == 0
+    assert "next: ut-eval --output_dir=" in capsys.readouterr().out
+    first.rename(moved)
+    metrics = _evaluate(moved, capsys, "--lengths=4,7")
+    assert {"length_4/char_acc", "length_7/seq_acc"} <= set(metrics)
+
+    assert train(moved, "--train_steps=3") == 0
+    assert (moved / "checkpoints" / "step-00000003").is_dir()
+    assert train(moved, "--train_steps=3", hparams=f"{TINY},dropout=0.5") == 1
+
+    # With a learning rate of nothing, a warm start ends where it began.
+    still = f"{TINY},learning_rate=1e-30"
+    assert train(second, "--train_steps=1", f"--warm_start_from={moved}", hparams=still) == 0
+    assert _evaluate(second, capsys, "--lengths=4") == _evaluate(moved, capsys, "--lengths=4")

@@ -1,0 +1,87 @@
+"""Flags: parsing, aliases, the help page and its messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from ut_tf.bin import avg_checkpoints, datagen, flags, import_t2t, trainer
+from ut_tf.bin import eval as eval_command
+from ut_tf.bin.flags import Flag, FlagError, HelpAsked
+
+COMMANDS = [trainer, datagen, eval_command, avg_checkpoints, import_t2t]
+FLAGS = (
+    Flag("problem", "What to solve.", "What", required=True),
+    Flag("train_steps", "How long.", "How", "integer", default=10),
+    Flag("rate", "How fast.", "How", "float"),
+    Flag("generate_data", "Whether to prepare.", "How", "boolean", default=False),
+    Flag("num_gpus", "On what.", "How", "integer", aliases=("worker_gpu",)),
+)
+
+
+def _parse(*argv: str):
+    return flags.parse("ut-x", "About x.", FLAGS, argv)
+
+
+def test_values_have_their_types_and_defaults():
+    values = _parse("--problem=copy", "--rate", "0.5", "--generate_data", "--worker_gpu=2")
+    assert (values.problem, values.train_steps, values.rate, values.generate_data, values.num_gpus) == ("copy", 10, 0.5, True, 2)
+    assert not _parse("--problem=copy", "--nogenerate_data").generate_data
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--problm=copy"], "unknown flag --problm; did you mean problem"),
+        (["--workergpu=1"], "did you mean worker_gpu"),
+        (["--zzz"], "unknown flag --zzz. All flags: ut-x --help"),
+        (["--problem=copy", "--train_steps=many"], "--train_steps=many: expected a whole number"),
+        (["--problem=copy", "--rate=fast"], "--rate=fast: expected a number"),
+        (["--problem=copy", "--generate_data=perhaps"], "--generate_data=perhaps: expected true or false"),
+        (["--problem=copy", "stray"], "unexpected argument 'stray'"),
+        (["--train_steps=3"], "--problem is missing"),
+        (["--problem"], "--problem"),
+    ],
+)
+def test_mistakes(argv, expected):
+    with pytest.raises(FlagError) as caught:
+        _parse(*argv)
+    assert expected in str(caught.value)
+
+
+def test_two_parsings_share_nothing():
+    assert _parse("--problem=a", "--train_steps=3").train_steps == 3
+    assert _parse("--problem=a").train_steps == 10
+
+
+@pytest.mark.parametrize("spelling", ["--help", "-h", "-help", "--helpfull"])
+def test_help_lists_our_flags_in_groups_with_defaults(spelling):
+    with pytest.raises(HelpAsked) as caught:
+        _parse(spelling)
+    page = str(caught.value)
+    assert page.startswith("About x.")
+    for expected in ("What:\n  --problem\n", "(required)", "(default: 10)", "--[no]generate_data", "Also --worker_gpu."):
+        assert expected in page
+    assert "--flagfile" not in page
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda module: module.COMMAND)
+def test_every_command_s_help_names_all_its_flags_and_a_default_for_each(command):
+    page = flags.help_page(command.DESCRIPTION, command.FLAGS)
+    for flag in command.FLAGS:
+        assert flag.name in page
+        assert flag.group == "Help" or flag.required or flag.shown_default or flag.default is not None, flag.name
+    assert command.COMMAND in page
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda module: module.COMMAND)
+def test_no_name_is_taken_twice_in_a_command(command):
+    names = [name for flag in (*command.FLAGS, flags.HELP) for name in (flag.name, *flag.aliases)]
+    assert len(names) == len(set(names))
+
+
+def test_lists_of_numbers():
+    assert flags.integers("40, 80,400", "lengths") == (40, 80, 400)
+    assert flags.integers("", "lengths") == ()
+    for text in ("40,x", "0", "-3", "1.5"):
+        with pytest.raises(FlagError, match="expected a list like"):
+            flags.integers(text, "lengths")

@@ -1,0 +1,18 @@
+"""Settings for all tests: eight logical CPU devices, so that what needs several replicas can be tested without several GPUs."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import tensorflow as tf
+
+LOGICAL_DEVICES = 8
+
+
+def pytest_configure() -> None:
+    """TensorFlow wants to know its devices before it computes anything."""
+    processor = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * LOGICAL_DEVICES)

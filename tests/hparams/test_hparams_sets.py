@@ -1,0 +1,102 @@
+"""Named sets: that each resolves, and the sizes and semantics that users rely on."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from ut_tf import registry
+from ut_tf.config import HParams, differences
+from ut_tf.errors import UserError
+from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
+
+OURS = [name for name in registry.hparams_sets.names() if name.startswith("ut_")]
+
+
+def _sizes(name: str) -> tuple[int, ...]:
+    network = registry.hparams_sets.get(name)().resolve().network
+    return network.hidden_size, network.filter_size, network.num_heads, network.num_steps, network.act_max_steps
+
+
+@pytest.mark.parametrize("name", [*OURS, *SETS])
+def test_every_set_resolves_and_survives_json(name):
+    hparams = registry.hparams_sets.get(name)().resolve()
+    assert HParams.from_json(hparams.to_json()) == hparams
+    assert registry.hparams_sets.describe(name)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_set_of_ours_opens_with_the_command_that_runs_it(name):
+    function = getattr(importlib.import_module("ut_tf.hparams.universal_transformer"), name)
+    first_line = function.__doc__.splitlines()[0]
+    assert first_line.startswith("``ut-trainer --problem=")
+    assert f"--hparams_set={name}``" in first_line
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ut_tiny", (128, 512, 4, 8)),
+        ("ut_small", (512, 2048, 8, 6)),
+        ("ut_base", (1024, 4096, 16, 6)),
+        ("ut_big", (2048, 8192, 16, 6)),
+        ("ut_teeny", (128, 128, 2, 10)),
+        ("ut_tall", (512, 2048, 8, 16)),
+        ("universal_transformer_tiny", (128, 512, 4, 8, 4)),
+        ("universal_transformer_base", (1024, 4096, 16, 6, 12)),
+        ("universal_transformer_tall", (512, 2048, 8, 16, 12)),
+        ("universal_transformer_teeny", (128, 128, 2, 10, 12)),
+        ("adaptive_universal_transformer_tall", (512, 2048, 8, 6, 24)),
+    ],
+)
+def test_sizes(name, expected):
+    assert _sizes(name)[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("size", ["tiny", "small", "base"])
+def test_halting_sets_are_the_fixed_ones_with_halting(size):
+    fixed, halting = (registry.hparams_sets.get(name)() for name in (f"ut_{size}", f"ut_act_{size}"))
+    assert {text.partition(":")[0] for text in differences(fixed, halting)} == {"halting", "act_max_steps"}
+    assert halting.network.halting == "basic"
+
+
+@pytest.mark.parametrize("name", [f"ut_{size}" for size in ("tiny", "small", "base", "big", "teeny", "tall")])
+def test_our_sets_keep_the_paper_s_semantics_and_the_usual_optimizer(name):
+    hparams = registry.hparams_sets.get(name)()
+    sizes = {"hidden_size", "filter_size", "num_heads", "num_steps", "dropout"}
+    assert {text.partition(":")[0] for text in differences(HParams(), hparams)} <= sizes
+    training = hparams.training
+    assert (training.batch_size, training.learning_rate, training.warmup_steps, training.schedule) == (4096, 2.0, 8000, "noam")
+    assert (training.adam_beta1, training.adam_beta2, training.adam_epsilon, training.label_smoothing) == (0.9, 0.997, 1e-9, 0.1)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_tensor2tensor_s_semantics(name):
+    network = registry.hparams_sets.get(name)().network
+    assert (network.norm, network.position, network.kernel_init) == ("pre", "tensor2tensor", "unit_scaling")
+    assert (network.halted_states, network.padding_ponders, network.act_halting_bias_init) == ("transform", True, 1.0)
+    assert network.position_every_step
+    assert (network.halting != "none") == name.startswith("adaptive")
+    expected = "none" if "gru" in name or "lstm" in name else "sinusoid" if "sinusoid" in name else "learned"
+    assert network.step_encoding == expected
+
+
+def test_tensor2tensor_s_variants():
+    def network(name):
+        return registry.hparams_sets.get(name)().network
+
+    assert network("universal_transformer_sepconv_base").transition == "sepconv"
+    assert network("universal_transformer_lstm_tall").recurrence == "lstm"
+    assert network("adaptive_universal_transformer_global_base").halting == "global"
+    dropped = network("adaptive_universal_transformer_base_dropout05")
+    assert (dropped.dropout, dropped.attention_dropout, dropped.relu_dropout) == (0.5, 0.5, 0.5)
+    assert network("adaptive_universal_transformer_tall_actlossw001").act_loss_weight == 0.001
+    assert registry.hparams_sets.get("adaptive_universal_transformer_tall")().training.batch_size == 1024
+
+
+@pytest.mark.parametrize("name", UNAVAILABLE)
+def test_a_set_that_is_not_built_says_so_and_names_one_that_is(name):
+    with pytest.raises(UserError, match=f"not available yet: the nearest set is {UNAVAILABLE[name].nearest}"):
+        registry.hparams_sets.get(name)()
+    assert UNAVAILABLE[name].nearest in SETS

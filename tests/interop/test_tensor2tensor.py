@@ -1,0 +1,118 @@
+"""Import of tensor2tensor's hyperparameters, variables and run directories: what fits, and what is said of what does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.errors import UserError
+from ut_tf.interop.tensor2tensor import import_run, model_from_variables, network_from_hparams
+from ut_tf.run import Run
+from ut_tf.training.checkpoints import find_checkpoint, read_state, restore_weights
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+PROBLEM = "algorithmic_reverse_decimal40"
+
+
+def _hparams(name: str = "act_basic") -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())
+    return values
+
+
+def _variables(name: str = "act_basic") -> dict[str, Any]:
+    with np.load(GOLDEN / f"{name}.npz") as file:
+        return {key.removeprefix("var/"): value for key, value in file.items() if key.startswith("var/")}
+
+
+def test_network_of_dynamic_halting() -> None:
+    network = network_from_hparams(_hparams())
+    assert (network.recurrence, network.halting, network.act_max_steps, network.num_steps) == ("basic", "basic", 6, 8)
+    assert (network.norm, network.position, network.step_encoding, network.halted_states) == (
+        "pre",
+        "tensor2tensor",
+        "learned",
+        "transform",
+    )
+    assert network.padding_ponders and network.target_space_embedding
+
+
+def test_gru_goes_without_the_step_embedding() -> None:
+    assert network_from_hparams(_hparams("ut_gru")).step_encoding == "none"
+
+
+def test_every_unsupported_field_is_named_at_once() -> None:
+    hparams = {**_hparams(), "recurrence_type": "highway", "num_inrecurrence_layers": 2, "position_start_index": "random"}
+    del hparams["num_heads"]
+    with pytest.raises(UserError) as caught:
+        network_from_hparams(hparams)
+    for text in ("recurrence_type=highway", "num_inrecurrence_layers=2", "position_start_index=random", "num_heads is missing"):
+        assert text in str(caught.value)
+
+
+def test_missing_and_unknown_variables_are_listed() -> None:
+    variables = _variables()
+    lost = "universal_transformer/body/encoder/layer_prepostprocess/layer_norm/layer_norm_bias"
+    variables["universal_transformer/body/parallel_0/extra"] = variables.pop(lost)
+    with pytest.raises(
+        UserError, match=r"encoder/layer_prepostprocess/layer_norm/layer_norm_bias is missing.*parallel_0/extra has no place"
+    ):
+        model_from_variables(variables, _hparams(), target_space_id=1)
+
+
+def test_sharded_embedding_equals_the_whole_one() -> None:
+    variables = _variables()
+    name = "universal_transformer/symbol_modality_12_32/shared/weights_"
+    whole = variables.pop(name + "0")
+    # Eleven shards: shard 10 must come after shard 9, not after shard 1; the last may be empty.
+    variables |= {f"{name}{index}": part for index, part in enumerate([*np.split(whole, [2, *range(3, 12)]), whole[:0]])}
+    model = model_from_variables(variables, _hparams(), target_space_id=1)
+    np.testing.assert_array_equal(model.input_embedding.table, whole)
+
+
+def test_run_directory(tmp_path: Path) -> None:
+    run = import_run(GOLDEN / "t2t_run", tmp_path / "run", PROBLEM, data_dir=tmp_path / "data", tmp_dir=tmp_path / "tmp")
+    loaded = Run.load(tmp_path / "run")
+    assert loaded.hparams == run.hparams
+    assert (loaded.hparams.network.num_steps, loaded.hparams.training.batch_size) == (4, 2048)
+    model = loaded.make_model()
+    assert restore_weights(model, loaded, "last") == 301
+    reader = tf.train.load_checkpoint(str(GOLDEN / "t2t_run" / "model.ckpt-301"))
+    table = reader.get_tensor("universal_transformer/body/target_space_embedding/kernel")
+    np.testing.assert_array_equal(model.target_space, table[11])  # The one row that its training moved.
+    assert read_state(find_checkpoint(loaded, "last"))["step"] == 301
+    _check_optimizer(loaded, model, reader)
+
+
+def _check_optimizer(run: Run, model: Any, reader: Any) -> None:
+    """Adam's moments must have gone to the weights they belong to."""
+    checkpoint = tf.train.load_checkpoint(str(find_checkpoint(run, "last") / "variables"))
+    index = [weight is model.input_embedding.table for weight in model.trainable_variables].index(True)
+    shards = [
+        reader.get_tensor(f"training/universal_transformer/symbol_modality_12_128/shared/weights_{shard}/Adam_1") for shard in range(16)
+    ]
+    stored = checkpoint.get_tensor(f"optimizer/second_moments/{index}/.ATTRIBUTES/VARIABLE_VALUE")
+    np.testing.assert_array_equal(stored, np.concatenate(shards))
+
+
+def test_problem_must_be_named_somewhere(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="give --problem"):
+        import_run(GOLDEN / "t2t_run", tmp_path / "run")
+
+
+def test_missing_checkpoint_names_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"model\.ckpt-301"):
+        import_run(GOLDEN / "t2t_run", tmp_path / "run", PROBLEM, checkpoint="model.ckpt-300")
+
+
+def test_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"hparams\.json does not exist"):
+        import_run(tmp_path, tmp_path / "run", PROBLEM)
+    shutil.copy(GOLDEN / "t2t_run" / "hparams.json", tmp_path)
+    with pytest.raises(UserError, match="holds no checkpoint"):
+        import_run(tmp_path, tmp_path / "run", PROBLEM)

@@ -1,0 +1,77 @@
+"""Attention against a plain computation, what it may see, and its scales and biases."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.attention import MultiHeadAttention, causal_bias, length_scale, padding_bias
+
+NETWORK = NetworkConfig(hidden_size=8, num_heads=2)
+
+
+def made(network: NetworkConfig = NETWORK, relative: bool = False) -> MultiHeadAttention:
+    keras.utils.set_random_seed(5)
+    attention = MultiHeadAttention(network, relative=relative)
+    attention.build((None, None, 8))
+    return attention
+
+
+def states(*shape: int) -> tf.Tensor:
+    return tf.constant(np.random.default_rng(2).normal(size=shape), tf.float32)
+
+
+def test_equals_the_formula() -> None:
+    attention, x = made(), states(1, 3, 8)
+    output, weights = attention(x)
+    q, k, v = (x.numpy()[0] @ getattr(attention, f"{name}_kernel").numpy() for name in ("query", "key", "value"))
+    mixed = []
+    for head in (slice(0, 4), slice(4, 8)):
+        logits = q[:, head] @ k[:, head].T / math.sqrt(4)
+        softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        mixed.append(softmax @ v[:, head])
+    expected = np.concatenate(mixed, -1) @ attention.output_transform.kernel.numpy()
+    np.testing.assert_allclose(output[0], expected, atol=1e-5)
+    np.testing.assert_allclose(tf.reduce_sum(weights, -1), 1.0, atol=1e-6)
+
+
+def test_masked_keys_have_exactly_no_weight() -> None:
+    _, weights = made()(states(2, 3, 8), bias=padding_bias(tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])))
+    assert np.all(weights.numpy()[0, :, :, 2] == 0.0)
+
+
+def test_the_future_does_not_reach_the_past() -> None:
+    attention, x = made(), states(1, 4, 8)
+    changed = tf.concat([x[:, :3], x[:, 3:] + 9.0], 1)
+    before, after = (attention(y, bias=causal_bias(4))[0] for y in (x, changed))
+    np.testing.assert_array_equal(before[:, :3], after[:, :3])
+
+
+def test_relative_bias_depends_on_distance_and_shares_beyond_its_reach() -> None:
+    attention = made(NetworkConfig(hidden_size=8, num_heads=2, relative_bias=2), relative=True)
+    attention.relative_table.assign(np.random.default_rng(0).normal(size=(5, 2)))
+    bias = attention._relative_bias(tf.range(6), tf.range(6)).numpy()[0]
+    table = attention.relative_table.numpy()
+    for query in range(6):
+        for key in range(6):
+            np.testing.assert_allclose(bias[:, query, key], table[np.clip(key - query, -2, 2) + 2], rtol=1e-6)
+
+
+def test_self_bias_starts_where_it_is_told() -> None:
+    attention = made(NetworkConfig(hidden_size=8, num_heads=2, relative_bias=2, relative_self_bias=-5.0), relative=True)
+    assert attention.relative_table.numpy().tolist() == [[0, 0], [0, 0], [-5, -5], [0, 0], [0, 0]]
+
+
+def test_equal_kernels_attend_by_likeness() -> None:
+    attention = made(NetworkConfig(hidden_size=8, num_heads=2, query_key_init="equal"))
+    np.testing.assert_array_equal(attention.query_kernel, attention.key_kernel)
+    assert np.abs(attention.query_kernel.numpy() - attention.value_kernel.numpy()).max() > 0.01
+
+
+def test_log_length_leaves_trained_lengths_alone() -> None:
+    scale = length_scale(tf.constant([1.0, 40.0, 1600.0]), 40).numpy()
+    np.testing.assert_allclose(scale, [1.0, 1.0, 2.0], rtol=1e-6)

@@ -1,0 +1,85 @@
+"""Coordinates and positions by hand, and their invariants."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.coordinates import Coordinates, paper_sinusoid, rotate, rotation_table, tensor2tensor_sinusoid
+from ut_tf.layers.positions import Positions, spread_positions
+
+
+def test_the_paper_coordinate_of_position_3_at_step_2() -> None:
+    coordinates = Coordinates(NetworkConfig(hidden_size=4), max_steps=4)
+    coordinates.build((None, None, 4))
+    signal = coordinates.position_signal(tf.constant([[3.0]]))
+    got = coordinates(tf.zeros([1, 1, 4]), step=1, position_signal=signal)[0, 0]
+    expected = [f(i / 10000 ** (2 * j / 4)) + f(2 / 10000 ** (2 * j / 4)) for i in (3,) for j in (0, 1) for f in (math.sin, math.cos)]
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_tensor2tensor_sinusoids_by_hand() -> None:
+    got = tensor2tensor_sinusoid(tf.constant([2.0]), 4)[0]
+    np.testing.assert_allclose(got, [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)], atol=1e-6)
+
+
+def test_positions_stay_distinct_under_bfloat16() -> None:
+    coordinates = Coordinates(NetworkConfig(hidden_size=64), max_steps=1, dtype="mixed_bfloat16")
+    signal = coordinates.position_signal(tf.range(1, 1025, dtype=tf.float32)[None])
+    assert signal.dtype == tf.float32
+    assert len(np.unique(signal.numpy()[0], axis=0)) == 1024
+
+
+def test_rotated_products_depend_on_distance_only() -> None:
+    generator = np.random.default_rng(0)
+    query, key = (tf.constant(generator.normal(size=(1, 1, 1, 8)), tf.float32) for _ in range(2))
+    products = []
+    for start in (1.0, 50.0, 700.0):
+        turned = [rotate(x, rotation_table(tf.constant([[at]]), 8)) for x, at in ((query, start), (key, start + 5))]
+        products.append(float(tf.reduce_sum(turned[0] * turned[1])))
+    np.testing.assert_allclose(products, products[0], atol=1e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 30), st.integers(0, 10_000))
+def test_spread_positions_increase_and_stay_in_range(size: int, seed: int) -> None:
+    positions = spread_positions(tf.constant(4), tf.constant(size), 100, tf.constant([seed, 1])).numpy()
+    assert (np.diff(positions, axis=1) >= 1).all()
+    assert positions.min() >= 0 and positions.max() < 100
+    assert (positions == np.round(positions)).all()
+
+
+def test_one_random_offset_per_example_and_none_at_evaluation() -> None:
+    positions = Positions(NetworkConfig(position_offset="random", max_position_offset=1000, eval_position_offset=7))
+    drawn = positions(batch_size=50, size=3, training=True)
+    assert drawn.shape == (50, 1) and len(np.unique(drawn)) > 30
+    assert drawn.numpy().min() >= 0 and drawn.numpy().max() <= 1000
+    assert positions(batch_size=50, size=3).numpy().tolist() == [[7.0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected_inputs", "expected_targets"),
+    [
+        ({}, [1, 2, 3, 4], [1, 2, 3]),
+        ({"position_from": "end"}, [3, 2, 1, 0], [1, 2, 3]),
+        ({"target_position": "continue"}, [1, 2, 3, 4], [4, 5, 6]),
+        ({"target_position": "backward", "input_start_symbol": True}, [0, 1, 2, 3], [3, 2, 1]),
+    ],
+)
+def test_directions_of_three_symbols_and_one_padding(changes: dict, expected_inputs: list, expected_targets: list) -> None:
+    positions = Positions(NetworkConfig(**changes))
+    assigned, lengths = positions(batch_size=1, size=9), tf.constant([3.0])
+    inputs = positions.inputs(assigned, tf.constant(4), lengths)
+    targets = positions.targets(assigned, tf.range(3, dtype=tf.float32)[None], lengths)
+    assert inputs.numpy()[0].tolist() == expected_inputs
+    assert targets.numpy()[0].tolist() == expected_targets
+
+
+def test_step_and_position_use_the_same_waves() -> None:
+    np.testing.assert_allclose(paper_sinusoid(tf.constant(5.0), 8), paper_sinusoid(tf.constant([[5.0]]), 8)[0, 0])

@@ -1,0 +1,115 @@
+"""README and docs are held to the code: their Python runs, their commands parse, their names exist, their tables are up to date."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ut_tf import registry
+from ut_tf.bin import avg_checkpoints, datagen, flags, import_t2t, trainer
+from ut_tf.bin import eval as eval_command
+from ut_tf.config import NetworkConfig, TrainingConfig
+from ut_tf.run import make_hparams
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+COMMANDS = {module.COMMAND: module for module in (trainer, datagen, eval_command, avg_checkpoints, import_t2t)}
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def _command_lines() -> list[tuple[str, str]]:
+    """Returns (page, line) for each of our commands in a shell block."""
+    lines = [(page.name, line) for page in PAGES for block in _blocks(page, "sh") for line in block.splitlines()]
+    return [(name, line) for name, line in lines if re.match(r"(TF_CONFIG='.*' )?ut-", line)]
+
+
+def _expand(pattern: str) -> list[str]:
+    """Returns the names that `a{b,c}` and `task*` stand for."""
+    parts = re.split(r"\{(.*?)\}", pattern)
+    names = ["".join(choice) for choice in itertools.product(*([part] if i % 2 == 0 else part.split(",") for i, part in enumerate(parts)))]
+    return [name.replace("task*", f"task{task}") for name in names for task in (range(1, 21) if "task*" in name else [0])]
+
+
+def test_the_first_lines_build_compile_and_fit_a_model(capsys):
+    first, second = _blocks(README, "python")
+    assert len([line for line in first.splitlines() if line]) <= 12
+    namespace: dict[str, object] = {}
+    exec(first.replace("20_000", "200").replace("batch_size=100", "batch_size=50"), namespace)
+    exec(second, namespace)
+    history = namespace["model"].history.history  # type: ignore[attr-defined]
+    assert history["loss"][-1] < history["loss"][0]
+    assert namespace["details"].encoder.ponder_times.shape == (2, 8)  # type: ignore[attr-defined]
+    assert "tf.Tensor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != README and _blocks(page, "python")], ids=lambda page: page.name)
+def test_the_python_in_the_docs_runs(page, monkeypatch):
+    monkeypatch.setattr(registry.hparams_sets, "_registered", {})
+    namespace: dict[str, object] = {}
+    for block in _blocks(page, "python"):
+        exec(block, namespace)
+
+
+def test_the_problem_of_the_readme_is_trained_and_evaluated_by_its_commands(tmp_path, monkeypatch):
+    block = _blocks(README, "python usr_dir")[0]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry.problems, "_registered", {})
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    (tmp_path / "my_problems").mkdir()
+    (tmp_path / "my_problems" / "__init__.py").write_text(block.replace("10_000", "64").replace("(200,", "(8,"))
+    train, evaluate = (shlex.split(line)[1:] for name, line in _command_lines() if name == "README.md" and "sort_digits" in line)
+    train = [flag for flag in train if not flag.startswith("--train_steps")]
+    tiny = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64"
+    folders = [f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp"]
+    assert trainer.main([*train, *folders, f"--hparams={tiny}", "--train_steps=1", "--num_gpus=0"]) == 0
+    assert eval_command.main([*evaluate, *folders]) == 0
+
+
+@pytest.mark.parametrize(("page", "line"), _command_lines())
+def test_the_commands_shown_parse_and_their_names_exist(page, line, tmp_path, monkeypatch):
+    del page
+    monkeypatch.chdir(tmp_path)
+    words = [word for word in shlex.split(line, comments=True) if not word.startswith("TF_CONFIG=")]
+    module = COMMANDS[words[0]]
+    values = flags.parse(module.COMMAND, module.DESCRIPTION, module.FLAGS, words[1:])
+    known = {flag.name for flag in module.FLAGS}
+    if "problem" in known and values.problem and "usr_dir" in known and not values.usr_dir:
+        for name in values.problem.split(","):
+            assert "*" in name or registry.problems.check(name) is None
+    if "hparams_set" in known and values.hparams_set and not values.usr_dir:
+        make_hparams(values.hparams_set, values.hparams)
+
+
+def test_the_table_of_problems_names_every_problem_and_no_other():
+    section = README.read_text(encoding="utf-8").split("## Problems")[1].split("\n## ")[0]
+    shown = [pattern for line in section.splitlines() if line.startswith("| `") for pattern in re.findall(r"`(.*?)`", line.split(" | ")[0])]
+    assert {name for pattern in shown for name in _expand(pattern)} == set(registry.problems.names())
+
+
+def test_generated_tables_are_up_to_date():
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    for name in generate.FILES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert generate.generated(text) == text, f"{name}: run `make docs`"
+    page = (ROOT / "docs" / "hyperparameters.md").read_text(encoding="utf-8")
+    for field in (*NetworkConfig.__dataclass_fields__, *TrainingConfig.__dataclass_fields__):
+        assert f"| `{field}` |" in page
+
+
+def test_links_between_the_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,230 @@
+"""Runs: what is checked before anything is written, what config.json holds, and what a second call may change."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from ut_tf import registry
+from ut_tf.config import HParams
+from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.errors import UserError
+from ut_tf.registry import Entry, Registry
+from ut_tf.run import Run, make_problem, parse_problem_args
+
+
+class Words(Problem):
+    """A problem whose prepared data is its vocabulary alone."""
+
+    def __init__(self, words: str = "a b", limit: int = 3) -> None:
+        self.words = words
+        self.limit = limit
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        del tmp_dir
+        if not (data_dir / "vocab.txt").exists():
+            (data_dir / "vocab.txt").write_text("\n".join(self.words.split()))
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        size = 2 + len((data_dir / "vocab.txt").read_text().split())
+        return ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True)
+
+    def dataset(self, split, data_dir, seed=0, epoch=0, length=None):
+        raise NotImplementedError
+
+    def evaluation_sets(self, lengths=()):
+        del lengths
+        return [EvaluationSet("", "test", "teacher_forced")]
+
+    def vocab_files(self, data_dir: Path) -> list[Path]:
+        return [data_dir / "vocab.txt"]
+
+
+def narrow() -> HParams:
+    """A narrow set."""
+    return HParams().change(hidden_size=16, num_heads=2, train_steps=10)
+
+
+@pytest.fixture(autouse=True)
+def names(monkeypatch):
+    catalogue = types.ModuleType("stub_names")
+    catalogue.PROBLEMS = {}
+    catalogue.SETS = {}
+    catalogue.MODELS = {name: Entry("nowhere:x") for name in ("universal_transformer", "other_model")}
+    monkeypatch.setitem(sys.modules, "stub_names", catalogue)
+    for attribute, kind, table in (
+        ("problems", "problem", "PROBLEMS"),
+        ("hparams_sets", "hyperparameter set", "SETS"),
+        ("models", "model", "MODELS"),
+    ):
+        monkeypatch.setattr(registry, attribute, Registry(kind, f"stub_names:{table}"))
+    registry.problems.register("words", Words)
+    registry.problems.register("other_words", Words)
+    registry.hparams_sets.register("narrow", narrow)
+
+
+@pytest.fixture
+def create(tmp_path):
+    def call(problem="words", hparams_set="narrow", **changes):
+        folders = {name: tmp_path / name for name in ("output_dir", "data_dir", "tmp_dir")}
+        return Run.create(problem, hparams_set, **{**folders, **changes})
+
+    return call
+
+
+def test_a_run_is_loaded_as_it_was_created(create):
+    run = create(hparams="dropout=0.2", seed=7, problem_args="limit=5")
+    assert Run.load(run.output_dir) == run
+    assert run.spec == ProblemSpec("tokens", "tokens", 4, 4, shared_vocab=True)
+    assert run.make_problem().limit == 5
+    assert (run.vocab_dir / "vocab.txt").read_text() == "a\nb"
+
+
+def test_config_json_holds_everything_but_the_run_s_own_place(create):
+    run = create(hparams="dropout=0.2", seed=7, problem_args="limit=5")
+    text = (run.output_dir / "config.json").read_text()
+    values = json.loads(text)
+    assert str(run.output_dir) not in text
+    assert (values["format_version"], values["problem"], values["problem_args"]) == (1, "words", {"limit": 5})
+    assert (values["hparams_set"], values["model"], values["overrides"], values["seed"]) == (
+        "narrow", "universal_transformer", "dropout=0.2", 7,
+    )  # fmt: skip
+    assert HParams.from_dict(values["hparams"]) == narrow().change(dropout=0.2).resolve()
+    assert set(values["versions"]) == {"python", "tensorflow", "keras", "ut_tf"}
+    assert values["spec"] == run.spec.to_dict()
+
+
+def test_a_moved_run_still_loads_also_where_its_data_is_gone(create, tmp_path, monkeypatch):
+    run = create()
+    moved = tmp_path / "elsewhere" / "run"
+    shutil.move(run.output_dir, moved)
+    loaded = Run.load(moved)
+    assert (loaded.hparams, loaded.spec, loaded.data_dir) == (run.hparams, run.spec, run.data_dir)
+    shutil.rmtree(run.data_dir)
+    monkeypatch.setenv("UT_TF_DATA_DIR", str(tmp_path / "default"))
+    assert Run.load(moved).data_dir == tmp_path / "default"
+    assert Run.load(moved, data_dir=tmp_path / "mine").data_dir == tmp_path / "mine"
+
+
+def test_defaults(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("UT_TF_DATA_DIR", raising=False)
+    run = Run.create("words", "narrow")
+    assert run.output_dir == tmp_path / "runs" / "words-narrow"
+    assert (run.data_dir, run.tmp_dir) == (tmp_path / ".cache/ut_tf/data", tmp_path / ".cache/ut_tf/downloads")
+
+
+def test_the_same_call_goes_on_and_may_train_longer(create):
+    first = create()
+    assert create() == first
+    longer = create(hparams="train_steps=99,eval_frequency=7,keep_checkpoint_max=2")
+    assert Run.load(longer.output_dir) == longer
+    assert longer.hparams.training.train_steps == 99
+
+
+def test_a_longer_cosine_is_another_schedule(create):
+    create(hparams="schedule=cosine")
+    with pytest.raises(UserError, match="decay_steps: 10 -> 99"):
+        create(hparams="schedule=cosine,train_steps=99")
+    assert create(hparams="schedule=cosine,train_steps=99,decay_steps=10").hparams.training.train_steps == 99
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"problem": "other_words"}, "problem: words -> other_words"),
+        ({"problem_args": "limit=4"}, "problem_args: limit=3 -> limit=4"),
+        ({"seed": 1}, "seed: 0 -> 1"),
+        ({"hparams": "num_heads=4,dropout=0.3"}, "num_heads: 2 -> 4; dropout: 0.1 -> 0.3"),
+        ({"model": "other_model"}, "model: universal_transformer -> other_model"),
+    ],
+)
+def test_another_run_in_the_same_directory_is_refused(create, changes, expected):
+    run = create(problem_args="limit=3")
+    before = (run.output_dir / "config.json").read_bytes()
+    with pytest.raises(UserError) as caught:
+        create(**{"problem_args": "limit=3", **changes})
+    assert expected in str(caught.value)
+    assert (run.output_dir / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"problem": "wrods"}, "unknown problem 'wrods'; did you mean words"),
+        ({"hparams_set": "narow"}, "unknown hyperparameter set 'narow'; did you mean narrow"),
+        ({"model": "universal"}, "unknown model 'universal'; did you mean universal_transformer"),
+        ({"hparams": "drpout=0.1"}, "did you mean dropout"),
+        ({"problem_args": "limt=4"}, "no argument 'limt'; did you mean limit"),
+        ({"problem_args": "limit"}, "'limit' is no assignment"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(create, tmp_path, changes, expected):
+    with pytest.raises(UserError) as caught:
+        create(**changes)
+    assert expected in str(caught.value)
+    assert not (tmp_path / "output_dir" / "config.json").exists()
+
+
+def test_an_output_directory_that_cannot_be_written_is_a_user_s_error(create, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        create(output_dir=tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "holds no run"),
+        ("{", "cannot be read"),
+        ("[]", "format version None"),
+        ('{"format_version": 99}', "format version 99"),
+        ('{"format_version": 1, "problem": "words"}', "lacks problem_args"),
+    ],
+)
+def test_a_directory_without_a_readable_run(tmp_path, content, expected):
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    with pytest.raises(UserError) as caught:
+        Run.load(tmp_path)
+    assert expected in str(caught.value)
+
+
+def test_other_data_than_the_run_s_is_refused(create):
+    run = create()
+    (run.data_dir / "vocab.txt").write_text("a\nc")
+    with pytest.raises(UserError, match="differs from"):
+        Run.load(run.output_dir).prepare()
+    (run.data_dir / "vocab.txt").write_text("a\nb\nc")
+    with pytest.raises(UserError, match="input_vocab_size: 4 -> 5"):
+        Run.load(run.output_dir).prepare()
+
+
+def test_no_partial_file_is_left(create):
+    run = create()
+    assert sorted(path.name for path in run.output_dir.iterdir()) == ["config.json", "vocab"]
+
+
+def test_a_set_that_returns_something_else_is_told(create):
+    registry.hparams_sets.register("none", lambda: None)
+    with pytest.raises(UserError, match="must return HParams"):
+        create(hparams_set="none")
+
+
+def test_problem_args_are_read_as_json_numbers_words_and_text():
+    text = "count=3, rate=0.5,on=true,off=false,nothing=null,name=copy,list=[1"
+    expected = {"count": 3, "rate": 0.5, "on": True, "off": False, "nothing": None, "name": "copy", "list": "[1"}
+    assert parse_problem_args(text) == expected
+    assert parse_problem_args("") == {}
+    with pytest.raises(UserError, match="set twice"):
+        parse_problem_args("a=1,a=2")
+
+
+def test_a_problem_is_made_with_its_arguments():
+    assert make_problem("words", {"words": "x y z"}).words == "x y z"

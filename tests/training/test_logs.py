@@ -1,0 +1,109 @@
+"""metrics.jsonl, the progress line and TensorBoard's files."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ut_tf.training.logs import RunLog, drop_lines_after
+from ut_tf.training.progress import ProgressLine, format_duration
+from ut_tf.training.state import TrainingState, Window
+from ut_tf.training.step import StepReport
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_lines_after_the_restored_step_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    whole = [{"kind": "train", "step": step, "loss": 0.1 * step} for step in (1, 2, 3, 4)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in whole) + '{"kind": "tra')
+    drop_lines_after(path, 2)
+    assert [json.loads(line) for line in path.read_text().splitlines()] == whole[:2]
+
+
+def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    loss = 1.0 / 3.0
+    log.train(1, {"loss": loss, "gradient_norm": float("inf")}, [0.0, 2.0, 5.0])
+    log.evaluation(1, {"loss": loss, "accuracy": float("nan")})
+    log.close()
+    train, evaluation = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert train == {"kind": "train", "step": 1, "loss": loss, "gradient_norm": None}
+    assert evaluation == {"kind": "eval", "step": 1, "loss": loss, "accuracy": None}
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_elsewhere_than_on_a_terminal_each_log_point_is_a_line() -> None:
+    stream = io.StringIO()
+    progress = ProgressLine(100, stream)
+    progress.show(10, 1.5, 0.001, 2000.0, None)
+    progress.show(20, 1.25, 0.001, 2000.0, 3.5)
+    progress.finish()
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("step 10/100  loss 1.5000  rate 0.001  2,000 tokens/s  left")
+    assert "ponder 3.50" in second
+
+
+def test_on_a_terminal_one_line_is_rewritten_until_something_else_is_said() -> None:
+    stream = Terminal()
+    progress = ProgressLine(100, stream)
+    progress.show(10, 1.5, 0.001, 2000.0, None)
+    progress.show(20, 1.0, 0.001, 2000.0, None)
+    progress.say("step 20: accuracy 1")
+    assert stream.getvalue().count("\n") == 2
+    assert stream.getvalue().count("\r") == 2
+    assert stream.getvalue().endswith("step 20: accuracy 1\n")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (75, "1:15"), (3723, "1:02:03")])
+def test_durations(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+reports = st.builds(
+    StepReport,
+    *[st.floats(-1e3, 1e3, width=32)] * 7,
+    st.tuples(*[st.integers(0, 1000).map(float)] * 3),
+)
+
+
+@given(st.lists(reports, min_size=2, max_size=8), st.data())
+def test_a_window_that_was_saved_midway_logs_the_same_bits(given_reports: list[StepReport], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(1, len(given_reports) - 1))
+    whole = TrainingState(step=7)
+    for report in given_reports:
+        whole.window.add(report)
+    first = TrainingState(step=7)
+    for report in given_reports[:cut]:
+        first.window.add(report)
+    second = TrainingState.from_dict(json.loads(json.dumps(first.to_dict())))
+    for report in given_reports[cut:]:
+        second.window.add(report)
+    assert second.window.values() == whole.window.values()
+
+
+def test_mean_ponder_time_of_a_window() -> None:
+    window = Window()
+    window.add(StepReport(1.0, 1.0, 2.0, 10.0, 1.0, 0.1, 1.0, (0.0, 1.0, 3.0)))
+    assert window.ponder_time == pytest.approx(7 / 4)
+
+
+@pytest.mark.parametrize(
+    ("direction", "values", "best"),
+    [("min", [3.0, 2.0, 2.0, float("nan"), 5.0], 2), ("max", [1.0, float("nan"), 4.0, 4.0, 0.0], 3)],
+)
+def test_the_best_evaluation_is_the_first_of_the_best(direction: str, values: list[float], best: int) -> None:
+    state = TrainingState()
+    for step, value in enumerate(values, 1):
+        state.step = step
+        state.judge(value, direction)  # type: ignore[arg-type]
+    assert state.best_step == best
+    assert state.bad_evaluations == len(values) - best

@@ -1,0 +1,235 @@
+"""The loop as a whole: resuming, stopping, evaluations, and errors that the user can mend."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from toy import lines, losses, toy_run
+
+from ut_tf.errors import UserError
+from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.run import Run
+from ut_tf.training import checkpoints, trainer
+from ut_tf.training.batches import Position, TrainingBatches
+from ut_tf.training.checkpoints import CheckpointStore, restore_weights
+from ut_tf.training.distribution import Workers
+from ut_tf.training.step import TrainingStep
+from ut_tf.training.trainer import train
+
+
+def saved_weights(run: Run) -> list[Any]:
+    model = run.make_model()
+    restore_weights(model, run, "last")
+    return [weight.numpy() for weight in model.trainable_variables]
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, action: Any) -> None:
+    """Calls `action` in the middle of update number `step` of this process."""
+    original, count = TrainingStep.update, 0
+
+    def update(self: TrainingStep, batches: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == step:
+            action()
+        return original(self, batches)
+
+    monkeypatch.setattr(TrainingStep, "update", update)
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+FULL: dict[str, Any] = {"halting": "basic", "average_decay": 0.9, "accumulate_steps": 2, "dtype_policy": "mixed_float16", "dropout": 0.3}
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, broken = toy_run(tmp_path / "whole", eval_frequency=6, **FULL), toy_run(tmp_path / "broken", eval_frequency=6, **FULL)
+    expected = train(whole, log_frequency=4)
+    for step in (9, 4, 11):
+        with monkeypatch.context() as patch:
+            stop_at(patch, step, kill)
+            with pytest.raises(Killed):
+                train(broken, log_frequency=4)
+    found = train(broken, log_frequency=4)
+    assert found == expected
+    assert losses(broken) == losses(whole)
+    assert lines(broken, "eval") == lines(whole, "eval")
+    for one, other in zip(saved_weights(whole), saved_weights(broken), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_the_same_call_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    before = signal.getsignal(number)
+    whole, stopped = toy_run(tmp_path / "whole"), toy_run(tmp_path / "stopped")
+    train(whole, log_frequency=3)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 7, lambda: os.kill(os.getpid(), number))
+        result = train(stopped, log_frequency=3)
+    assert (result.step, result.stopped_by) == (7, "signal")
+    assert CheckpointStore(stopped.output_dir).steps() == [7]
+    assert "the same command goes on from there" in capsys.readouterr().err
+    assert signal.getsignal(number) == before
+    assert train(stopped, log_frequency=3).stopped_by == "train_steps"
+    assert losses(stopped) == losses(whole)
+
+
+def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stop_at(monkeypatch, 2, twice)
+    with pytest.raises(KeyboardInterrupt):
+        train(toy_run(tmp_path))
+
+
+def test_a_finished_run_says_so_and_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = toy_run(tmp_path, train_steps=4)
+    first = train(run)
+    logged = (tmp_path / "metrics.jsonl").read_bytes()
+    monkeypatch.setattr(Evaluator, "evaluate", None)
+    capsys.readouterr()
+    assert train(run) == first
+    assert "already ended at step 4" in capsys.readouterr().err
+    assert (tmp_path / "metrics.jsonl").read_bytes() == logged
+    monkeypatch.undo()
+    assert train(run, train_steps=6).step == 6
+
+
+def test_a_loss_that_is_not_finite_names_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = toy_run(tmp_path, eval_frequency=5)
+    original, count = TrainingStep.update, 0
+
+    def update(self: TrainingStep, batches: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 8:
+            self._model.trainable_variables[0].assign(tf.fill(self._model.trainable_variables[0].shape, float("nan")))
+        return original(self, batches)
+
+    monkeypatch.setattr(TrainingStep, "update", update)
+    with pytest.raises(UserError, match=r"the loss is nan at step 8 .* the last checkpoint, of step 5, is from before"):
+        train(run, log_frequency=100)
+    assert CheckpointStore(tmp_path).steps() == [5]
+    assert all(np.isfinite(weight).all() for weight in saved_weights(run))
+
+
+def test_early_stopping_stops_a_resumed_run_at_the_same_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {3: 1.0, 6: 0.5, 9: 0.7, 12: 0.6, 15: 0.9, 18: 0.1}
+    run = toy_run(tmp_path, eval_frequency=3, early_stopping_patience=3)
+    state: list[Any] = []
+    original = trainer._Trainer._restore
+
+    def restore(self: Any) -> Any:
+        state.append(original(self))
+        return state[-1]
+
+    monkeypatch.setattr(trainer._Trainer, "_restore", restore)
+    monkeypatch.setattr(Evaluator, "evaluate", lambda self, sets: {"loss": values[state[-1].step]})  # noqa: ARG005
+    with monkeypatch.context() as patch:
+        stop_at(patch, 10, kill)
+        with pytest.raises(Killed):
+            train(run)
+    result = train(run)
+    assert (result.step, result.stopped_by, result.metrics) == (15, "early_stopping", {"loss": 0.9})
+    store = CheckpointStore(tmp_path)
+    assert store.best_step() == 6
+    assert store.steps() == [6, 12, 15]
+    assert train(run).stopped_by == "early_stopping"
+
+
+def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, damaged = toy_run(tmp_path / "whole", eval_frequency=5), toy_run(tmp_path / "damaged", eval_frequency=5)
+    train(whole)
+    train(damaged, train_steps=10)
+    (CheckpointStore(damaged.output_dir).path(10) / "variables.index").write_bytes(b"")
+    train(damaged)
+    assert "variables.index has 0 bytes" in capsys.readouterr().err
+    for one, other in zip(saved_weights(whole), saved_weights(damaged), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_full_disk_stops_with_the_checkpoint_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = toy_run(tmp_path, eval_frequency=5)
+    original = checkpoints._manifest
+
+    def manifest(folder: Path) -> dict[str, Any]:
+        if "00000010" in folder.name:
+            raise OSError(28, "No space left on device")
+        return original(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "_manifest", manifest)
+        with pytest.raises(UserError, match=r"the disk is full: about 0\.1 MB are needed"):
+            train(run)
+    assert CheckpointStore(tmp_path).steps() == [5]
+    assert train(run).step == 20
+
+
+def test_the_average_is_evaluated_but_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, averaged = toy_run(tmp_path / "plain"), toy_run(tmp_path / "averaged", average_decay=0.999)
+    train(plain, log_frequency=2)
+    seen: list[Any] = []
+    original = Evaluator.evaluate
+
+    def evaluate(self: Evaluator, sets: Any) -> dict[str, float]:
+        seen[:] = [weight.numpy() for weight in self._model.trainable_variables]
+        return original(self, sets)
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+    train(averaged, log_frequency=2)
+    assert losses(plain) == losses(averaged)
+    model = averaged.make_model()
+    restore_weights(model, averaged, "last")
+    for restored, evaluated in zip(model.trainable_variables, seen, strict=True):
+        np.testing.assert_array_equal(restored.numpy(), evaluated)
+    assert any((one.numpy() != other).any() for one, other in zip(model.trainable_variables, saved_weights(plain), strict=False))
+
+
+def test_the_universal_transformer_trains(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, model="universal_transformer", train_steps=40, eval_frequency=40, halting="basic", dropout=0.0)
+    result = train(run, log_frequency=10)
+    logged = losses(run)
+    assert logged[40] < logged[10]
+    assert result.metrics["ponder_time"] >= 1.0
+    model = run.make_model()
+    assert restore_weights(model, run, "best") == 40
+
+
+def test_positions_in_the_data_go_on_over_epochs() -> None:
+    def numbers(epoch: int, skip: int) -> Any:
+        return tf.data.Dataset.range(epoch * 10, epoch * 10 + 3).skip(skip)
+
+    workers = Workers.of(tf.distribute.get_strategy())
+    batches = TrainingBatches(numbers, workers)
+    seen = []
+    for _ in range(7):
+        seen.append((int(batches.next()), batches.position))
+    assert [number for number, _ in seen] == [0, 1, 2, 10, 11, 12, 20]
+    for before, after in itertools.pairwise(seen):
+        assert int(TrainingBatches(numbers, workers, before[1]).next()) == after[0]
+    assert seen[2][1] == Position(0, 3)
+
+
+def test_an_epoch_without_batches_is_an_error() -> None:
+    batches = TrainingBatches(lambda epoch, skip: tf.data.Dataset.range(0), Workers.of(tf.distribute.get_strategy()))  # noqa: ARG005
+    with pytest.raises(UserError, match="no batch"):
+        batches.next()

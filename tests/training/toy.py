@@ -1,0 +1,167 @@
+"""A tiny problem and runs of it, small enough that a training step takes milliseconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ut_tf import registry
+from ut_tf.config import HParams, NetworkConfig, TrainingConfig
+from ut_tf.data.pipeline import train_batches
+from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.layers.halting import RecurrenceDetails
+from ut_tf.run import Run
+from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.distribution import Workers
+from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.step import StepReport, TrainingStep
+
+VOCABULARY = 7
+EXAMPLES = 60
+
+
+class ToyCopy(Problem):
+    """Copy 2 to 6 symbols; 60 examples an epoch, other ones in every epoch."""
+
+    name = "toy_copy"
+    selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("loss", "min")
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        del data_dir, tmp_dir
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        del data_dir
+        return ProblemSpec("tokens", "tokens", VOCABULARY, VOCABULARY, shared_vocab=True)
+
+    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+        del data_dir, length
+        start = seed * 1000 + epoch if split == "train" else 10_000_000
+        count = EXAMPLES if split == "train" else 16
+
+        def example(number: Any) -> dict[str, Any]:
+            key = tf.stack([tf.cast(number, tf.int32), start])
+            size = tf.random.stateless_uniform([], key, 2, 7, tf.int32)
+            symbols = tf.random.stateless_uniform([size], key + 1, 2, VOCABULARY, tf.int32)
+            return {"inputs": tf.concat([symbols, [1]], 0), "targets": tf.concat([symbols, [1]], 0)}
+
+        return tf.data.Dataset.range(count).map(example)
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        del lengths
+        return [EvaluationSet("", "validation", "teacher_forced")]
+
+
+class ToyClass(ToyCopy):
+    """Which of two classes: whether the first symbol is above the second."""
+
+    name = "toy_class"
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        del data_dir
+        return ProblemSpec("tokens", "class", VOCABULARY, 2)
+
+    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+        examples = super().dataset(split, data_dir, seed, epoch, length)
+        return examples.map(lambda one: {"inputs": one["inputs"], "targets": tf.cast(one["inputs"][0] > one["inputs"][1], tf.int32)})
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        del lengths
+        return [EvaluationSet("", "validation", "classify")]
+
+
+for toy in (ToyCopy, ToyClass):
+    registry.problems.register(toy.name, toy)
+
+SMALL = HParams(
+    network=NetworkConfig(hidden_size=16, filter_size=32, num_heads=2, num_steps=2),
+    training=TrainingConfig(
+        batch_size=40,
+        max_length=8,
+        learning_rate=0.01,
+        schedule="constant",
+        warmup_steps=4,
+        train_steps=20,
+        eval_frequency=10,
+        keep_checkpoint_max=2,
+    ),
+)
+
+
+def toy_run(output_dir: Path, problem: str = "toy_copy", seed: int = 1, model: str = "toy_model", **changes: Any) -> Run:
+    """Returns a run of a toy problem; `changes` are hyperparameters."""
+    hparams = dataclasses.replace(SMALL, model=model).change(**changes).resolve()
+    output_dir.mkdir(parents=True, exist_ok=True)
+    spec = registry.problems.get(problem)().spec(output_dir)
+    return Run(problem, {}, "small", hparams, "", seed, output_dir, output_dir, output_dir, None, spec)
+
+
+def lines(run: Run, kind: str) -> list[dict[str, Any]]:
+    """Returns the lines of `kind` of a run's metrics.jsonl."""
+    found = [json.loads(line) for line in (run.output_dir / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in found if line["kind"] == kind]
+
+
+def losses(run: Run) -> dict[int, float]:
+    """Returns the logged losses by step."""
+    return {line["step"]: line["loss"] for line in lines(run, "train")}
+
+
+class ToyDetails(NamedTuple):
+    encoder: Any
+    decoder: Any
+
+
+class ToyModel(keras.Model):  # type: ignore[misc]
+    """What the trainer asks of a model and no more: each symbol is predicted from itself, and ponders by its own remainder."""
+
+    def __init__(self, network: NetworkConfig, spec: ProblemSpec) -> None:
+        super().__init__()
+        self.is_class = spec.targets == "class"
+        self.embedding = keras.layers.Embedding(spec.input_vocab_size, network.hidden_size)
+        self.dropout = keras.layers.Dropout(network.dropout)
+        self.head = keras.layers.Dense(spec.target_vocab_size)
+        self.halting = keras.layers.Dense(1, activation="sigmoid", dtype="float32")
+        self({"inputs": tf.zeros([1, 2], tf.int32), "targets": tf.zeros([1, 2], tf.int32)}, return_details=True)
+
+    def call(self, features: dict[str, Any], training: bool = False, return_details: bool = False) -> Any:
+        inputs = features["inputs"]
+        mask = tf.cast(inputs != 0, tf.float32)
+        states = self.dropout(self.embedding(inputs), training=training)
+        remainders = self.halting(states)[..., 0]
+        summary = tf.reduce_sum(states * tf.cast(mask, states.dtype)[..., None], 1) if self.is_class else states
+        logits = tf.cast(self.head(summary), tf.float32)
+        details = ToyDetails(RecurrenceDetails(2.0 * mask, remainders, mask, remainders[tf.newaxis]), None)
+        return (logits, details) if return_details else logits
+
+
+registry.models.register("toy_model", ToyModel)
+
+
+def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepReport], list[Any]]:
+    """Returns the reports of the first updates of a run, and the weights after them."""
+    strategy = strategy or tf.distribute.get_strategy()
+    workers = Workers.of(strategy)
+    keras.utils.set_random_seed(run.seed)
+    with strategy.scope():
+        model = run.make_model()
+        optimizer = Optimizer(model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size)
+    problem = run.make_problem()
+    batches = TrainingBatches(
+        lambda epoch, skip: train_batches(problem, run.data_dir, run.hparams.training, workers.replicas, run.seed, epoch, skip), workers
+    )
+    step = TrainingStep(model, optimizer, run.hparams, strategy, batches.element_spec)
+    vectors = [step.update([batches.next() for _ in range(run.hparams.training.accumulate_steps)]) for _ in range(steps)]
+    batches.close()
+    return step.read(vectors), [weight.numpy() for weight in model.trainable_variables]
+
+
+def mirrored(replicas: int) -> Any:
+    """Returns MirroredStrategy over as many logical CPU devices."""
+    devices = [f"CPU:{number}" for number in range(replicas)]
+    # TensorFlow's collectives mix up the strategies of one process; summing on one device does not.
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())

@@ -1,0 +1,141 @@
+"""Archives: found where the user put them, otherwise downloaded.
+
+How it works: a file in the temporary directory is used as it is. Otherwise each address is tried; what arrives goes to a file of
+another name, which gets the archive's name only when it is whole and its checksum is right, so that an interrupted download never
+looks complete. A machine without network gives its answer within seconds.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import queue
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ut_tf.errors import UserError
+
+# Resolving a name has no timeout of its own, so the whole wait for a first answer, over all addresses, is limited too.
+_ANSWER_SECONDS = 10.0
+_CONNECT_SECONDS = 4.0
+_STALL_SECONDS = 30.0
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file that can be downloaded.
+
+    Args:
+      file: its name in the temporary directory.
+      urls: addresses that have it, in the order in which they are tried.
+      sha256: checksum of the file at every address, in hexadecimal; empty: only its length is checked, where the server tells it.
+      advice: what a user without the file could do instead, for the error message.
+    """
+
+    file: str
+    urls: tuple[str, ...]
+    sha256: str = ""
+    advice: str = ""
+
+
+def find_or_download(archive: Archive, tmp_dir: Path, what: str, answer_seconds: float = _ANSWER_SECONDS) -> Path:
+    """Returns the path of the archive in `tmp_dir`, downloading it where it is not there.
+
+    Args:
+      archive: what to look for.
+      tmp_dir: where it is looked for and put.
+      what: the problem that needs it, for messages.
+      answer_seconds: how long all addresses together may take to answer.
+
+    Raises:
+      UserError: the file found is empty, or there is none and no address gives it.
+    """
+    path = tmp_dir / archive.file
+    if path.is_file():
+        if path.stat().st_size == 0:
+            raise UserError(f"{path} is empty: expected the archive that {what} needs; delete it, or put the whole archive in its place.")
+        return path
+    failures = []
+    for url in archive.urls:
+        try:
+            response = _within(answer_seconds / len(archive.urls), functools.partial(_open, url))
+            _receive(response, archive, path)
+            return path
+        except (OSError, TimeoutError, ValueError) as error:
+            failures.append(f"{url}: {_reason(error)}")
+    advice = f"; {archive.advice}" if archive.advice else ""
+    raise UserError(
+        f"{what} needs {archive.file}, which is not in {tmp_dir} and could not be downloaded ({'; '.join(failures) or 'no address'}): "
+        f"put the file there, or set --tmp_dir to the folder that has it{advice}."
+    )
+
+
+def _open(url: str) -> Any:
+    import requests
+
+    response = requests.get(url, stream=True, timeout=(_CONNECT_SECONDS, _STALL_SECONDS))
+    response.raise_for_status()
+    return response
+
+
+def _within(seconds: float, call: Callable[[], Any]) -> Any:
+    """Returns what `call` returns; raises TimeoutError where that takes longer (the thread is left to end by itself)."""
+    answers: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except Exception as error:
+            answers.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        value, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {seconds:.0f} seconds") from None
+    if error is not None:
+        raise error
+    return value
+
+
+def _receive(response: Any, archive: Archive, path: Path) -> None:
+    """Writes the response's body to `path`; raises ValueError where its length or checksum is wrong."""
+    import tqdm
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    expected = int(response.headers.get("Content-Length", 0))
+    digest, size = hashlib.sha256(), 0
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{archive.file}.", suffix=".partial")
+    try:
+        with os.fdopen(descriptor, "wb") as file, tqdm.tqdm(total=expected or None, unit="B", unit_scale=True, desc=archive.file) as bar:
+            for chunk in response.iter_content(_CHUNK_BYTES):
+                file.write(chunk)
+                digest.update(chunk)
+                size += len(chunk)
+                bar.update(len(chunk))
+            file.flush()
+            os.fsync(file.fileno())
+        if expected and size != expected:
+            raise ValueError(f"{size} bytes arrived, expected {expected}")
+        if archive.sha256 and digest.hexdigest() != archive.sha256:
+            raise ValueError(f"its sha256 is {digest.hexdigest()}, expected {archive.sha256}")
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _reason(error: BaseException) -> str:
+    """Returns the innermost cause, which says it shortest: "Name or service not known" rather than a tower of wrappers."""
+    reason: BaseException = error
+    while True:
+        inner = getattr(reason, "reason", None) or next((item for item in reason.args if isinstance(item, BaseException)), None)
+        if not isinstance(inner, BaseException):
+            return str(reason) or type(reason).__name__
+        reason = inner

@@ -1,0 +1,1 @@
+"""Greedy decoding with caches."""

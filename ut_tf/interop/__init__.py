@@ -1,0 +1,1 @@
+"""Weights and run directories of other systems."""

@@ -1,0 +1,274 @@
+"""Networks and runs of tensor2tensor's universal_transformer, brought over with the same outputs.
+
+How it is used::
+
+    run = import_run("t2t_run", "runs/imported", problem="algorithmic_reverse_decimal40")    # then ut-eval or ut-trainer
+    model = model_from_variables(variables, hparams, target_space_id=11)    # arrays by tensor2tensor's variable names
+
+How it works: ``_pairs`` names, for every variable of our model, the variable of tensor2tensor that it is. The two sides must match
+completely: a variable of theirs that is not used, or one of ours that is not set, is an error. All that changes on the way: axes of
+length 1 are dropped, shards of an embedding are joined, and of the table of target spaces the run's own row is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_tf import registry
+from ut_tf.config import HParams
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.errors import UserError
+from ut_tf.interop.tensor2tensor_files import TARGET_SPACE, named_problem, read_checkpoint, read_hparams, trained_target_space
+from ut_tf.interop.tensor2tensor_hparams import assignments, hparams_from_hparams, network_from_hparams
+from ut_tf.run import Run, make_hparams
+from ut_tf.training.checkpoints import CheckpointStore
+from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.state import TrainingState
+
+__all__ = ["assign_variables", "hparams_from_hparams", "import_run", "model_from_variables", "network_from_hparams"]
+
+_ROOT = "universal_transformer/"
+_SHARD = re.compile(r"(symbol_modality_\d+_\d+/\w+)/weights_(\d+)$")
+_VOCABULARY = re.compile(r"symbol_modality_(\d+)_\d+/(\w+)$")
+_NORM = {"scale": "layer_norm/layer_norm_scale", "bias": "layer_norm/layer_norm_bias"}
+_LSTM_GATES = {"input": "input", "forget": "forget", "output": "output", "modulation": "input_modulation"}
+
+
+def model_from_variables(
+    variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int = 0, spec: ProblemSpec | None = None
+) -> Any:
+    """Returns a keras.Model with the variables of a tensor2tensor universal_transformer.
+
+    Args:
+      variables: tensor2tensor's variable names, with or without "var/" before them, and their arrays. Arrays by other names, outside
+        "universal_transformer/", are not looked at.
+      hparams: the content of the run's hparams.json.
+      target_space_id: which row of the target space embedding the network's problem used (tensor2tensor's SpaceID).
+      spec: what the problem is made of; None: symbols to symbols, with the vocabulary that the variables' names tell.
+
+    Raises:
+      UserError: we do not support the network, or the variables are not exactly those of such a network.
+    """
+    theirs = _normalized(variables)
+    hparams_of_ours = hparams_from_hparams(hparams)
+    model = registry.models.get(hparams_of_ours.model)(hparams_of_ours.network, spec or _spec(theirs))
+    assign_variables(model, variables, hparams, target_space_id)
+    return model
+
+
+def assign_variables(model: Any, variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int = 0) -> None:
+    """Sets all variables of `model`, built for `hparams`, from tensor2tensor's; arguments as for ``model_from_variables``."""
+    for variable, value in _matched(model, _normalized(variables), hparams, target_space_id):
+        variable.assign(value)
+
+
+def import_run(
+    t2t_dir: str | Path,
+    output_dir: str | Path,
+    problem: str | None = None,
+    checkpoint: str | Path | None = None,
+    target_space_id: int | None = None,
+    data_dir: str | Path | None = None,
+    tmp_dir: str | Path | None = None,
+    problem_args: str = "",
+    usr_dir: str | None = None,
+) -> Run:
+    """Makes a run directory of ours from one of tensor2tensor, ready to be evaluated or trained further.
+
+    Args:
+      t2t_dir: holds hparams.json and the checkpoints.
+      output_dir: of our run.
+      problem: our name of the problem it was trained on; None: the one that the directory names.
+      checkpoint: its path, without the endings .index and .data; None: the newest in `t2t_dir`.
+      target_space_id: row of the target space embedding; None: the one that was trained, by the optimizer's variables.
+      data_dir, tmp_dir, problem_args, usr_dir: as for ``Run.create``.
+
+    Raises:
+      UserError: a file is missing or unreadable, the network is not supported, or its variables or vocabulary don't fit the problem.
+    """
+    folder = Path(t2t_dir)
+    hparams = read_hparams(folder)
+    if usr_dir:
+        registry.import_user_code(usr_dir)
+    ours = hparams_from_hparams(hparams)
+    problem = problem or named_problem(folder)
+    registry.problems.check(problem)
+    tensors = read_checkpoint(folder, checkpoint)
+    base = _nearest_set(ours)
+    run = Run.create(
+        problem,
+        base,
+        hparams=assignments(ours, make_hparams(base)),
+        output_dir=output_dir,
+        data_dir=data_dir,
+        tmp_dir=tmp_dir,
+        problem_args=problem_args,
+        usr_dir=usr_dir,
+    )
+    model = run.make_model()
+    space = trained_target_space(tensors) if target_space_id is None else target_space_id
+    assign_variables(model, tensors, hparams, space)
+    _save(model, run, tensors, hparams, space)
+    return run
+
+
+def _pairs(model: Any, recurrence_type: str) -> Iterator[tuple[str, Any]]:
+    """Yields (tensor2tensor's name without "universal_transformer/", our variable), for every variable."""
+    yield from _embedding_pairs(model)
+    if model.target_space is not None:
+        yield TARGET_SPACE, model.target_space
+    for side, recurrence in (("encoder", model.encoder), ("decoder", model._decoder)):
+        prefix = f"body/{side}/universal_transformer_{recurrence_type}/"
+        yield from _norm_pairs(f"body/{side}/layer_prepostprocess/", recurrence.final_norm)
+        yield from _block_pairs(prefix + ("" if recurrence_type in ("gru", "lstm") else "rec_layer_0/"), recurrence.block)
+        yield from _cell_pairs(prefix, recurrence_type, recurrence.cell)
+        if recurrence.coordinates.step_table is not None:
+            yield prefix + "layer_embedding", recurrence.coordinates.step_table
+        if recurrence.halting_unit is not None:
+            yield from _linear_pairs(prefix + "sigmoid_activation_for_pondering/dense/", recurrence.halting_unit.linear)
+
+
+def _embedding_pairs(model: Any) -> Iterator[tuple[str, Any]]:
+    sizes = f"{model.spec.input_vocab_size}_{model.network.hidden_size}", f"{model.spec.target_vocab_size}_{model.network.hidden_size}"
+    inputs, targets = (f"symbol_modality_{size}/" for size in sizes)
+    if model.network.shared_embedding:
+        yield inputs + "shared", model.input_embedding.table
+        if model.target_embedding is not model.input_embedding:
+            yield targets + "shared", model.target_embedding.table
+    else:
+        yield inputs + "input_emb", model.input_embedding.table
+        yield targets + "target_emb", model.target_embedding.table
+        yield targets + "softmax", model.output_projection.kernel
+
+
+def _block_pairs(prefix: str, block: Any) -> Iterator[tuple[str, Any]]:
+    for theirs, ours in (("self_attention", "self_attention"), ("encdec_attention", "memory_attention")):
+        attention = getattr(block, ours)
+        if attention is None:
+            continue
+        yield from _norm_pairs(f"{prefix}{theirs}/layer_prepostprocess/", getattr(block, f"{ours}_norm"))
+        projections = f"{prefix}{theirs}/multihead_attention/"
+        yield projections + "q/kernel", attention.query_kernel
+        yield projections + "k/kernel", attention.key_kernel
+        yield projections + "v/kernel", attention.value_kernel
+        yield projections + "output_transform/kernel", attention.output_transform.kernel
+    transition = block.transition
+    if transition is None:
+        return
+    yield from _norm_pairs(f"{prefix}ffn/layer_prepostprocess/", block.transition_norm)
+    for number, layer in (("1", transition.inner), ("2", transition.outer)):
+        if hasattr(layer, "pointwise"):
+            convolution = f"{prefix}ffn/sepconv_relu_sepconv/conv{number}_single/"
+            yield convolution + "depthwise_kernel", layer.depthwise_kernel
+            yield convolution + "pointwise_kernel", layer.pointwise.kernel
+            yield convolution + "bias", layer.pointwise.bias
+        else:
+            yield from _linear_pairs(f"{prefix}ffn/conv{number}/", layer)
+
+
+def _cell_pairs(prefix: str, recurrence_type: str, cell: Any) -> Iterator[tuple[str, Any]]:
+    if recurrence_type not in ("gru", "lstm"):
+        return
+    yield from _norm_pairs(prefix + "layer_prepostprocess/", cell.before_norm)
+    yield from _norm_pairs(prefix + "layer_prepostprocess_1/", cell.after_norm)
+    for name in cell.gates:
+        yield from _linear_pairs(f"{prefix}{recurrence_type}/{_LSTM_GATES.get(name, name)}/", getattr(cell, f"{name}_gate"))
+
+
+def _norm_pairs(prefix: str, norm: Any) -> Iterator[tuple[str, Any]]:
+    for ours, theirs in _NORM.items():
+        yield prefix + theirs, getattr(norm, ours)
+
+
+def _linear_pairs(prefix: str, linear: Any) -> Iterator[tuple[str, Any]]:
+    yield prefix + "kernel", linear.kernel
+    yield prefix + "bias", linear.bias
+
+
+def _normalized(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the network's arrays by their names without "var/", ":0" and "universal_transformer/", shards joined."""
+    found: dict[str, Any] = {}
+    shards: dict[str, dict[int, Any]] = {}
+    for name, value in variables.items():
+        plain = name.removeprefix("var/").removesuffix(":0")
+        if not plain.startswith(_ROOT):
+            continue
+        plain = plain.removeprefix(_ROOT)
+        shard = _SHARD.match(plain)
+        if shard:
+            shards.setdefault(shard[1], {})[int(shard[2])] = np.asarray(value)
+        else:
+            found[plain] = np.asarray(value)
+    joined = {name: np.concatenate([parts[index] for index in sorted(parts)]) for name, parts in shards.items()}
+    return {**found, **joined}
+
+
+def _spec(theirs: Mapping[str, Any]) -> ProblemSpec:
+    """Returns symbols to symbols with the vocabularies that the names of the embeddings tell."""
+    found = {match[2]: int(match[1]) for match in map(_VOCABULARY.match, theirs) if match}
+    if not found:
+        raise UserError("the variables hold no embedding of symbols (symbol_modality_…): only networks over symbols can be imported.")
+    size = max(found.values())
+    inputs, targets = found.get("input_emb", size), found.get("target_emb", size)
+    return ProblemSpec("tokens", "tokens", inputs, targets, shared_vocab="shared" in found)
+
+
+def _nearest_set(hparams: HParams) -> str:
+    """Returns the name of the set from which the fewest fields differ, so that the run's overrides stay few."""
+    counts: dict[str, int] = {}
+    for name in registry.hparams_sets.names():
+        try:
+            candidate = make_hparams(name)
+        except UserError:
+            continue  # A name that only says that its network does not exist yet.
+        counts[name] = assignments(hparams, candidate).count("=")
+    return min(counts, key=lambda name: (counts[name], name))
+
+
+def _matched(model: Any, theirs: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int) -> list[tuple[Any, Any]]:
+    """Returns (our variable, its value) for all trainable variables of `model`."""
+    pairs = dict(_pairs(model, str(hparams.get("recurrence_type", "basic"))))
+    paired = {id(variable) for variable in pairs.values()}
+    problems = [f"{name} is missing" for name in pairs if name not in theirs]
+    problems += [f"{name} has no place here" for name in theirs if name not in pairs]
+    problems += [f"nothing sets {variable.path}" for variable in model.trainable_variables if id(variable) not in paired]
+    found = []
+    for name in sorted(pairs.keys() & theirs.keys()):
+        value = theirs[name][target_space_id] if name == TARGET_SPACE else theirs[name]
+        fitting = _reshaped(value.T if name.endswith("/softmax") else value, tuple(pairs[name].shape))
+        if fitting is None:
+            problems.append(f"{name} has shape {list(value.shape)} instead of {list(pairs[name].shape)}")
+        found.append((pairs[name], fitting))
+    if problems:
+        raise UserError(
+            f"the variables are not those of the network in hparams.json: {'; '.join(sorted(problems))}; "
+            "give the hparams.json and the problem of the run that the checkpoint is from."
+        )
+    return found
+
+
+def _save(model: Any, run: Run, tensors: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int) -> None:
+    """Writes the checkpoint that a trainer of ours would have written at this step, with Adam's moments where there are any."""
+    step = int(tensors.get("global_step", 0))
+    optimizer = Optimizer(model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size)
+    optimizer.iterations.assign(step)
+    place = {id(variable): index for index, variable in enumerate(model.trainable_variables)}
+    for moments, ending in ((optimizer.first_moments, "/Adam"), (optimizer.second_moments, "/Adam_1")):
+        slots = {name.removeprefix("training/").removesuffix(ending): value for name, value in tensors.items() if name.endswith(ending)}
+        for variable, value in _matched(model, _normalized(slots), hparams, target_space_id) if slots else ():
+            moments[place[id(variable)]].assign(value)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=tf.train.Checkpoint(**optimizer.state()), averages=optimizer.averages)
+    CheckpointStore(run.output_dir).save(step, checkpoint, {**TrainingState(step=step).to_dict(), "averaged": False})
+
+
+def _reshaped(value: Any, shape: tuple[int, ...]) -> Any | None:
+    """Returns `value` without the axes of length 1 that our shape does not have, or None where it does not fit."""
+    if [size for size in value.shape if size != 1] != [size for size in shape if size != 1]:
+        return None
+    return value.reshape(shape)

@@ -1,0 +1,105 @@
+"""What lies in a run directory of tensor2tensor: hparams.json, flags.txt and checkpoints of TensorFlow 1."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_tf.errors import UserError, did_you_mean
+
+TARGET_SPACE = "body/target_space_embedding/kernel"
+_CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index$")
+
+
+def read_hparams(folder: Path) -> dict[str, Any]:
+    """Returns the content of `folder`/hparams.json.
+
+    Raises:
+      UserError: it is not there, or no JSON object.
+    """
+    path = folder / "hparams.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist: give the --output_dir of a tensor2tensor trainer.") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}): copy it again from where the run was trained.") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds no JSON object of hyperparameters: copy it again from where the run was trained.")
+    return values
+
+
+def named_problem(folder: Path) -> str:
+    """Returns the problem that the run's flags.txt or flags_t2t.txt names.
+
+    Raises:
+      UserError: no problem is named there.
+    """
+    for name in ("flags_t2t.txt", "flags.txt"):
+        path = folder / name
+        found = re.search(r"^--problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE) if path.is_file() else None
+        if found:
+            return found[1].strip("'\"")
+    raise UserError(f"{folder} does not say which problem it was trained on: give --problem.")
+
+
+def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[str, Any]:
+    """Returns name -> array of a TensorFlow 1 checkpoint.
+
+    Args:
+      folder: of the run.
+      checkpoint: its path without the endings .index and .data, absolute or in `folder`; None: the one of the latest step.
+
+    Raises:
+      UserError: there is none, or it cannot be read.
+    """
+    path = _newest(folder) if checkpoint is None else _named(folder, str(checkpoint))
+    try:
+        reader = tf.train.load_checkpoint(str(path))
+        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UserError(f"{path} cannot be read ({reason}): copy its .index and .data files again.") from error
+
+
+def trained_target_space(tensors: Mapping[str, Any]) -> int:
+    """Returns the row of the target space embedding that training moved, by Adam's second moments; 0 where there is no embedding.
+
+    Raises:
+      UserError: the optimizer's variables do not tell.
+    """
+    if not any(name.endswith(TARGET_SPACE) for name in tensors):
+        return 0
+    for name, value in tensors.items():
+        if name.endswith(f"{TARGET_SPACE}/Adam_1"):
+            rows = np.flatnonzero(np.abs(value).sum(-1))
+            if len(rows) == 1:
+                return int(rows[0])
+    raise UserError(
+        "the checkpoint does not tell which target space its problem has (no optimizer variables, or several rows trained): "
+        "give --target_space_id, tensor2tensor's SpaceID of the problem's targets."
+    )
+
+
+def _newest(folder: Path) -> Path:
+    steps = {int(match[1]): path for path in folder.glob("model.ckpt-*.index") if (match := _CHECKPOINT.search(path.name))}
+    if not steps:
+        raise UserError(f"{folder} holds no checkpoint (model.ckpt-….index): give the --output_dir of a tensor2tensor trainer.")
+    return steps[max(steps)].with_suffix("")
+
+
+def _named(folder: Path, checkpoint: str) -> Path:
+    plain = checkpoint.removesuffix(".index")
+    for path in (Path(plain).expanduser(), folder / plain):
+        if path.with_name(path.name + ".index").is_file():
+            return path
+    there = sorted(path.name.removesuffix(".index") for path in folder.glob("*.index"))
+    raise UserError(
+        f"checkpoint={checkpoint}: there is no such checkpoint{did_you_mean(plain, there) or '.'} In {folder}: {', '.join(there)}."
+    )

@@ -1,0 +1,151 @@
+"""tensor2tensor's hyperparameters, as in the hparams.json of its runs, in terms of ours.
+
+What decides a network's result must be supported, else it is an error; what decides only how it is trained is carried over where
+there is the same here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ut_tf.config import HParams, NetworkConfig, TrainingConfig
+from ut_tf.errors import UserError
+
+# Fields whose other values change the network in ways that it has no part for. A field that is absent has tensor2tensor's default,
+# which is the first value.
+_REQUIRED: dict[str, tuple[Any, ...]] = {
+    "layer_preprocess_sequence": ("n",),
+    "layer_postprocess_sequence": ("da",),
+    "norm_type": ("layer",),
+    "pos": (None, "none"),
+    "position_start_index": (None,),
+    "add_or_concat_timing_signal": ("add",),
+    "add_position_timing_signal": (True,),
+    "num_inrecurrence_layers": (1,),
+    "mix_with_transformer": (None, "none", ""),
+    "add_ffn_unit_to_the_transition_function": (False,),
+    "add_sru": (False,),
+    "self_attention_type": ("dot_product",),
+    "attention_key_channels": (0,),
+    "attention_value_channels": (0,),
+    "attention_variables_3d": (False,),
+    "hard_attention_k": (0,),
+    "compress_steps": (0,),
+    "num_area_layers": (0,),
+    "prepend_mode": ("none",),
+    "proximity_bias": (False,),
+    "unidirectional_encoder": (False,),
+    "causal_decoder_self_attention": (True,),
+    "factored_logits": (False,),
+    "vocab_divisor": (1,),
+}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "recurrence_type": ("basic", "act", "gru", "lstm"),
+    "act_type": ("basic", "accumulated", "global", "random"),
+    "step_timing_signal_type": ("learned", "sinusoid"),
+    "transformer_ffn_type": ("fc", "sepconv"),
+}
+_NEEDED = ("hidden_size", "filter_size", "num_heads")
+_SAME_IN_NETWORK = (*_NEEDED, "act_epsilon", "act_loss_weight", "lstm_forget_bias", "use_memory_as_final_state", "norm_epsilon")
+_SAME_IN_TRAINING = ("batch_size", "max_length", "min_length_bucket", "length_bucket_step", "label_smoothing")
+# Their name -> ours, for what is named differently.
+_RENAMED_IN_TRAINING = {
+    "learning_rate_constant": "learning_rate",
+    "learning_rate_warmup_steps": "warmup_steps",
+    "optimizer_adam_beta1": "adam_beta1",
+    "optimizer_adam_beta2": "adam_beta2",
+    "optimizer_adam_epsilon": "adam_epsilon",
+    "clip_grad_norm": "clip_norm",
+}
+_NOAM_PARTS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
+
+
+def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
+    """Returns the network that tensor2tensor's hyperparameters of a universal_transformer describe.
+
+    Args:
+      hparams: the content of a hparams.json; fields that are absent have tensor2tensor's defaults, but for the sizes.
+
+    Raises:
+      UserError: lists every field that is missing or whose value we do not support.
+    """
+    mistakes = _unsupported(hparams)
+    if mistakes:
+        raise UserError(
+            f"tensor2tensor's hyperparameters describe a network that cannot be built here: {'; '.join(mistakes)}; "
+            "import a run that does without."
+        )
+    recurrence = hparams.get("recurrence_type", "basic")
+    halts = recurrence == "act"
+    layers = int(hparams.get("num_hidden_layers", 2))
+    return NetworkConfig(
+        **{name: hparams[name] for name in _SAME_IN_NETWORK if name in hparams},
+        num_steps=int(hparams.get("num_rec_steps", layers)),
+        recurrence="basic" if halts else recurrence,
+        halting=hparams.get("act_type", "basic") if halts else "none",
+        act_max_steps=int(hparams.get("act_max_steps", 2 * layers)),
+        act_halting_bias_init=float(hparams.get("act_halting_bias_init", 1.0)),
+        halted_states="transform",
+        padding_ponders=True,
+        norm="pre",
+        transition=hparams.get("transformer_ffn_type", "fc"),
+        attention_bias=False,
+        position="tensor2tensor",
+        position_every_step=True,
+        step_encoding=_step_encoding(hparams),
+        embedding_scale="sqrt" if hparams.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth" else "none",
+        shared_embedding=bool(hparams.get("shared_embedding_and_softmax_weights", True)),
+        target_space_embedding=bool(hparams.get("use_target_space_embedding", True)),
+        kernel_init="unit_scaling" if hparams.get("initializer", "uniform_unit_scaling") == "uniform_unit_scaling" else "glorot",
+        dropout=float(hparams.get("layer_prepostprocess_dropout", NetworkConfig.dropout)),
+        attention_dropout=float(hparams.get("attention_dropout", NetworkConfig.attention_dropout)),
+        relu_dropout=float(hparams.get("relu_dropout", NetworkConfig.relu_dropout)),
+    )
+
+
+def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
+    """Returns our hyperparameters, resolved, for those of tensor2tensor's universal_transformer.
+
+    A learning rate schedule that is not here becomes "noam", as an optimizer that is not Adam becomes Adam: neither decides what the
+    imported network computes.
+
+    Raises:
+      UserError: as ``network_from_hparams``.
+    """
+    values = {name: hparams[name] for name in _SAME_IN_TRAINING if name in hparams}
+    values |= {ours: hparams[theirs] for theirs, ours in _RENAMED_IN_TRAINING.items() if hparams.get(theirs) is not None}
+    values["batch_unit"] = "examples" if hparams.get("use_fixed_batch_size", False) else "tokens"
+    parts = set(str(hparams.get("learning_rate_schedule", "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size")).split("*"))
+    if parts != _NOAM_PARTS and parts <= {"constant", "linear_warmup"}:
+        values["schedule"] = "constant"
+    return HParams(network=network_from_hparams(hparams), training=TrainingConfig()).change(**values).resolve()
+
+
+def assignments(hparams: HParams, base: HParams) -> str:
+    """Returns the overrides "name=value,name=value" that make `base` equal to `hparams`, as ``HParams.override`` reads them."""
+    changed = []
+    for section in ("network", "training"):
+        values, before = hparams.to_dict()[section], base.to_dict()[section]
+        changed += [f"{name}={value}" for name, value in values.items() if value != before[name]]
+    return ",".join(changed)
+
+
+def _unsupported(hparams: Mapping[str, Any]) -> list[str]:
+    mistakes = [f"{name} is missing" for name in _NEEDED if name not in hparams]
+    for name, allowed in _REQUIRED.items():
+        value = hparams.get(name, allowed[0])
+        if value not in allowed:
+            mistakes.append(f"{name}={value}: only {allowed[0]} is supported")
+    for name, options in _CHOICES.items():
+        value = hparams.get(name, options[0])
+        if value not in options:
+            mistakes.append(f"{name}={value}: only {', '.join(options)} are supported")
+    return mistakes
+
+
+def _step_encoding(hparams: Mapping[str, Any]) -> Literal["sinusoid", "learned", "none"]:
+    # gru and lstm count the steps themselves: tensor2tensor refuses a step signal there.
+    if not hparams.get("add_step_timing_signal", True) or hparams.get("recurrence_type") in ("gru", "lstm"):
+        return "none"
+    return "sinusoid" if hparams.get("step_timing_signal_type") == "sinusoid" else "learned"

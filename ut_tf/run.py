@@ -1,0 +1,428 @@
+"""A run: one problem, one resolved set of hyperparameters, the directories it uses, written to ``<output_dir>/config.json``.
+
+How it is used::
+
+    run = Run.create("babi_qa", "ut_base", hparams="dropout=0.2")   # checks, prepares the data, writes config.json
+    run = Run.load("runs/babi_qa-ut_base")                          # all that a later command needs
+    model = run.make_model(); problem = run.make_problem()
+
+How it works: ``create`` first checks all that can be checked without TensorFlow (``plan``), then prepares the data (``start``) and
+keeps what the problem says of itself (its spec) and its vocabulary files in the run directory. An output directory that holds a run
+goes on only with the same problem, hyperparameters and seed. The run directory does not store its own place, so it can be moved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import inspect
+import json
+import os
+import platform
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from ut_tf import registry
+from ut_tf.config import HParams, differences
+from ut_tf.data.problem import Problem, ProblemSpec
+from ut_tf.errors import UserError, did_you_mean
+from ut_tf.version import __version__
+
+CONFIG_FILE = "config.json"
+VOCAB_FOLDER = "vocab"
+FORMAT_VERSION = 1
+
+# Fields that say how long and how often, not what is trained: a run may go on with other values of these.
+RESUMABLE_FIELDS = frozenset({"train_steps", "eval_frequency", "keep_checkpoint_max"})
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is trained, on what, how, and where.
+
+    Args:
+      problem: registered name of the problem.
+      problem_args: arguments of the problem's factory.
+      hparams_set: registered name of the hyperparameter set.
+      hparams: the set with its overrides, resolved.
+      overrides: the overrides as they were given, "name=value,name=value".
+      seed: decides initial weights, dropout and the order of the data.
+      data_dir: where prepared data lies.
+      tmp_dir: where downloaded archives lie.
+      output_dir: the run directory.
+      usr_dir: folder of the user's own registrations, if any.
+      spec: what the problem says of itself; None until its data is prepared.
+    """
+
+    problem: str
+    problem_args: dict[str, Any]
+    hparams_set: str
+    hparams: HParams
+    overrides: str
+    seed: int
+    data_dir: Path
+    tmp_dir: Path
+    output_dir: Path
+    usr_dir: str | None = None
+    spec: ProblemSpec | None = None
+
+    @classmethod
+    def create(
+        cls,
+        problem: str,
+        hparams_set: str,
+        hparams: str = "",
+        output_dir: str | Path | None = None,
+        data_dir: str | Path | None = None,
+        tmp_dir: str | Path | None = None,
+        seed: int = 0,
+        problem_args: str | dict[str, Any] = "",
+        usr_dir: str | None = None,
+        model: str | None = None,
+    ) -> Self:
+        """Returns a run whose data is prepared and whose directory is written; goes on with the run that lies in `output_dir`.
+
+        Raises:
+          UserError: as for ``plan`` and ``start``.
+        """
+        return cls.plan(problem, hparams_set, hparams, output_dir, data_dir, tmp_dir, seed, problem_args, usr_dir, model).start()
+
+    @classmethod
+    def plan(
+        cls,
+        problem: str,
+        hparams_set: str,
+        hparams: str = "",
+        output_dir: str | Path | None = None,
+        data_dir: str | Path | None = None,
+        tmp_dir: str | Path | None = None,
+        seed: int = 0,
+        problem_args: str | dict[str, Any] = "",
+        usr_dir: str | None = None,
+        model: str | None = None,
+    ) -> Self:
+        """Returns a run that is checked but not begun: nothing is written, and neither the problem nor TensorFlow is imported.
+
+        Raises:
+          UserError: an unknown name, an impossible hyperparameter, or an `output_dir` that holds a run of another problem, of other
+            hyperparameters or with another seed.
+        """
+        if usr_dir:
+            registry.import_user_code(usr_dir)
+        registry.problems.check(problem)
+        run = cls(
+            problem=problem,
+            problem_args=parse_problem_args(problem_args),
+            hparams_set=hparams_set,
+            hparams=make_hparams(hparams_set, hparams, model),
+            overrides=hparams,
+            seed=seed,
+            data_dir=_absolute(data_dir or default_data_dir()),
+            tmp_dir=_absolute(tmp_dir or default_tmp_dir()),
+            output_dir=_absolute(output_dir or Path("runs") / f"{problem}-{hparams_set}"),
+            usr_dir=str(_absolute(usr_dir)) if usr_dir else None,
+        )
+        run._refuse_another()
+        return run
+
+    def start(self) -> Self:
+        """Makes the directories, prepares the data, writes the run directory, and returns the run with the problem's spec.
+
+        Raises:
+          UserError: a directory that cannot be written, or data that cannot be had.
+        """
+        for folder in (self.output_dir, self.data_dir, self.tmp_dir):
+            _make_writable(folder)
+        run = self.prepare()
+        run._write()
+        return run
+
+    @classmethod
+    def load(
+        cls,
+        output_dir: str | Path,
+        data_dir: str | Path | None = None,
+        tmp_dir: str | Path | None = None,
+        usr_dir: str | None = None,
+    ) -> Self:
+        """Returns the run that lies in `output_dir`.
+
+        A data or temporary directory that is not given is the one the run was made with or, where that is gone, the default.
+
+        Raises:
+          UserError: there is no run, or it cannot be read.
+        """
+        folder = _absolute(output_dir)
+        values = _read_config(folder)
+        usr_dir = usr_dir or values["usr_dir"]
+        if usr_dir:
+            registry.import_user_code(usr_dir)
+        spec = values["spec"]
+        return cls(
+            problem=values["problem"],
+            problem_args=values["problem_args"],
+            hparams_set=values["hparams_set"],
+            hparams=_hparams_from(values, folder),
+            overrides=values["overrides"],
+            seed=values["seed"],
+            data_dir=_given_or_stored(data_dir, values["data_dir"], default_data_dir()),
+            tmp_dir=_given_or_stored(tmp_dir, values["tmp_dir"], default_tmp_dir()),
+            output_dir=folder,
+            usr_dir=usr_dir,
+            spec=None if spec is None else ProblemSpec.from_dict(spec),
+        )
+
+    @property
+    def vocab_dir(self) -> Path:
+        """The run's copy of the problem's vocabulary files."""
+        return self.output_dir / VOCAB_FOLDER
+
+    def prepare(self) -> Self:
+        """Prepares the problem's data (at once where it is there) and returns the run with the problem's spec.
+
+        Raises:
+          UserError: the data cannot be had, or it is not the data that the run was made with.
+        """
+        problem = self.make_problem()
+        problem.prepare(self.data_dir, self.tmp_dir)
+        spec = problem.spec(self.data_dir)
+        if self.spec is not None and spec != self.spec:
+            raise UserError(
+                f"the data in {self.data_dir} is not what {self.output_dir} was made with ({_spec_changes(self.spec, spec)}): "
+                "give --data_dir of the data it was trained on, or train anew in another --output_dir."
+            )
+        self._check_vocabulary(problem)
+        return dataclasses.replace(self, spec=spec)
+
+    def make_problem(self) -> Problem:
+        """Returns the problem, made with its arguments; imports its module, and with it what that needs."""
+        return make_problem(self.problem, self.problem_args)
+
+    def make_model(self) -> Any:
+        """Returns a newly initialised keras.Model for the problem; imports TensorFlow.
+
+        Raises:
+          UserError: the data was never prepared, so that nobody knows how large the vocabularies are.
+        """
+        if self.spec is None:
+            raise UserError(f"the run in {self.output_dir} has no prepared data yet: run ut-trainer with --output_dir={self.output_dir}.")
+        import keras
+
+        factory = registry.models.get(self.hparams.model)
+        before = keras.config.dtype_policy()
+        keras.config.set_dtype_policy(self.hparams.training.dtype_policy)
+        try:
+            return factory(self.hparams.network, self.spec)
+        finally:
+            keras.config.set_dtype_policy(before)
+
+    def _refuse_another(self) -> None:
+        if not (self.output_dir / CONFIG_FILE).exists():
+            return
+        values = _read_config(self.output_dir)
+        found = [
+            f"{name}: {_shown(values[name])} -> {_shown(getattr(self, name))}"
+            for name in ("problem", "problem_args", "seed")
+            if values[name] != getattr(self, name)
+        ]
+        # Only the cosine reads decay_steps, which follows from train_steps where a set does not give it.
+        unread = frozenset() if self.hparams.training.schedule == "cosine" else frozenset({"decay_steps"})
+        found += differences(_hparams_from(values, self.output_dir), self.hparams, RESUMABLE_FIELDS | unread)
+        if found:
+            raise UserError(
+                f"{self.output_dir} holds a run of {values['problem']} with {values['hparams_set']} that differs ({'; '.join(found)}): "
+                "give another --output_dir, or the run's own values to go on with it."
+            )
+
+    def _check_vocabulary(self, problem: Problem) -> None:
+        for source in problem.vocab_files(self.data_dir):
+            kept = self.vocab_dir / source.name
+            if kept.is_file() and kept.read_bytes() != source.read_bytes():
+                raise UserError(
+                    f"{source} differs from {kept}, the vocabulary that the run was made with: "
+                    f"give --data_dir of the data it was trained on, or copy {kept} over it and prepare the data anew."
+                )
+
+    def _write(self) -> None:
+        try:
+            for source in self.make_problem().vocab_files(self.data_dir):
+                target = self.vocab_dir / source.name
+                if not target.is_file():
+                    _write_atomically(target, source.read_bytes())
+            _write_atomically(self.output_dir / CONFIG_FILE, json.dumps(self._to_dict(), indent=2).encode() + b"\n")
+        except OSError as error:
+            raise UserError(
+                f"--output_dir={self.output_dir} cannot be written: {error.strerror or error}; free or name another."
+            ) from error
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "problem": self.problem,
+            "problem_args": self.problem_args,
+            "hparams_set": self.hparams_set,
+            "model": self.hparams.model,
+            "hparams": self.hparams.to_dict(),
+            "overrides": self.overrides,
+            "seed": self.seed,
+            "data_dir": str(self.data_dir),
+            "tmp_dir": str(self.tmp_dir),
+            "usr_dir": self.usr_dir,
+            "spec": None if self.spec is None else self.spec.to_dict(),
+            "versions": installed_versions(),
+        }
+
+
+def make_hparams(hparams_set: str, overrides: str = "", model: str | None = None) -> HParams:
+    """Returns the named set with its overrides and perhaps another model, resolved.
+
+    Raises:
+      UserError: an unknown name, or every hyperparameter that cannot be.
+    """
+    hparams = registry.hparams_sets.get(hparams_set)()
+    if not isinstance(hparams, HParams):
+        raise UserError(f"hyperparameter set {hparams_set!r} returned {type(hparams).__name__}: its function must return HParams.")
+    if model:
+        hparams = dataclasses.replace(hparams, model=model)
+    registry.models.check(hparams.model)
+    return hparams.override(overrides).resolve()
+
+
+def make_problem(name: str, arguments: dict[str, Any]) -> Problem:
+    """Returns the named problem, made with its arguments.
+
+    Raises:
+      UserError: the name or an argument is unknown.
+    """
+    factory = registry.problems.get(name)
+    known = [key for key, one in inspect.signature(factory).parameters.items() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    accepts_any = any(one.kind is one.VAR_KEYWORD for one in inspect.signature(factory).parameters.values())
+    unknown = [key for key in arguments if key not in known and not accepts_any]
+    if unknown:
+        offer = f"it takes {', '.join(known)}" if known else "it takes none"
+        raise UserError(f"problem {name!r} has no argument {unknown[0]!r}{did_you_mean(unknown[0], known) or f': {offer}.'}")
+    problem: Problem = factory(**arguments)
+    return problem
+
+
+def parse_problem_args(text: str | dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments in "name=value,name=value": numbers, true, false and null as in JSON, all else as text.
+
+    Raises:
+      UserError: a part is no assignment, or a name is set twice.
+    """
+    if not isinstance(text, str):
+        return dict(text)
+    values: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name:
+            raise UserError(f"problem_args: {part!r} is no assignment: expected name=value,name=value.")
+        if name in values:
+            raise UserError(f"problem_args: {name!r} is set twice: leave one of the two out.")
+        values[name] = _literal(value)
+    return values
+
+
+def default_data_dir() -> Path:
+    """Returns $UT_TF_DATA_DIR or, where it is not set, ~/.cache/ut_tf/data."""
+    return Path(os.environ.get("UT_TF_DATA_DIR") or "~/.cache/ut_tf/data").expanduser()
+
+
+def default_tmp_dir() -> Path:
+    """Returns ~/.cache/ut_tf/downloads."""
+    return Path("~/.cache/ut_tf/downloads").expanduser()
+
+
+def installed_versions() -> dict[str, str]:
+    """Returns the versions of python, tensorflow, keras and ut_tf, without importing them."""
+    versions = {"python": platform.python_version(), "ut_tf": __version__}
+    for package in ("tensorflow", "keras"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "unknown"  # TensorFlow under another package name, as some vendors build it.
+    return versions
+
+
+def _absolute(path: str | Path) -> Path:
+    return Path(os.path.abspath(Path(path).expanduser()))
+
+
+def _given_or_stored(given: str | Path | None, stored: str, default: Path) -> Path:
+    if given:
+        return _absolute(given)
+    return Path(stored) if Path(stored).is_dir() else _absolute(default)
+
+
+def _make_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror or error}; name another directory or change its rights.") from error
+
+
+def _write_atomically(target: Path, content: bytes) -> None:
+    """Writes beside and renames, so that `target` is complete or as before, whatever happens in between."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    partial = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.chmod(0o644)  # mkstemp lets nobody else read it.
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG_FILE
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{folder} holds no run (no {CONFIG_FILE}): give the --output_dir of a ut-trainer command.") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}): restore it, or train anew in another --output_dir.") from error
+    version = values.get("format_version") if isinstance(values, dict) else None
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{path} has format version {version}, this ut_tf {__version__} reads {FORMAT_VERSION}: use the ut_tf that wrote it."
+        )
+    needed = ("problem", "problem_args", "hparams_set", "model", "hparams", "overrides", "seed", "data_dir", "tmp_dir", "usr_dir", "spec")
+    absent = [name for name in needed if name not in values]
+    if absent:
+        raise UserError(f"{path} lacks {', '.join(absent)}: restore it, or train anew in another --output_dir.")
+    return values
+
+
+def _hparams_from(values: dict[str, Any], folder: Path) -> HParams:
+    try:
+        return HParams.from_dict(values["hparams"])
+    except UserError as error:
+        raise UserError(f"{folder / CONFIG_FILE}: {error}") from error
+
+
+def _literal(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, list | dict) else value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={one}" for name, one in value.items()) or "none"
+    return str(value)
+
+
+def _spec_changes(old: ProblemSpec, new: ProblemSpec) -> str:
+    before, after = old.to_dict(), new.to_dict()
+    return "; ".join(f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name])

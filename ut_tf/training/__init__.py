@@ -1,0 +1,1 @@
+"""The training loop, schedules, losses, checkpoints and averaging."""

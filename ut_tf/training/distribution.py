@@ -1,0 +1,122 @@
+"""Which devices and workers train: the choice of the strategy, and the few things that workers must agree on.
+
+One device needs no strategy. Several GPUs of one machine are trained on under MirroredStrategy. Several machines are described to each
+of them by the environment variable TF_CONFIG (TensorFlow's format) and trained on under MultiWorkerMirroredStrategy; every worker runs
+the same command, and all of them must see the same output directory. The first worker (the chief) alone writes and evaluates.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ut_tf.data.pipeline import worker_share
+from ut_tf.errors import UserError
+
+
+def make_strategy(num_gpus: int | None = None) -> Any:
+    """Returns the tf.distribute strategy for this process.
+
+    With several workers it must be called before TensorFlow has run anything, as TensorFlow demands.
+
+    Args:
+      num_gpus: GPUs of this machine to train on; 0: the CPU; None: all there are.
+
+    Raises:
+      UserError: there are fewer GPUs than asked for, or TF_CONFIG cannot be read, or comes too late.
+    """
+    if worker_count() > 1:
+        return _multi_worker_strategy()
+    gpus = tf.config.list_logical_devices("GPU")
+    if num_gpus is not None and (num_gpus < 0 or num_gpus > len(gpus)):
+        raise UserError(f"num_gpus={num_gpus}: TensorFlow finds {len(gpus)} GPUs on this machine; ask for 0 to {len(gpus)}.")
+    wanted = gpus if num_gpus is None else gpus[:num_gpus]
+    if len(wanted) > 1:
+        return tf.distribute.MirroredStrategy([device.name for device in wanted])
+    if gpus and not wanted:
+        return tf.distribute.OneDeviceStrategy("/cpu:0")
+    return tf.distribute.get_strategy()
+
+
+def worker_count() -> int:
+    """Returns the number of workers that TF_CONFIG describes; 1 without it."""
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return 1
+    try:
+        cluster = json.loads(text).get("cluster", {})
+        return max(len(cluster.get("worker", [])) + len(cluster.get("chief", [])), 1)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise UserError(f'TF_CONFIG={text}: expected JSON like {{"cluster": {{"worker": [...]}}, "task": {{...}}}}: {error}.') from error
+
+
+def _multi_worker_strategy() -> Any:
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        raise UserError(
+            "several workers (TF_CONFIG): TensorFlow was used before they were connected; "
+            f"call make_strategy first in the program and pass its result on: {error}."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Workers:
+    """This process among those that train together.
+
+    Args:
+      strategy: the tf.distribute strategy.
+      count: processes.
+      index: of this one; 0 is the chief.
+    """
+
+    strategy: Any
+    count: int
+    index: int
+
+    @classmethod
+    def of(cls, strategy: Any) -> Workers:
+        """Returns the place of this process under `strategy`."""
+        resolver = strategy.cluster_resolver
+        if resolver is None or not resolver.cluster_spec():
+            return cls(strategy, 1, 0)
+        specification = resolver.cluster_spec()
+        jobs = [job for job in ("chief", "worker") if job in specification.jobs]
+        tasks = [(job, index) for job in jobs for index in range(specification.num_tasks(job))]
+        return cls(strategy, len(tasks), tasks.index((resolver.task_type, resolver.task_id)))
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints and evaluates."""
+        return self.index == 0
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of all workers together."""
+        return int(self.strategy.num_replicas_in_sync)
+
+    def total(self, value: float) -> float:
+        """Returns the sum of the workers' values; waits for all of them, so all must call it at the same point."""
+        if self.count == 1:
+            return value
+        share = self.replicas // self.count
+        return float(self._all_reduce(tf.constant(value / share, tf.float64)))
+
+    def share_of(self, dataset: Any) -> Any:
+        """Returns this worker's elements of a data set in which every global batch is `replicas` consecutive elements."""
+        return worker_share(dataset, self.replicas, self.index, self.count)
+
+    def _all_reduce(self, value: Any) -> Any:
+        @tf.function
+        def summed(value: Any) -> Any:
+            def replica(value: Any) -> Any:
+                # The copy lies on the replica's device, by which the sum finds its way.
+                return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
+
+            return self.strategy.experimental_local_results(self.strategy.run(replica, args=(value,)))[0]
+
+        return summed(value)

@@ -1,0 +1,90 @@
+"""What a run writes about itself: ``metrics.jsonl`` and TensorBoard's event files.
+
+``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...}, and one per evaluation,
+{"kind": "eval", "step", ...}. Numbers are written so that reading them gives the same bits. When a run resumes, the lines of steps after
+the restored one are dropped first, so that the file reads as if the run had never been interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+METRICS_FILE = "metrics.jsonl"
+EVENTS_FOLDER = "tensorboard"
+_HISTOGRAM_SAMPLES = 2000
+
+
+class RunLog:
+    """The log of one run; made by the chief alone.
+
+    Args:
+      output_dir: of the run.
+      step: where training begins or resumes.
+    """
+
+    def __init__(self, output_dir: Path, step: int) -> None:
+        self._metrics = Path(output_dir) / METRICS_FILE
+        drop_lines_after(self._metrics, step)
+        self._writer = tf.summary.create_file_writer(str(Path(output_dir) / EVENTS_FOLDER))
+
+    def train(self, step: int, values: Mapping[str, float], histogram: Sequence[float]) -> None:
+        """Writes a log point: `values` by name, and the number of positions per ponder time (empty: none)."""
+        self._append({"kind": "train", "step": step, **values})
+        with self._writer.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(f"train/{name}", value)
+            if sum(histogram):
+                tf.summary.histogram("train/ponder_time", _samples(histogram))
+
+    def evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Writes the metrics of an evaluation."""
+        self._append({"kind": "eval", "step": step, **metrics})
+        with self._writer.as_default(step=step):
+            for name, value in metrics.items():
+                tf.summary.scalar(f"eval/{name}", value)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flushes and closes TensorBoard's file."""
+        self._writer.close()
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        with self._metrics.open("a") as file:
+            file.write(_to_json(line) + "\n")
+
+
+def drop_lines_after(path: Path, step: int) -> None:
+    """Removes the lines of steps after `step`, and a last line that was cut short, from a file of JSON lines."""
+    if not path.is_file():
+        return
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if (found := _step_of(line)) is not None and found <= step]
+    if kept != lines:
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text("".join(line + "\n" for line in kept))
+        temporary.replace(path)
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _to_json(line: Mapping[str, Any]) -> str:
+    # JSON knows no NaN: null is what every reader understands.
+    return json.dumps({name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in line.items()})
+
+
+def _samples(histogram: Sequence[float]) -> Any:
+    counts = np.asarray(histogram)
+    shares = np.ceil(counts * min(1.0, _HISTOGRAM_SAMPLES / counts.sum())).astype(np.int64)
+    return np.repeat(np.arange(len(counts)), shares)

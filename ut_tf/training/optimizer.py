@@ -1,0 +1,165 @@
+"""Adam and AdamW over all weights at once, with clipping, a dynamic loss scale and a moving average of the weights.
+
+Why not a Keras optimizer: those add up the gradients of the replicas after they clipped them, refuse accumulation under
+MirroredStrategy, and branch for every skipped update. Here gradients arrive already summed over replicas and accumulated batches;
+each replica applies the same update to its own copy of each weight, by TensorFlow's fused kernel, and needs no synchronisation.
+
+With g the gradient after clipping to the global norm, t the number of the update and a the learning rate (Kingma & Ba 2015, the
+form at the end of section 2, and Loshchilov & Hutter 2019 for the decay)::
+
+    w = w - a * weight_decay * w                       (kernels and embeddings only)
+    m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+    w = w - a * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)
+
+Dynamic loss scale: the loss is multiplied by the scale before the gradient is taken. Where a gradient is not finite, the update is
+skipped and the scale halved; after 2000 finite updates in a row it is doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ut_tf.config import TrainingConfig
+from ut_tf.training.schedules import learning_rate
+
+INITIAL_LOSS_SCALE = 2.0**15
+LOSS_SCALE_PERIOD = 2000
+
+
+class Optimizer:
+    """The state of Adam, of the loss scale and of the weights' average; make it under the strategy's scope.
+
+    Args:
+      weights: trainable Keras variables, in the model's order.
+      training: resolved hyperparameters.
+      hidden_size: d, for the noam schedule.
+    """
+
+    def __init__(self, weights: Sequence[Any], training: TrainingConfig, hidden_size: int) -> None:
+        self._weights = tuple(weights)
+        self._training = training
+        self._hidden_size = hidden_size
+        self.iterations = _scalar(0, tf.int64, "iterations")
+        self.first_moments = [_zeros_like(weight, "first_moment") for weight in weights]
+        self.second_moments = [_zeros_like(weight, "second_moment") for weight in weights]
+        self.averages = [_copy_of(weight) for weight in weights] if training.average_decay else []
+        scaled = training.loss_scale == "dynamic"
+        self.scale = _scalar(INITIAL_LOSS_SCALE, tf.float32, "loss_scale") if scaled else None
+        self.finite_updates = _scalar(0, tf.int64, "finite_updates") if scaled else None
+
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint must hold beside the weights and their averages: names -> variables or lists of them."""
+        scale = {"scale": self.scale, "finite_updates": self.finite_updates} if self.scale is not None else {}
+        return {"iterations": self.iterations, "first_moments": self.first_moments, "second_moments": self.second_moments, **scale}
+
+    @property
+    def loss_scale(self) -> Any:
+        """The factor on the loss: a float32 scalar, 1 where the loss is not scaled."""
+        return tf.constant(1.0) if self.scale is None else tf.identity(self.scale)
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, Any]:
+        """Updates the weights once, in a replica's context.
+
+        Args:
+          gradients: dense float32 tensors in the weights' order, of the loss times ``loss_scale``, summed over the replicas.
+
+        Returns:
+          The gradient's global norm before clipping and the learning rate, float32 scalars. The norm is not finite exactly when
+          the gradient is not; then the update is skipped if the loss is scaled, and spoils the weights if not.
+        """
+        gradients = [gradient / self.loss_scale for gradient in gradients] if self.scale is not None else list(gradients)
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.math.is_finite(norm) if self.scale is not None else None
+        gradients = [self._clip(gradient, norm, finite) for gradient in gradients]
+        rate = learning_rate(self.iterations.read_value() + 1, self._training, self._hidden_size)
+        self._count(finite)
+        self._update(gradients, rate, finite)
+        self._average(finite)
+        return norm, rate
+
+    def _clip(self, gradient: Any, norm: Any, finite: Any) -> Any:
+        limit = self._training.clip_norm
+        if limit:
+            gradient = gradient * tf.minimum(1.0, limit / tf.maximum(norm, tf.constant(1e-30)))
+        return gradient if finite is None else tf.where(finite, gradient, tf.zeros_like(gradient))
+
+    def _count(self, finite: Any) -> None:
+        if finite is None:
+            _assign_add(self.iterations, 1)
+            return
+        _assign_add(self.iterations, tf.cast(finite, tf.int64))
+        streak = tf.where(finite, self.finite_updates.read_value() + 1, 0)  # type: ignore[union-attr]
+        grow = streak >= LOSS_SCALE_PERIOD
+        _assign(self.finite_updates, tf.where(grow, tf.zeros_like(streak), streak))
+        factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
+        _assign(self.scale, self.scale.read_value() * factor)  # type: ignore[union-attr]
+
+    def _update(self, gradients: Sequence[Any], rate: Any, finite: Any) -> None:
+        training = self._training
+        # A skipped update is Adam with rate 0 and both decays 1, which changes nothing: no branch, no copies.
+        applied = tf.constant(1.0) if finite is None else tf.cast(finite, tf.float32)
+        beta1 = 1.0 - applied * (1.0 - training.adam_beta1)
+        beta2 = 1.0 - applied * (1.0 - training.adam_beta2)
+        updates = tf.cast(tf.maximum(self.iterations.read_value(), 1), tf.float32)
+        powers = tf.pow(training.adam_beta1, updates), tf.pow(training.adam_beta2, updates)
+        for weight, first, second, gradient in zip(self._weights, self.first_moments, self.second_moments, gradients, strict=True):
+            variable = weight.value
+            if training.weight_decay and is_decayed(weight):
+                _assign_sub(variable, rate * applied * training.weight_decay * variable.read_value())
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=first.handle,
+                v=second.handle,
+                beta1_power=powers[0],
+                beta2_power=powers[1],
+                lr=rate * applied,
+                beta1=beta1,
+                beta2=beta2,
+                epsilon=training.adam_epsilon,
+                grad=tf.cast(gradient, variable.dtype),
+            )
+
+    def _average(self, finite: Any) -> None:
+        if not self.averages:
+            return
+        updates = tf.cast(self.iterations.read_value(), tf.float32)
+        # Early averages forget faster, or the initial weights would stay in them for long.
+        share = 1.0 - tf.minimum(self._training.average_decay, (1.0 + updates) / (10.0 + updates))
+        share = share if finite is None else share * tf.cast(finite, tf.float32)
+        for weight, average in zip(self._weights, self.averages, strict=True):
+            _assign_add(average, share * (weight.value.read_value() - average.read_value()))
+
+
+def is_decayed(weight: Any) -> bool:
+    """Whether weight decay applies to a Keras variable: to kernels and embeddings, not to biases, norms, scales and masks."""
+    name = weight.path.rpartition("/")[2]
+    return len(weight.shape) >= 2 and ("kernel" in name or "embedding" in name) and "bias" not in name
+
+
+def _scalar(value: float, dtype: Any, name: str) -> Any:
+    return tf.Variable(value, dtype=dtype, trainable=False, name=name)
+
+
+def _zeros_like(weight: Any, name: str) -> Any:
+    return tf.Variable(tf.zeros(weight.shape, weight.value.dtype), trainable=False, name=name)
+
+
+def _copy_of(weight: Any) -> Any:
+    return tf.Variable(tf.convert_to_tensor(weight.value), trainable=False, name="average")
+
+
+# In a replica's context the handle is that of the replica's own copy; assigning by it needs no aggregation over the replicas,
+# since all of them assign the same value.
+def _assign(variable: Any, value: Any) -> None:
+    tf.raw_ops.AssignVariableOp(resource=variable.handle, value=tf.cast(value, variable.dtype))
+
+
+def _assign_add(variable: Any, value: Any) -> None:
+    tf.raw_ops.AssignAddVariableOp(resource=variable.handle, value=tf.cast(value, variable.dtype))
+
+
+def _assign_sub(variable: Any, value: Any) -> None:
+    tf.raw_ops.AssignSubVariableOp(resource=variable.handle, value=tf.cast(value, variable.dtype))

@@ -1,0 +1,66 @@
+"""The line that says how training goes: rewritten in place on a terminal, one plain line per log point elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import IO
+
+
+class ProgressLine:
+    """Shows step, loss, learning rate, speed, mean ponder time and the time left, on stderr.
+
+    Args:
+      train_steps: where training ends.
+      stream: where to write; None: stderr.
+    """
+
+    def __init__(self, train_steps: int, stream: IO[str] | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._first_step = 0
+        self._train_steps = train_steps
+        self._in_place = self._stream.isatty()
+        self._width = 0
+        self._started = time.monotonic()
+
+    def start(self, step: int) -> None:
+        """Begins to measure the time at `step`."""
+        self._first_step = step
+        self._started = time.monotonic()
+
+    def show(self, step: int, loss: float, rate: float, tokens_per_second: float, ponder_time: float | None) -> None:
+        """Shows a log point; `ponder_time` is None without dynamic halting."""
+        elapsed = time.monotonic() - self._started
+        left = elapsed / max(step - self._first_step, 1) * (self._train_steps - step)
+        ponder = "" if ponder_time is None else f"  ponder {ponder_time:.2f}"
+        line = (
+            f"step {step}/{self._train_steps}  loss {loss:.4f}  rate {rate:.3g}  "
+            f"{tokens_per_second:,.0f} tokens/s{ponder}  left {format_duration(left)}"
+        )
+        self._write(line)
+
+    def say(self, text: str) -> None:
+        """Writes a line that stays."""
+        self.finish()
+        print(text, file=self._stream, flush=True)
+
+    def finish(self) -> None:
+        """Ends the line that is rewritten in place, if one stands."""
+        if self._width:
+            print(file=self._stream, flush=True)
+            self._width = 0
+
+    def _write(self, line: str) -> None:
+        if not self._in_place:
+            print(line, file=self._stream, flush=True)
+            return
+        self._stream.write("\r" + line.ljust(self._width))
+        self._stream.flush()
+        self._width = len(line)
+
+
+def format_duration(seconds: float) -> str:
+    """Returns hours, minutes and seconds: "1:02:03", "2:03"."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

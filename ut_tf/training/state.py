@@ -1,0 +1,97 @@
+"""Where a run stands: the plain values that decide, beside the variables, how training goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from ut_tf.training.batches import Position
+from ut_tf.training.step import StepReport
+
+
+@dataclass
+class Window:
+    """What has been reported since the last log point; saved with a checkpoint, so that a resumed run logs the same numbers."""
+
+    steps: int = 0
+    loss: float = 0.0
+    cross_entropy: float = 0.0
+    tokens: float = 0.0
+    gradient_norm: float = 0.0
+    learning_rate: float = 0.0
+    loss_scale: float = 1.0
+    histogram: list[float] = field(default_factory=list)
+
+    def add(self, report: StepReport) -> None:
+        """Adds an update's report."""
+        self.steps += 1
+        self.loss += report.loss
+        self.cross_entropy += report.cross_entropy
+        self.tokens += report.tokens
+        self.gradient_norm, self.learning_rate, self.loss_scale = report.gradient_norm, report.learning_rate, report.loss_scale
+        counts = report.ponder_histogram
+        self.histogram = [old + new for old, new in zip(self.histogram, counts, strict=True)] if self.histogram else list(counts)
+
+    @property
+    def ponder_time(self) -> float | None:
+        """Mean steps per position; None without dynamic halting."""
+        positions = sum(self.histogram)
+        return sum(time * count for time, count in enumerate(self.histogram)) / positions if positions else None
+
+    def values(self) -> dict[str, float]:
+        """Returns what is logged: means over the window, and the last update's norm and rate."""
+        found = {
+            "loss": self.loss / self.steps,
+            "cross_entropy": self.cross_entropy / self.steps,
+            "learning_rate": self.learning_rate,
+            "gradient_norm": self.gradient_norm,
+        }
+        if self.ponder_time is not None:
+            found["ponder_time"] = self.ponder_time
+        if self.loss_scale != 1.0:
+            found["loss_scale"] = self.loss_scale
+        return found
+
+
+@dataclass
+class TrainingState:
+    """Where training stands after a step.
+
+    Fields:
+      step: updates so far.
+      position: where in the data.
+      best_step, best_value: the best evaluation so far; None before the first.
+      bad_evaluations: evaluations since then.
+      metrics: of the last evaluation.
+      evaluated_step: when that was; 0: never.
+      window: reports since the last log point.
+    """
+
+    step: int = 0
+    position: Position = field(default_factory=Position)
+    best_step: int | None = None
+    best_value: float | None = None
+    bad_evaluations: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    evaluated_step: int = 0
+    window: Window = field(default_factory=Window)
+
+    def judge(self, value: float, direction: Literal["min", "max"]) -> None:
+        """Takes in the value of the selection metric measured at this step."""
+        best = self.best_value
+        if not math.isnan(value) and (best is None or (value < best if direction == "min" else value > best)):
+            self.best_step, self.best_value, self.bad_evaluations = self.step, value, 0
+        else:
+            self.bad_evaluations += 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values, ready for JSON; floats keep every bit."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Returns the state written by ``to_dict``; other entries are ignored."""
+        known = {one.name: values[one.name] for one in dataclasses.fields(cls)}
+        return cls(**{**known, "position": Position(**known["position"]), "window": Window(**known["window"])})

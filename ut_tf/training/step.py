@@ -1,0 +1,193 @@
+"""One update of the weights as a TensorFlow function, on one device or on many replicas.
+
+How it is used::
+
+    step = TrainingStep(model, optimizer, hparams, strategy, element_spec)
+    report = step.update([batch])           # a float32 vector on the device; nothing waits for it
+    values = step.read([report, ...])       # list of StepReport: fetched in one go, when somebody wants to see them
+
+How it works: each replica counts its share of the global batch's tokens (or examples) and of the positions that pay for pondering; the
+counts are added up over the replicas before any gradient is taken, so that every replica divides its sums by the global count and
+the gradients need only be added up. With ``accumulate_steps`` = k the counts of all k batches are known first and the gradients are
+added up over them: k small batches give the update of one large batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_tf.config import HParams
+from ut_tf.training import losses
+from ut_tf.training.optimizer import Optimizer
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one update says of itself.
+
+    Args:
+      loss: what was minimised: cross entropy in nats per token (or example) and the weighted ponder cost.
+      cross_entropy: the former part alone.
+      ponder_time: mean steps per position; 0 without dynamic halting.
+      tokens: tokens (examples, for classes) of the global batch, all accumulated batches together.
+      gradient_norm: global norm before clipping; not finite where the update was skipped under a dynamic loss scale.
+      learning_rate: of this update.
+      loss_scale: factor on the loss after this update; 1 without scaling.
+      ponder_histogram: positions per ponder time 0, 1, … on all replicas; empty without dynamic halting.
+    """
+
+    loss: float
+    cross_entropy: float
+    ponder_time: float
+    tokens: float
+    gradient_norm: float
+    learning_rate: float
+    loss_scale: float
+    ponder_histogram: tuple[float, ...]
+
+
+class TrainingStep:
+    """Builds and calls the TensorFlow functions of one update.
+
+    Args:
+      model: keras.Model called with (features, training, return_details); made under the strategy's scope.
+      optimizer: made under the same scope.
+      hparams: resolved.
+      strategy: how replicas are run.
+      batch_spec: element_spec of the (distributed) data set.
+    """
+
+    def __init__(self, model: Any, optimizer: Optimizer, hparams: HParams, strategy: Any, batch_spec: Any) -> None:
+        network, training = hparams.network, hparams.training
+        self._model = model
+        self._optimizer = optimizer
+        self._training = training
+        self._strategy = strategy
+        self._ponders = network.halting != "none"
+        self._ponder_weight = network.act_loss_weight
+        self._max_steps = max(network.act_max_steps or 2 * network.num_steps, network.num_steps)
+        self._weights = tuple(model.trainable_variables)
+        self._accumulates = training.accumulate_steps > 1
+        if self._accumulates:
+            with strategy.scope():
+                self._sums = [tf.Variable(tf.zeros(weight.shape), trainable=False, name="gradient_sum") for weight in self._weights]
+        # Unknown lengths in the signature: a new bucket's shape must not trace the function again.
+        self._count = tf.function(self._run_count, input_signature=[batch_spec])
+        self._whole = tf.function(self._run_whole, input_signature=[batch_spec])
+        counts, report = tf.TensorSpec([None], tf.float32), tf.TensorSpec([None], tf.float32)
+        self._part = tf.function(self._run_part, input_signature=[batch_spec, counts])
+        self._apply = tf.function(self._run_apply, input_signature=[counts, report])
+
+    def update(self, batches: Sequence[Any]) -> Any:
+        """Updates the weights once from ``accumulate_steps`` global batches; returns the report's vector, for ``read``."""
+        if not self._accumulates:
+            return self._whole(batches[0])
+        counts = tf.add_n([self._count(batch) for batch in batches])
+        sums = tf.add_n([self._part(batch, counts) for batch in batches])
+        return self._apply(counts, sums)
+
+    def read(self, vectors: Sequence[Any]) -> list[StepReport]:
+        """Fetches the reports of updates, in one transfer."""
+        if not vectors:
+            return []
+        return [_report(row) for row in tf.stack(list(vectors)).numpy()]
+
+    def _run_count(self, batch: Any) -> Any:
+        return self._anywhere(self._strategy.run(lambda features: self._sum_over_replicas(self._counts(features)), args=(batch,)))
+
+    def _run_whole(self, batch: Any) -> Any:
+        def replica(features: Any) -> Any:
+            counts = self._sum_over_replicas(self._counts(features))
+            gradients, sums = self._gradients(features, counts)
+            gradients, sums = self._sum_over_replicas((gradients, sums))
+            return self._finish(gradients, counts, sums)
+
+        return self._anywhere(self._strategy.run(replica, args=(batch,)))
+
+    def _run_part(self, batch: Any, counts: Any) -> Any:
+        def replica(features: Any) -> Any:
+            gradients, sums = self._gradients(features, counts)
+            for total, gradient in zip(self._sums, gradients, strict=True):
+                tf.raw_ops.AssignAddVariableOp(resource=total.handle, value=gradient)
+            return self._sum_over_replicas(sums)
+
+        return self._anywhere(self._strategy.run(replica, args=(batch,)))
+
+    def _run_apply(self, counts: Any, sums: Any) -> Any:
+        def replica() -> Any:
+            gradients = self._sum_over_replicas([total.read_value() for total in self._sums])
+            for total, gradient in zip(self._sums, gradients, strict=True):
+                with tf.control_dependencies([gradient]):
+                    tf.raw_ops.AssignVariableOp(resource=total.handle, value=tf.zeros_like(gradient))
+            return self._finish(gradients, counts, sums)
+
+        return self._anywhere(self._strategy.run(replica))
+
+    def _counts(self, features: Any) -> Any:
+        """The replica's counts: targets, then the positions of each part that ponders; float32 [1 + parts]."""
+        targets = tf.reduce_sum(losses.target_weights(features))[tf.newaxis]
+        if not self._ponders:
+            return targets
+        # Positions follow from the features alone: all else of this call is pruned from the graph.
+        _, details = self._model(features, training=False, return_details=True)
+        return tf.concat([targets, losses.ponder_positions(details, features["weight"])], axis=0)
+
+    def _gradients(self, features: Any, counts: Any) -> tuple[list[Any], Any]:
+        """Gradients of the replica's share of the loss (scaled), and its sums: [cross entropy, ponder cost, times, histogram…]."""
+
+        def compute(features: Any, counts: Any, scale: Any) -> tuple[list[Any], Any]:
+            with tf.GradientTape() as tape:
+                loss, sums = self._loss(features, counts)
+                scaled = loss * scale
+            gradients = tape.gradient(scaled, [weight.value for weight in self._weights], unconnected_gradients="zero")
+            return [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients], sums
+
+        if self._training.jit_compile:
+            # Made anew for each replica's trace, since XLA cannot take in the sums over replicas around it.
+            compute = tf.function(compute, jit_compile=True)
+        return compute(features, counts, self._optimizer.loss_scale)
+
+    def _loss(self, features: Any, counts: Any) -> tuple[Any, Any]:
+        counts = tf.maximum(counts, 1.0)
+        if not self._ponders:
+            cross_entropy = self._cross_entropy(self._model(features, training=True), features) / counts[0]
+            return cross_entropy, tf.stack([cross_entropy, 0.0])
+        logits, details = self._model(features, training=True, return_details=True)
+        cross_entropy = self._cross_entropy(logits, features) / counts[0]
+        costs, positions, histogram = losses.ponder_sums(details, features["weight"], self._max_steps)
+        del positions
+        ponder_cost = tf.reduce_sum(costs / counts[1:])
+        sums = tf.concat([tf.stack([cross_entropy, ponder_cost]), histogram], axis=0)
+        return cross_entropy + self._ponder_weight * ponder_cost, sums
+
+    def _cross_entropy(self, logits: Any, features: Any) -> Any:
+        each = losses.smoothed_cross_entropy(logits, features["targets"], self._training.label_smoothing)
+        return tf.reduce_sum(each * losses.target_weights(features))
+
+    def _finish(self, gradients: Sequence[Any], counts: Any, sums: Any) -> Any:
+        norm, rate = self._optimizer.apply(gradients)
+        weight = self._ponder_weight if self._ponders else 0.0
+        scalars = tf.stack([sums[0] + weight * sums[1], sums[0], counts[0], norm, rate, self._optimizer.loss_scale])
+        return tf.concat([scalars, sums[2:]], axis=0)
+
+    def _sum_over_replicas(self, values: Any) -> Any:
+        if self._strategy.num_replicas_in_sync == 1:
+            return values
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def _anywhere(self, values: Any) -> Any:
+        """One replica's copy of a value that all replicas have alike."""
+        return self._strategy.experimental_local_results(values)[0]
+
+
+def _report(row: Any) -> StepReport:
+    loss, cross_entropy, tokens, norm, rate, scale = (float(value) for value in row[:6])
+    histogram = np.asarray(row[6:], np.float64)
+    positions = histogram.sum()
+    mean = float((histogram * np.arange(len(histogram))).sum() / positions) if positions else 0.0
+    return StepReport(loss, cross_entropy, mean, tokens, norm, rate, scale, tuple(histogram.tolist()))

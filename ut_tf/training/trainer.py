@@ -1,0 +1,320 @@
+"""The training loop: from a Run to checkpoints, logs and metrics.
+
+How it is used::
+
+    result = train(Run.create("babi_qa", "ut_base"))      # the same call again resumes, or says that all steps are done
+    result.step, result.metrics, result.stopped_by
+
+How it works: one loop for one device, for the GPUs of one machine and for several machines. All that decides how training goes on is
+in each checkpoint: weights, the states of the random generators, the optimizer, the averages, the position in the data, the best
+evaluation so far. On one device in float32, a run that was killed at any moment and started again ends with the same bits as one
+that never was.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import keras
+import tensorflow as tf
+
+from ut_tf.data.pipeline import train_batches
+from ut_tf.errors import UserError
+from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.run import Run
+from ut_tf.training import checkpoints
+from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.distribution import Workers, make_strategy
+from ut_tf.training.logs import RunLog
+from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.progress import ProgressLine
+from ut_tf.training.signals import StopRequest
+from ut_tf.training.state import TrainingState, Window
+from ut_tf.training.step import StepReport, TrainingStep
+
+StoppedBy = Literal["train_steps", "early_stopping", "signal"]
+
+# Reports wait on the device until a log point, but no more of them than this.
+_MOST_PENDING = 100
+# Several workers ask each other this often (in updates) whether one of them was told to stop.
+_STOP_CHECK_FREQUENCY = 10
+# What a checkpoint holds besides the numbers, about.
+_INDEX_BYTES = 50_000
+_SMALLEST_LOSS_SCALE = 2.0**-14
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training ended.
+
+    Args:
+      step: updates so far, those of earlier processes included.
+      metrics: of the last evaluation on the validation sets (of the chief; empty on the other workers).
+      stopped_by: "train_steps", "early_stopping" or "signal".
+    """
+
+    step: int
+    metrics: dict[str, float]
+    stopped_by: StoppedBy
+
+
+def train(
+    run: Run,
+    train_steps: int | None = None,
+    num_gpus: int | None = None,
+    strategy: Any = None,
+    log_frequency: int = 100,
+    keep: int | None = None,
+    warm_start_from: Run | None = None,
+) -> TrainingResult:
+    """Trains a run to `train_steps`, from its last checkpoint if it has one.
+
+    Args:
+      run: with prepared data.
+      train_steps: updates in all; None: what the hyperparameters say.
+      num_gpus: GPUs of this machine to use; None: all; ignored where a strategy is given.
+      strategy: tf.distribute strategy to train under; None: ``make_strategy(num_gpus)``.
+      log_frequency: updates between log points.
+      keep: latest checkpoints to keep; None: keep_checkpoint_max.
+      warm_start_from: run whose best weights a new run begins with; a run that has a checkpoint of its own goes on from that.
+
+    Raises:
+      UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact, or the data has no batch.
+    """
+    with StopRequest() as stop:
+        trainer = _Trainer(run, train_steps, strategy or make_strategy(num_gpus), log_frequency, keep, warm_start_from)
+        return trainer.run(stop)
+
+
+class _Trainer:
+    def __init__(
+        self, run: Run, train_steps: int | None, strategy: Any, log_frequency: int, keep: int | None, warm_start_from: Run | None
+    ) -> None:
+        training = run.hparams.training
+        self._run = run
+        self._train_steps = training.train_steps if train_steps is None else train_steps
+        self._log_frequency = max(log_frequency, 1)
+        self._strategy = strategy
+        self._workers = Workers.of(strategy)
+        self._problem = run.make_problem()
+        keras.utils.set_random_seed(run.seed)
+        with strategy.scope():
+            self._model = run.make_model()
+            if warm_start_from is not None:
+                checkpoints.restore_weights(self._model, warm_start_from)
+            self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size)
+        self._checkpoint = tf.train.Checkpoint(
+            model=self._model,
+            random_states=_random_states(self._model),
+            optimizer=tf.train.Checkpoint(**self._optimizer.state()),
+            averages=self._optimizer.averages,
+        )
+        self._store = checkpoints.CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
+        self._evaluator = Evaluator(self._model, self._problem, run.data_dir)
+        self._pending: list[Any] = []
+        self._saved_step = -1
+        self._state = self._restore()
+        self._progress = ProgressLine(self._train_steps)
+
+    def run(self, stop: StopRequest) -> TrainingResult:
+        ended = self._already_ended()
+        if ended is not None:
+            self._say(f"{self._run.output_dir}: training has already ended at step {self._state.step} ({ended}).")
+            return self._result(ended)
+        if self._state.step:
+            self._say(f"resuming from step {self._state.step}, {self._store.path(self._state.step)}")
+        log = self._make_log()
+        with checkpoints.readable_disk_errors(self._run.output_dir):
+            try:
+                ended = self._loop(stop, log)
+            finally:
+                self._progress.finish()
+                if log is not None:
+                    log.close()
+        # A worker that leaves before the chief has saved would take the chief down with it.
+        self._workers.total(0.0)
+        if ended == "signal":
+            self._say(f"stopped at step {self._state.step}; a checkpoint is saved: the same command goes on from there.")
+        return self._result(ended)
+
+    def _loop(self, stop: StopRequest, log: RunLog | None) -> StoppedBy:
+        batches = TrainingBatches(self._make_dataset, self._workers, self._state.position)
+        step = TrainingStep(self._model, self._optimizer, self._run.hparams, self._strategy, batches.element_spec)
+        try:
+            return self._updates(stop, log, batches, step)
+        finally:
+            batches.close()
+
+    def _updates(self, stop: StopRequest, log: RunLog | None, batches: TrainingBatches, step: TrainingStep) -> StoppedBy:
+        training = self._run.hparams.training
+        first_step = self._state.step + 1
+        self._start_clock()
+        while True:
+            self._pending.append(step.update([batches.next() for _ in range(training.accumulate_steps)]))
+            self._state.step += 1
+            self._state.position = batches.position
+            if self._state.step == first_step:
+                # The first update includes the tracing: speeds are measured from here.
+                self._drain(step)
+                self._progress.start(first_step)
+                self._start_clock()
+            last = self._state.step >= self._train_steps
+            if last or self._state.step % self._log_frequency == 0:
+                self._drain(step)
+                self._log_point(log)
+            if last or self._state.step % training.eval_frequency == 0:
+                self._drain(step)
+                if self._evaluate(log):
+                    return "early_stopping"
+            if last:
+                return "train_steps"
+            if self._told_to_stop(stop):
+                self._drain(step)
+                self._save()
+                return "signal"
+            if len(self._pending) >= _MOST_PENDING:
+                self._drain(step)
+
+    def _make_dataset(self, epoch: int, skip_batches: int) -> Any:
+        run = self._run
+        return train_batches(self._problem, run.data_dir, run.hparams.training, self._workers.replicas, run.seed, epoch, skip_batches)
+
+    def _drain(self, step: TrainingStep) -> None:
+        """Fetches the pending reports; raises UserError for the first update whose loss or gradient was not finite."""
+        first = self._state.step - len(self._pending) + 1
+        reports = step.read(self._pending)
+        self._pending = []
+        for number, report in enumerate(reports, first):
+            self._check(number, report)
+            self._state.window.add(report)
+            self._clock_tokens += report.tokens
+
+    def _check(self, step: int, report: StepReport) -> None:
+        scaled = self._optimizer.scale is not None
+        finite = math.isfinite(report.loss) and (scaled or math.isfinite(report.gradient_norm))
+        if finite and (not scaled or report.loss_scale >= _SMALLEST_LOSS_SCALE):
+            return
+        found = f"the loss is {report.loss}" if not math.isfinite(report.loss) else "the gradient is not finite"
+        kept = self._store.steps()
+        rest = f"the last checkpoint, of step {kept[-1]}, is from before" if kept else "there is no checkpoint yet"
+        raise UserError(
+            f"{found} at step {step} (learning rate {report.learning_rate:.3g}), expected a finite number: "
+            f"lower learning_rate, raise warmup_steps or set clip_norm, and start anew in another output_dir; {rest}."
+        )
+
+    def _log_point(self, log: RunLog | None) -> None:
+        window = self._state.window
+        speed = self._clock_tokens / max(time.monotonic() - self._clock_started, 1e-9)
+        if log is not None and window.steps:
+            values = {**window.values(), **({"tokens_per_second": speed} if speed else {})}
+            log.train(self._state.step, values, window.histogram)
+            self._progress.show(self._state.step, values["loss"], window.learning_rate, speed, window.ponder_time)
+        self._state.window = Window()
+        self._start_clock()
+
+    def _evaluate(self, log: RunLog | None) -> bool:
+        """Evaluates and saves on the chief; returns whether all workers are to stop early."""
+        began = time.monotonic()
+        if log is not None:
+            with self._averaged_weights():
+                metrics = self._evaluator.evaluate(self._problem.validation_sets())
+            name, direction = self._problem.selection_metric
+            if name not in metrics:
+                known = ", ".join(sorted(metrics))
+                raise UserError(f"problem {self._run.problem}: its selection_metric {name!r} is not among what was measured: {known}.")
+            self._state.metrics, self._state.evaluated_step = metrics, self._state.step
+            self._state.judge(metrics[name], direction)
+            # Logged first: a run that is killed in between drops the line again, and does not miss it.
+            log.evaluation(self._state.step, metrics)
+            self._save()
+            best = " (best so far)" if self._state.best_step == self._state.step else ""
+            self._progress.say(f"step {self._state.step}: " + "  ".join(f"{key} {metrics[key]:.4g}" for key in metrics) + best)
+        self._clock_started += time.monotonic() - began
+        return self._workers.total(float(log is not None and self._out_of_patience())) > 0
+
+    def _out_of_patience(self) -> bool:
+        patience = self._run.hparams.training.early_stopping_patience
+        return patience > 0 and self._state.bad_evaluations >= patience
+
+    @contextmanager
+    def _averaged_weights(self) -> Iterator[None]:
+        """Within the context the model has the averages of its weights, where they are kept."""
+        weights, averages = self._model.trainable_variables, self._optimizer.averages
+        if not averages:
+            yield
+            return
+        kept = [tf.identity(weight.value) for weight in weights]
+        for weight, average in zip(weights, averages, strict=True):
+            weight.value.assign(tf.identity(average))
+        try:
+            yield
+        finally:
+            for weight, value in zip(weights, kept, strict=True):
+                weight.value.assign(value)
+
+    def _save(self) -> None:
+        if not self._workers.is_chief or self._saved_step == self._state.step:
+            return
+        state = {**self._state.to_dict(), "averaged": bool(self._optimizer.averages)}
+        weights = sum(math.prod(weight.shape) for weight in self._model.trainable_variables)
+        needed_bytes = 4 * weights * (4 if self._optimizer.averages else 3) + _INDEX_BYTES
+        self._store.save(self._state.step, self._checkpoint, state, needed_bytes)
+        self._saved_step = self._state.step
+
+    def _restore(self) -> TrainingState:
+        if self._workers.is_chief:
+            self._store.remove_leftovers()
+        directory = self._store.newest_intact()
+        state = TrainingState()
+        if directory is not None:
+            checkpoints.restore(directory, self._checkpoint)
+            state = TrainingState.from_dict(checkpoints.read_state(directory))
+        if self._workers.total(float(state.step)) != state.step * self._workers.count:
+            raise UserError(f"output_dir={self._run.output_dir}: the workers find different checkpoints there; give one that all can see.")
+        if self._workers.is_chief and directory is not None:
+            self._take_over(state)
+        self._saved_step = state.step
+        return state
+
+    def _take_over(self, state: TrainingState) -> None:
+        """Makes the directory what it was when `state` was saved: damaged newer checkpoints aside, the best one marked."""
+        self._store.set_aside_newer(state.step)
+        if state.best_step is not None and not self._store.path(state.best_step).is_dir():
+            state.best_step, state.best_value = None, None
+        self._store.mark_best(state.best_step)
+        self._store.prune(state.best_step)
+
+    def _already_ended(self) -> StoppedBy | None:
+        if self._state.step >= self._train_steps:
+            return "train_steps"
+        return "early_stopping" if self._out_of_patience() else None
+
+    def _told_to_stop(self, stop: StopRequest) -> bool:
+        if self._workers.count == 1:
+            return stop.requested
+        return self._state.step % _STOP_CHECK_FREQUENCY == 0 and self._workers.total(float(stop.requested)) > 0
+
+    def _make_log(self) -> RunLog | None:
+        return RunLog(self._run.output_dir, self._state.step) if self._workers.is_chief else None
+
+    def _start_clock(self) -> None:
+        self._clock_started = time.monotonic()
+        self._clock_tokens = 0.0
+
+    def _say(self, text: str) -> None:
+        if self._workers.is_chief:
+            self._progress.say(text)
+
+    def _result(self, stopped_by: StoppedBy) -> TrainingResult:
+        return TrainingResult(self._state.step, dict(self._state.metrics) if self._workers.is_chief else {}, stopped_by)
+
+
+def _random_states(model: Any) -> list[Any]:
+    """Returns the variables of a model's random generators: TensorFlow's checkpoints do not find them by themselves."""
+    weights = {id(weight) for weight in model.weights}
+    return [variable.value for variable in model.variables if id(variable) not in weights]
