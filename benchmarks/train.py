@@ -12,7 +12,8 @@ How it is counted: a product of [m, k] and [k, n] is 2mkn FLOP; the backward pas
 pass. Counted are projections, attention logits and mixtures, transition, gates and output logits, padding included; not counted is
 all that is no matrix product. The peak is that of 3000 x 3000 matrices, the best of several before and after the training.
 
-The last line on standard output is JSON with all numbers.
+The last line on standard output is JSON with all numbers. They mean something on an idle machine only: the load average (of all
+processes, before the start) is printed beside them, with a warning where others are at work.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ut_tf.errors import UserError
 from ut_tf.run import Run
 
 PEAK_SIZE = 3000
+BUSY_LOAD = 0.5
 PEAK_KINDS = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
 DEFAULTS = {
     "problem": "algorithmic_reverse_decimal40",
@@ -156,7 +158,8 @@ def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement
 
     batches = TrainingBatches(make_dataset, Workers.of(strategy))
     step = TrainingStep(model, optimizer, hparams, strategy, batches.element_spec)
-    flop, positions, pending = 0, 0, []
+    flop, positions = 0, 0
+    pending: list[Any] = []
     try:
         step.read([step.update([batches.next()]) for _ in range(max(warmup_steps, 1))])
         began, cpu_began = time.perf_counter(), time.process_time()
@@ -223,7 +226,7 @@ def table(found: dict[str, Any], policies: Sequence[str]) -> str:
     names = list(dict.fromkeys(name for policy in policies for name in found[policy]))
     rows = [["", *policies], *[[name, *[str(found[policy].get(name, "")) for policy in policies]] for name in names]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]) for row in rows]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
     peaks = ", ".join(f"{kind} {peak}" for kind, peak in found["peak_gflop_per_second"].items())
     return "\n".join([f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peaks}; load average {found['load_average']}", *lines])
 
@@ -252,13 +255,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    load = os.getloadavg()[0]
+    if load > BUSY_LOAD:
+        print(f"warning: the load average is {load:.1f}: with others at work here, neither peak nor speed means much.", file=sys.stderr)
     kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(policy, "float32") for policy in policies)])
     before = {kind: measure_peak(kind, flags.peak_repetitions) for kind in kinds}
     measurements = [measure_training(run, flags.seconds, flags.warmup_steps) for run in runs]
     peaks = {kind: max(peak, measure_peak(kind, flags.peak_repetitions)) for kind, peak in before.items()}
     reference = all(getattr(flags, name) == default for name, default in DEFAULTS.items())
     settings = {name: getattr(flags, name) for name in DEFAULTS}
-    found = {**settings, "load_average": round(os.getloadavg()[0], 2), **summary(measurements, peaks, reference)}
+    found = {**settings, "load_average": round(load, 2), **summary(measurements, peaks, reference)}
     print(table(found, policies))
     print(json.dumps(found))
     return 0

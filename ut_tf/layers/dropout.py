@@ -48,7 +48,7 @@ def keep_mask(shape: Any, rate: float, seed: Any) -> Any:
 def keep_probability(rate: float) -> float:
     """Returns 1 - `rate`, with the rate rounded to a multiple of 1/256 (of 1/65536 below 0.05): what ``keep_mask`` can draw."""
     kind, threshold = _threshold(rate)
-    return 1.0 - threshold / (kind.max + 1)
+    return 1.0 - threshold / float(kind.max + 1)
 
 
 def _threshold(rate: float) -> tuple[Any, int]:
@@ -92,7 +92,7 @@ class Dropout(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.rate = rate
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed) if rate > 0 else None
+        self.seed_generator: Any = keras.random.SeedGenerator(seed) if rate > 0 else None
         self.built = True
 
     def call(self, x: Any, training: bool = False) -> Any:

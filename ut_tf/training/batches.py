@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from ut_tf.errors import UserError
 from ut_tf.training.distribution import Workers
 
@@ -69,11 +71,15 @@ class TrainingBatches:
             self._open(self._next_epoch.result())
 
     def close(self) -> None:
-        """Lets go of the background thread."""
+        """Lets go of the background thread and of the iterator."""
         self._builder.shutdown(wait=True, cancel_futures=True)
+        self._iterator: Any = iter(())
 
     def _open(self, dataset: Any) -> None:
         ours = self._workers.share_of(dataset)
-        self._dataset = self._workers.strategy.distribute_datasets_from_function(lambda context: ours)  # noqa: ARG005
+        # Copying ahead is for GPUs. Between the logical devices of one processor its threads block each other for minutes when an
+        # iterator is dropped before its end.
+        options = tf.distribute.InputOptions(experimental_fetch_to_device=bool(tf.config.list_logical_devices("GPU")))
+        self._dataset = self._workers.strategy.distribute_datasets_from_function(lambda context: ours, options)  # noqa: ARG005
         self._iterator = iter(self._dataset)
         self._next_epoch: Future[Any] = self._builder.submit(self._make_dataset, self.position.epoch + 1, 0)

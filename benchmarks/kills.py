@@ -1,0 +1,122 @@
+"""Kills training runs with SIGKILL at random moments, resumes them, and compares every loss with an uninterrupted run's, bit by bit.
+
+How it is used::
+
+    python benchmarks/kills.py                     # ten runs, each killed once or more, at babi_sim_task1 with ut_act_babi
+    python benchmarks/kills.py --runs=3 --train_steps=60
+
+Every third update is followed by an evaluation and a checkpoint, so that many kills hit the middle of saving; the report says how many
+left a half-written checkpoint behind. One device, float32, dropout and shuffling on. The last line on standard output is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def command(output_dir: Path, data_dir: Path, arguments: argparse.Namespace) -> list[str]:
+    """Returns the ut-trainer command of a run that logs every loss and saves every third update."""
+    return [
+        sys.executable,
+        "-m",
+        "ut_tf.bin.trainer",
+        f"--problem={arguments.problem}",
+        f"--hparams_set={arguments.hparams_set}",
+        f"--hparams=batch_size=16,eval_frequency=3,keep_checkpoint_max=2,early_stopping_patience=0,train_steps={arguments.train_steps}",
+        "--problem_args=train_questions=400,test_questions=20",
+        f"--output_dir={output_dir}",
+        f"--data_dir={data_dir}",
+        f"--tmp_dir={data_dir}",
+        "--log_frequency=1",
+    ]
+
+
+def start(line: list[str]) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
+    return subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def finish(line: list[str]) -> None:
+    """Runs a command to its end; SystemExit with its messages where it fails."""
+    process = start(line)
+    _, messages = process.communicate()
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(line)} failed:\n{messages}")
+
+
+def kill_once(line: list[str], longest_wait: float, generator: random.Random) -> bool:
+    """Starts a run and kills it at a random moment after its first logged update; returns whether it was still running."""
+    process = start(line)
+    assert process.stderr is not None
+    for message in process.stderr:
+        if message.startswith("step"):
+            break
+    deadline = time.monotonic() + generator.uniform(0.0, longest_wait)
+    while time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.stderr.close()
+    return process.wait() != 0
+
+
+def losses(output_dir: Path) -> dict[int, float]:
+    """Returns the loss of every update in a run's metrics.jsonl."""
+    records = [json.loads(text) for text in (output_dir / "metrics.jsonl").read_text().splitlines()]
+    return {record["step"]: record["loss"] for record in records if record["kind"] == "train"}
+
+
+def half_written(output_dir: Path) -> bool:
+    """Returns whether a kill left a checkpoint that was being written."""
+    return any(path.is_dir() and not path.name.startswith("step-") for path in (output_dir / "checkpoints").glob("*"))
+
+
+def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Trains once without interruption and `runs` times with kills; returns what was found."""
+    generator = random.Random(arguments.seed)
+    data_dir = folder / "data"
+    began = time.monotonic()
+    finish(command(folder / "whole", data_dir, arguments))
+    took = time.monotonic() - began
+    expected = losses(folder / "whole")
+    kills = saving = equal = 0
+    for number in range(arguments.runs):
+        output_dir = folder / f"broken{number}"
+        line = command(output_dir, data_dir, arguments)
+        killed = kill_once(line, took / 3, generator)
+        kills += killed
+        saving += killed and half_written(output_dir)
+        finish(line)
+        same = losses(output_dir) == expected
+        equal += same
+        print(f"run {number}: killed {killed}, losses equal to the last bit: {same}", file=sys.stderr, flush=True)
+    return {"runs": arguments.runs, "kills": kills, "while_saving": saving, "equal": equal, "losses_per_run": len(expected)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--train_steps", type=int, default=60)
+    parser.add_argument("--problem", default="babi_sim_task1")
+    parser.add_argument("--hparams_set", default="ut_act_babi")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(Path(folder), arguments)
+    print(json.dumps(found))
+    sys.exit(found["equal"] != found["runs"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""benchmarks/train.py: its count of operations against those in the graph of a training step, and the command itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.models.universal_transformer import UniversalTransformer
+
+_NETWORK = NetworkConfig(hidden_size=8, filter_size=12, num_heads=2, num_steps=3, norm="pre")
+_TRANSLATION = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=7, target_vocab_size=7, shared_vocab=True)
+_LANGUAGE_MODEL = dataclasses.replace(_TRANSLATION, inputs="none")
+_CLASSIFIER = dataclasses.replace(_TRANSLATION, targets="class", target_vocab_size=5, shared_vocab=False)
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "train.py"
+    specification = importlib.util.spec_from_file_location("benchmark_train", path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _graph_flop(model: Any, features: dict[str, Any]) -> int:
+    """Returns the operations of all matrix products in the graph of a forward and backward pass."""
+
+    def gradients() -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(model(features, training=True)))
+        return tape.gradient(loss, [weight.value for weight in model.trainable_variables])
+
+    total = 0
+    for operation in tf.function(gradients).get_concrete_function().graph.get_operations():
+        if operation.type in ("MatMul", "BatchMatMulV2"):
+            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+            inner = operation.inputs[0].shape[-2 if transposed else -1]
+            total += 2 * operation.outputs[0].shape.num_elements() * inner
+    return total
+
+
+@pytest.mark.parametrize(
+    ("spec", "network"),
+    [
+        (_TRANSLATION, _NETWORK),
+        (_LANGUAGE_MODEL, _NETWORK),
+        (_CLASSIFIER, _NETWORK),
+        (_TRANSLATION, dataclasses.replace(_NETWORK, recurrence="gru", step_encoding="none")),
+        (_TRANSLATION, dataclasses.replace(_NETWORK, recurrence="lstm", step_encoding="none")),
+    ],
+)
+def test_counts_what_the_graph_computes(benchmark: ModuleType, spec: ProblemSpec, network: NetworkConfig) -> None:
+    batch, length, target_length = 5, 6, 4
+    features = {"inputs": tf.ones([batch, length], tf.int32)} if spec.inputs == "tokens" else {}
+    if spec.targets == "tokens":
+        features["targets"] = tf.ones([batch, target_length], tf.int32)
+    sizes = length if "inputs" in features else 0, target_length if "targets" in features else 0
+    expected = _graph_flop(UniversalTransformer(network, spec), features)
+    assert benchmark.training_flop(network, spec, batch, *sizes) == expected
+
+
+def test_command_prints_a_table_and_json(
+    benchmark: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(benchmark, "PEAK_SIZE", 200)
+    small = "hidden_size=8,filter_size=8,num_heads=2,num_steps=2,batch_size=64"
+    arguments = [f"--hparams={small}", "--seconds=0", "--warmup_steps=1", "--peak_repetitions=1", "--dtype_policies=float32"]
+    assert benchmark.main([*arguments, f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"]) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["float32"]["steps"] == 1 and last["float32"]["steps_per_second"] > 0 and last["peak_gflop_per_second"]["float32"] > 0
+    assert "times_tensor2tensor" not in last["float32"]
+
+
+def test_dynamic_halting_cannot_be_counted(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmark.main(["--hparams=halting=basic", "--dtype_policies=float32"]) == 1
+    assert "halting=none" in capsys.readouterr().err
