@@ -17,7 +17,10 @@ stay in memory.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -166,6 +169,16 @@ class _Loaded:
     tasks: Indices
 
 
+def _write_quietly(builder: Any) -> None:
+    """Writes a builder's records without its sizes ("Unknown") and its bar for every split, which last for a second."""
+    tfds.disable_progress_bar()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            builder.download_and_prepare()
+    finally:
+        tfds.enable_progress_bar()
+
+
 class StoryQuestions(Problem):
     """Questions about stories; subclasses say where the stories come from.
 
@@ -204,7 +217,8 @@ class StoryQuestions(Problem):
 
     def _prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         stories = self.stories(tmp_dir)
-        BabiStories(stories, self._config, str(data_dir)).download_and_prepare()
+        print(f"preparing {self.name} in {data_dir}", file=sys.stderr, flush=True)
+        _write_quietly(BabiStories(stories, self._config, str(data_dir)))
         told = [story for split in SPLITS for story in stories[split]]
         # An ordered set: bAbI's 750,000 sentences are a few thousand distinct ones.
         sentences = tf.constant(list(dict.fromkeys(text for story in told for text in (*story.sentences, *story.questions))))

@@ -43,7 +43,7 @@ def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
 
 def test_elsewhere_than_on_a_terminal_each_log_point_is_a_line() -> None:
     stream = io.StringIO()
-    progress = ProgressLine(100, stream)
+    progress = ProgressLine(100, stream=stream)
     progress.show(10, 1.5, 0.001, 2000.0, None)
     progress.show(20, 1.25, 0.001, 2000.0, 3.5)
     progress.finish()
@@ -54,7 +54,7 @@ def test_elsewhere_than_on_a_terminal_each_log_point_is_a_line() -> None:
 
 def test_on_a_terminal_one_line_is_rewritten_until_something_else_is_said() -> None:
     stream = Terminal()
-    progress = ProgressLine(100, stream)
+    progress = ProgressLine(100, stream=stream)
     progress.show(10, 1.5, 0.001, 2000.0, None)
     progress.show(20, 1.0, 0.001, 2000.0, None)
     progress.say("step 20: accuracy 1")

@@ -12,6 +12,7 @@ import tensorflow as tf
 from toy import mirrored, run_steps, toy_run
 
 from ut_tf.training import losses
+from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step import TrainingStep
 
@@ -64,7 +65,7 @@ def test_the_loss_is_the_mean_over_tokens_plus_the_ponder_cost(tmp_path: Path) -
     ponder_cost = 2.0 + (remainders[0, :3].sum() + remainders[1, :2].sum()) / 5
     specs = {name: tf.TensorSpec([None] * len(value.shape), value.dtype) for name, value in features.items()}
     optimizer = Optimizer(model.trainable_variables, run.hparams.training, 16)
-    step = TrainingStep(model, optimizer, run.hparams, tf.distribute.get_strategy(), specs)
+    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs)
     (report,) = step.read([step.update([features])])
     assert report.cross_entropy == pytest.approx(cross_entropy, rel=1e-5)
     assert report.loss == pytest.approx(cross_entropy + 0.1 * ponder_cost, rel=1e-5)
@@ -78,7 +79,7 @@ def test_new_lengths_do_not_trace_again(tmp_path: Path) -> None:
     optimizer = Optimizer(model.trainable_variables, run.hparams.training, 16)
     symbols = tf.TensorSpec([None, None], tf.int32)
     specs = {"inputs": symbols, "targets": symbols, "weight": tf.TensorSpec([None])}
-    step = TrainingStep(model, optimizer, run.hparams, tf.distribute.get_strategy(), specs)
+    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs)
     for length in (3, 4, 5):
         step.update([{"inputs": tf.ones([2, length], tf.int32), "targets": tf.ones([2, length], tf.int32), "weight": tf.ones([2])}])
     assert step._whole.experimental_get_tracing_count() == 1

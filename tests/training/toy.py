@@ -154,7 +154,7 @@ def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepRepo
     batches = TrainingBatches(
         lambda epoch, skip: train_batches(problem, run.data_dir, run.hparams.training, workers.replicas, run.seed, epoch, skip), workers
     )
-    step = TrainingStep(model, optimizer, run.hparams, strategy, batches.element_spec)
+    step = TrainingStep(model, optimizer, run.hparams, workers, batches.element_spec)
     vectors = [step.update([batches.next() for _ in range(run.hparams.training.accumulate_steps)]) for _ in range(steps)]
     batches.close()
     return step.read(vectors), [weight.numpy() for weight in model.trainable_variables]

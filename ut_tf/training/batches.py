@@ -12,8 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
-
 from ut_tf.errors import UserError
 from ut_tf.training.distribution import Workers
 
@@ -30,7 +28,7 @@ FIRST = Position()
 
 
 class TrainingBatches:
-    """An endless iterator over (distributed) global batches that knows its position.
+    """An endless iterator over this worker's share of the global batches that knows its position.
 
     Args:
       make_dataset: (epoch, skip_batches) -> tf.data.Dataset of per-replica batches, every global batch being as many consecutive
@@ -71,15 +69,10 @@ class TrainingBatches:
             self._open(self._next_epoch.result())
 
     def close(self) -> None:
-        """Lets go of the background thread and of the iterator."""
+        """Lets go of the background thread."""
         self._builder.shutdown(wait=True, cancel_futures=True)
-        self._iterator: Any = iter(())
 
     def _open(self, dataset: Any) -> None:
-        ours = self._workers.share_of(dataset)
-        # Copying ahead is for GPUs. Between the logical devices of one processor its threads block each other for minutes when an
-        # iterator is dropped before its end.
-        options = tf.distribute.InputOptions(experimental_fetch_to_device=bool(tf.config.list_logical_devices("GPU")))
-        self._dataset = self._workers.strategy.distribute_datasets_from_function(lambda context: ours, options)  # noqa: ARG005
+        self._dataset = self._workers.share_of(dataset)
         self._iterator = iter(self._dataset)
         self._next_epoch: Future[Any] = self._builder.submit(self._make_dataset, self.position.epoch + 1, 0)

@@ -107,8 +107,24 @@ class Workers:
         return float(self._all_reduce(tf.constant(value / share, tf.float64)))
 
     def share_of(self, dataset: Any) -> Any:
-        """Returns this worker's elements of a data set in which every global batch is `replicas` consecutive elements."""
-        return worker_share(dataset, self.replicas, self.index, self.count)
+        """Returns this worker's share of a data set in which every global batch is `replicas` consecutive elements of equal shape.
+
+        An element of the result has the parts of this worker's replicas stacked in a first dimension (left out where there is one
+        replica in all); ``part_of_replica`` takes a replica's part. Batches of ids are small: handing all of them to each replica
+        costs less than TensorFlow's distributed data sets, which copy ahead to each device with threads of their own, and wait
+        for these, sometimes for a minute, when they are dropped before their end.
+        """
+        if self.replicas == 1:
+            return dataset
+        ours = worker_share(dataset, self.replicas, self.index, self.count)
+        return ours.batch(self.replicas // self.count, drop_remainder=True).prefetch(2)
+
+    def part_of_replica(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Returns the part of an element of ``share_of`` that belongs to the replica in whose context this is called."""
+        if self.replicas == 1:
+            return batch
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group % (self.replicas // self.count)
+        return {name: value[number] for name, value in batch.items()}
 
     def _all_reduce(self, value: Any) -> Any:
         @tf.function

@@ -12,13 +12,15 @@ class ProgressLine:
 
     Args:
       train_steps: where training ends.
+      unit: what the speed counts: "tokens", or "examples" where an example has one target.
       stream: where to write; None: stderr.
     """
 
-    def __init__(self, train_steps: int, stream: IO[str] | None = None) -> None:
+    def __init__(self, train_steps: int, unit: str = "tokens", stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
         self._first_step = 0
         self._train_steps = train_steps
+        self._unit = unit
         self._in_place = self._stream.isatty()
         self._width = 0
         self._started = time.monotonic()
@@ -28,14 +30,14 @@ class ProgressLine:
         self._first_step = step
         self._started = time.monotonic()
 
-    def show(self, step: int, loss: float, rate: float, tokens_per_second: float, ponder_time: float | None) -> None:
-        """Shows a log point; `ponder_time` is None without dynamic halting."""
+    def show(self, step: int, loss: float, rate: float, speed: float, ponder_time: float | None) -> None:
+        """Shows a log point: `speed` in units per second; `ponder_time` is None without dynamic halting."""
         elapsed = time.monotonic() - self._started
         left = elapsed / max(step - self._first_step, 1) * (self._train_steps - step)
         ponder = "" if ponder_time is None else f"  ponder {ponder_time:.2f}"
         line = (
             f"step {step}/{self._train_steps}  loss {loss:.4f}  rate {rate:.3g}  "
-            f"{tokens_per_second:,.0f} tokens/s{ponder}  left {format_duration(left)}"
+            f"{speed:,.0f} {self._unit}/s{ponder}  left {format_duration(left)}"
         )
         self._write(line)
 

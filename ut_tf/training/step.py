@@ -2,7 +2,7 @@
 
 How it is used::
 
-    step = TrainingStep(model, optimizer, hparams, strategy, element_spec)
+    step = TrainingStep(model, optimizer, hparams, workers, batches.element_spec)
     report = step.update([batch])           # a float32 vector on the device; nothing waits for it
     values = step.read([report, ...])       # list of StepReport: fetched in one go, when somebody wants to see them
 
@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from ut_tf.config import HParams
 from ut_tf.training import losses
+from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 
 
@@ -58,16 +59,17 @@ class TrainingStep:
       model: keras.Model called with (features, training, return_details); made under the strategy's scope.
       optimizer: made under the same scope.
       hparams: resolved.
-      strategy: how replicas are run.
-      batch_spec: element_spec of the (distributed) data set.
+      workers: whose strategy runs the replicas.
+      batch_spec: element_spec of ``Workers.share_of`` the data set.
     """
 
-    def __init__(self, model: Any, optimizer: Optimizer, hparams: HParams, strategy: Any, batch_spec: Any) -> None:
+    def __init__(self, model: Any, optimizer: Optimizer, hparams: HParams, workers: Workers, batch_spec: Any) -> None:
         network, training = hparams.network, hparams.training
         self._model = model
         self._optimizer = optimizer
         self._training = training
-        self._strategy = strategy
+        self._workers = workers
+        self._strategy = strategy = workers.strategy
         self._ponders = network.halting != "none"
         self._ponder_weight = network.act_loss_weight
         self._max_steps = max(network.act_max_steps or 2 * network.num_steps, network.num_steps)
@@ -98,10 +100,14 @@ class TrainingStep:
         return [_report(row) for row in tf.stack(list(vectors)).numpy()]
 
     def _run_count(self, batch: Any) -> Any:
-        return self._anywhere(self._strategy.run(lambda features: self._sum_over_replicas(self._counts(features)), args=(batch,)))
+        def replica(batch: Any) -> Any:
+            return self._sum_over_replicas(self._counts(self._workers.part_of_replica(batch)))
+
+        return self._anywhere(self._strategy.run(replica, args=(batch,)))
 
     def _run_whole(self, batch: Any) -> Any:
-        def replica(features: Any) -> Any:
+        def replica(batch: Any) -> Any:
+            features = self._workers.part_of_replica(batch)
             counts = self._sum_over_replicas(self._counts(features))
             gradients, sums = self._gradients(features, counts)
             gradients, sums = self._sum_over_replicas((gradients, sums))
@@ -110,8 +116,8 @@ class TrainingStep:
         return self._anywhere(self._strategy.run(replica, args=(batch,)))
 
     def _run_part(self, batch: Any, counts: Any) -> Any:
-        def replica(features: Any) -> Any:
-            gradients, sums = self._gradients(features, counts)
+        def replica(batch: Any) -> Any:
+            gradients, sums = self._gradients(self._workers.part_of_replica(batch), counts)
             for total, gradient in zip(self._sums, gradients, strict=True):
                 tf.raw_ops.AssignAddVariableOp(resource=total.handle, value=gradient)
             return self._sum_over_replicas(sums)

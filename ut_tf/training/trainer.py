@@ -99,7 +99,6 @@ class _Trainer:
         self._run = run
         self._train_steps = training.train_steps if train_steps is None else train_steps
         self._log_frequency = max(log_frequency, 1)
-        self._strategy = strategy
         self._workers = Workers.of(strategy)
         self._problem = run.make_problem()
         keras.utils.set_random_seed(run.seed)
@@ -119,7 +118,9 @@ class _Trainer:
         self._pending: list[Any] = []
         self._saved_step = -1
         self._state = self._restore()
-        self._progress = ProgressLine(self._train_steps)
+        targets = self._problem.spec(run.data_dir).targets
+        unit = "tokens" if targets == "tokens" else "examples"
+        self._progress = ProgressLine(self._train_steps, unit)
 
     def run(self, stop: StopRequest) -> TrainingResult:
         ended = self._already_ended()
@@ -144,7 +145,7 @@ class _Trainer:
 
     def _loop(self, stop: StopRequest, log: RunLog | None) -> StoppedBy:
         batches = TrainingBatches(self._make_dataset, self._workers, self._state.position)
-        step = TrainingStep(self._model, self._optimizer, self._run.hparams, self._strategy, batches.element_spec)
+        step = TrainingStep(self._model, self._optimizer, self._run.hparams, self._workers, batches.element_spec)
         try:
             return self._updates(stop, log, batches, step)
         finally:
