@@ -22,7 +22,7 @@ def reference(request: pytest.FixtureRequest) -> tuple[Any, dict[str, Any]]:
     with np.load(GOLDEN / f"{request.param}.npz") as file:
         arrays = dict(file)
     hparams = json.loads((GOLDEN / f"{request.param}.json").read_text())
-    return model_from_variables(arrays, hparams, target_space_id=int(arrays["target_space_id"])), arrays
+    return model_from_variables(arrays, hparams), arrays
 
 
 def test_all_references_are_here() -> None:

@@ -34,6 +34,7 @@ from ut_tf.training.state import TrainingState
 __all__ = ["assign_variables", "hparams_from_hparams", "import_run", "model_from_variables", "network_from_hparams"]
 
 _ROOT = "universal_transformer/"
+_REFERENCE_TARGET_SPACE = 1
 _SHARD = re.compile(r"(symbol_modality_\d+_\d+/\w+)/weights_(\d+)$")
 _VOCABULARY = re.compile(r"symbol_modality_(\d+)_\d+/(\w+)$")
 _NORM = {"scale": "layer_norm/layer_norm_scale", "bias": "layer_norm/layer_norm_bias"}
@@ -41,7 +42,7 @@ _LSTM_GATES = {"input": "input", "forget": "forget", "output": "output", "modula
 
 
 def model_from_variables(
-    variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int = 0, spec: ProblemSpec | None = None
+    variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int | None = None, spec: ProblemSpec | None = None
 ) -> Any:
     """Returns a keras.Model with the variables of a tensor2tensor universal_transformer.
 
@@ -49,7 +50,8 @@ def model_from_variables(
       variables: tensor2tensor's variable names, with or without "var/" before them, and their arrays. Arrays by other names, outside
         "universal_transformer/", are not looked at.
       hparams: the content of the run's hparams.json.
-      target_space_id: which row of the target space embedding the network's problem used (tensor2tensor's SpaceID).
+      target_space_id: which row of the target space embedding the network's problem used (tensor2tensor's SpaceID); None: the number
+        in `variables` under "target_space_id", or 1 where there is none, as in the reference outputs.
       spec: what the problem is made of; None: symbols to symbols, with the vocabulary that the variables' names tell.
 
     Raises:
@@ -58,11 +60,13 @@ def model_from_variables(
     theirs = _normalized(variables)
     hparams_of_ours = hparams_from_hparams(hparams)
     model = registry.models.get(hparams_of_ours.model)(hparams_of_ours.network, spec or _spec(theirs))
+    if target_space_id is None:
+        target_space_id = int(variables.get("target_space_id", _REFERENCE_TARGET_SPACE))
     assign_variables(model, variables, hparams, target_space_id)
     return model
 
 
-def assign_variables(model: Any, variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int = 0) -> None:
+def assign_variables(model: Any, variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int) -> None:
     """Sets all variables of `model`, built for `hparams`, from tensor2tensor's; arguments as for ``model_from_variables``."""
     for variable, value in _matched(model, _normalized(variables), hparams, target_space_id):
         variable.assign(value)
