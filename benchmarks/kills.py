@@ -2,11 +2,12 @@
 
 How it is used::
 
-    python benchmarks/kills.py                     # ten runs, each killed once or more, at babi_sim_task1 with ut_act_babi
+    python benchmarks/kills.py                     # ten runs, each killed once, at babi_sim_task1 with ut_act_babi
     python benchmarks/kills.py --runs=3 --train_steps=60
 
 Every third update is followed by an evaluation and a checkpoint, so that many kills hit the middle of saving; the report says how many
-left a half-written checkpoint behind. One device, float32, dropout and shuffling on. The last line on standard output is JSON.
+left a half-written checkpoint behind. Each third run is killed before its first logged update, anywhere from the start of the process.
+One device, float32, dropout and shuffling on. The last line on standard output is JSON.
 """
 
 from __future__ import annotations
@@ -57,15 +58,33 @@ def finish(line: list[str]) -> None:
 
 
 def kill_once(line: list[str], longest_wait: float, generator: random.Random) -> bool:
-    """Starts a run and kills it at a random moment after its first logged update; returns whether it was still running."""
+    """Starts a run and kills it within `longest_wait` seconds of its first logged update; returns whether it was still running."""
     process = start(line)
+    wait_for_first_update(process)
+    deadline = time.monotonic() + generator.uniform(0.0, longest_wait)
+    while time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.005)
+    return kill(process)
+
+
+def kill_early(line: list[str], start_up: float, generator: random.Random) -> bool:
+    """Starts a run and kills it within the `start_up` seconds that its first logged update takes; returns whether it was running."""
+    process = start(line)
+    time.sleep(generator.uniform(0.0, start_up))
+    return kill(process)
+
+
+def wait_for_first_update(process: subprocess.Popen[str]) -> None:
+    """Reads a run's messages up to that of its first logged update."""
     assert process.stderr is not None
     for message in process.stderr:
         if message.startswith("step"):
             break
-    deadline = time.monotonic() + generator.uniform(0.0, longest_wait)
-    while time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.005)
+
+
+def kill(process: subprocess.Popen[str]) -> bool:
+    """Kills a process; returns whether it was still running."""
+    assert process.stderr is not None
     process.send_signal(signal.SIGKILL)
     process.stderr.close()
     return process.wait() != 0
@@ -87,21 +106,35 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     generator = random.Random(arguments.seed)
     data_dir = folder / "data"
     began = time.monotonic()
-    finish(command(folder / "whole", data_dir, arguments))
+    whole = start(command(folder / "whole", data_dir, arguments))
+    wait_for_first_update(whole)
+    start_up = time.monotonic() - began
+    _, messages = whole.communicate()
+    if whole.returncode != 0:
+        raise SystemExit(f"the run without kills failed:\n{messages}")
     took = time.monotonic() - began
     expected = losses(folder / "whole")
-    kills = saving = equal = 0
+    kills = early = saving = equal = 0
     for number in range(arguments.runs):
         output_dir = folder / f"broken{number}"
         line = command(output_dir, data_dir, arguments)
-        killed = kill_once(line, took / 3, generator)
+        is_early = number % 3 == 2
+        killed = kill_early(line, start_up, generator) if is_early else kill_once(line, took / 3, generator)
         kills += killed
+        early += killed and is_early
         saving += killed and half_written(output_dir)
         finish(line)
         same = losses(output_dir) == expected
         equal += same
         print(f"run {number}: killed {killed}, losses equal to the last bit: {same}", file=sys.stderr, flush=True)
-    return {"runs": arguments.runs, "kills": kills, "while_saving": saving, "equal": equal, "losses_per_run": len(expected)}
+    return {
+        "runs": arguments.runs,
+        "kills": kills,
+        "before_first_update": early,
+        "while_saving": saving,
+        "equal": equal,
+        "losses_per_run": len(expected),
+    }
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ import dataclasses
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ from ut_tf.config import HParams, NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.run import Run
+from ut_tf.training.threads import set_threads
 
 PEAK_SIZE = 3000
 BUSY_LOAD = 0.5
@@ -131,6 +133,14 @@ def measure_peak(kind: str, repetitions: int) -> float:
     return float(2 * PEAK_SIZE**3 / best)
 
 
+def machine_peaks(kinds: Sequence[str], repetitions: int) -> dict[str, float]:
+    """Returns ``measure_peak`` of each kind in a process of its own, with all threads, whatever this process is set to."""
+    command = [sys.executable, __file__, f"--only_peak={','.join(kinds)}", f"--peak_repetitions={repetitions}"]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    peaks: dict[str, float] = json.loads(printed.splitlines()[-1])
+    return peaks
+
+
 def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement:
     """Trains a new model on the run's problem for about `seconds` and says how fast that was.
 
@@ -148,7 +158,7 @@ def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement
     from ut_tf.training.step import TrainingStep
 
     assert run.spec is not None
-    hparams, problem, strategy = run.hparams, run.make_problem(), make_strategy(0)
+    hparams, problem, workers = run.hparams, run.make_problem(), Workers.of(make_strategy(0))
     keras.utils.set_random_seed(run.seed)
     model = run.make_model()
     optimizer = Optimizer(model.trainable_variables, hparams.training, hparams.network.hidden_size)
@@ -156,8 +166,8 @@ def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement
     def make_dataset(epoch: int, skip_batches: int) -> Any:
         return train_batches(problem, run.data_dir, hparams.training, 1, run.seed, epoch, skip_batches)
 
-    batches = TrainingBatches(make_dataset, Workers.of(strategy))
-    step = TrainingStep(model, optimizer, hparams, strategy, batches.element_spec)
+    batches = TrainingBatches(make_dataset, workers)
+    step = TrainingStep(model, optimizer, hparams, workers, batches.element_spec)
     flop, positions = 0, 0
     pending: list[Any] = []
     try:
@@ -240,6 +250,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="wall time of each measurement (default: %(default)s)")
     parser.add_argument("--warmup_steps", type=int, default=40, help="updates before each measurement (default: %(default)s)")
     parser.add_argument("--peak_repetitions", type=int, default=8, help="products before, and after, for the peak (default: %(default)s)")
+    parser.add_argument("--intra_op_threads", type=int, default=1, help="threads per operation in training (default: %(default)s)")
+    parser.add_argument("--inter_op_threads", type=int, default=os.cpu_count(), help="operations at once (default: the cores)")
+    parser.add_argument("--only_peak", default="", help="print the peak of these kinds and do nothing else")
     parser.add_argument("--data_dir", default=None, help="where prepared data lies (default: as ut-trainer)")
     parser.add_argument("--tmp_dir", default=None, help="where downloaded archives lie (default: as ut-trainer)")
     return parser.parse_args(argv)
@@ -249,6 +262,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     flags = parse(argv)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if flags.only_peak:
+        print(json.dumps({kind: measure_peak(kind, flags.peak_repetitions) for kind in flags.only_peak.split(",")}))
+        return 0
     policies = [policy for policy in flags.dtype_policies.split(",") if policy]
     try:
         runs = [_prepared(flags, policy) for policy in policies]
@@ -259,11 +275,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if load > BUSY_LOAD:
         print(f"warning: the load average is {load:.1f}: with others at work here, neither peak nor speed means much.", file=sys.stderr)
     kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(policy, "float32") for policy in policies)])
-    before = {kind: measure_peak(kind, flags.peak_repetitions) for kind in kinds}
+    before = machine_peaks(list(kinds), flags.peak_repetitions)
+    set_threads(flags.intra_op_threads, flags.inter_op_threads)
     measurements = [measure_training(run, flags.seconds, flags.warmup_steps) for run in runs]
-    peaks = {kind: max(peak, measure_peak(kind, flags.peak_repetitions)) for kind, peak in before.items()}
+    after = machine_peaks(list(kinds), flags.peak_repetitions)
+    peaks = {kind: max(peak, after[kind]) for kind, peak in before.items()}
     reference = all(getattr(flags, name) == default for name, default in DEFAULTS.items())
-    settings = {name: getattr(flags, name) for name in DEFAULTS}
+    settings = {name: getattr(flags, name) for name in (*DEFAULTS, "intra_op_threads", "inter_op_threads")}
     found = {**settings, "load_average": round(load, 2), **summary(measurements, peaks, reference)}
     print(table(found, policies))
     print(json.dumps(found))

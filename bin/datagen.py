@@ -16,6 +16,7 @@ from ut_tf import registry
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, registry_page, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.data.preparation import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.run import default_data_dir, default_tmp_dir, make_problem, parse_problem_args
 
@@ -30,6 +31,8 @@ FLAGS = (
     flags.PROBLEM_ARGS,
     Flag("random_seed", "Seed of generated data, for problems whose data has one.", "What", "integer", shown_default="the problem's"),
     Flag("only_list", "Prints the names of the problems and prepares nothing.", "What", "boolean", default=False),
+    Flag("num_shards", "Accepted for tensor2tensor's users: has no effect.", "What", "integer", shown_default="no effect"),
+    Flag("max_cases", "Accepted for tensor2tensor's users: has no effect.", "What", "integer", shown_default="no effect"),
     flags.DATA_DIR,
     flags.TMP_DIR,
     flags.USR_DIR,
@@ -56,12 +59,13 @@ def _main(argv: list[str]) -> None:
     arguments = parse_problem_args(values.problem_args)
     data_dir = Path(values.data_dir or default_data_dir()).expanduser().absolute()
     tmp_dir = Path(values.tmp_dir or default_tmp_dir()).expanduser().absolute()
-    for folder in (data_dir, tmp_dir):
-        _make(folder)
+    ignored = [f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None]
+    if ignored:
+        print(f"{COMMAND}: {' and '.join(ignored)} without effect here: data is always prepared whole, in one piece", file=sys.stderr)
     import_tensorflow()
     for name in names:
         with stdout_to_stderr():
-            make_problem(name, _with_seed(name, arguments, values.random_seed)).prepare(data_dir, tmp_dir)
+            prepare_data(make_problem(name, _with_seed(name, arguments, values.random_seed)), data_dir, tmp_dir)
         print(f"{name}: data in {data_dir}")
     example = names[0]
     print(f"\nnext: ut-trainer --problem={example} --hparams_set=<set>" + (f" --data_dir={data_dir}" if values.data_dir else ""))
@@ -90,13 +94,6 @@ def _with_seed(name: str, arguments: dict[str, Any], seed: int | None) -> dict[s
     if "seed" not in parameters:
         raise UserError(f"--random_seed={seed}: the data of {name} has no seed; give --random_seed to ut-trainer, which decides its order.")
     return {**arguments, "seed": seed}
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror or error}; name another directory or change its rights.") from error
 
 
 if __name__ == "__main__":

@@ -59,7 +59,9 @@ class Flag:
 _WHAT, _WHERE = "What", "Where"
 
 PROBLEM = Flag("problem", "Registered name of the problem.", _WHAT, shown_default="needed")
-PROBLEM_ARGS = Flag("problem_args", "Arguments of the problem, name=value,name=value.", _WHAT, default="", shown_default="none")
+PROBLEM_ARGS = Flag(
+    "problem_args", "Arguments of the problem, name=value,name=value; several numbers are 1+2+3.", _WHAT, default="", shown_default="none"
+)
 HPARAMS_SET = Flag("hparams_set", "Registered name of the hyperparameter set.", _WHAT, shown_default="needed")
 HPARAMS = Flag("hparams", "Overrides of the set, name=value,name=value.", _WHAT, default="", shown_default="none")
 MODEL = Flag("model", "Registered name of the model.", _WHAT, shown_default="the set's")

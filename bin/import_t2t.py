@@ -1,6 +1,6 @@
 """ut-import-t2t: makes a run directory of ours from one of tensor2tensor's.
 
-``ut-import-t2t --t2t_dir=t2t_train/babi --output_dir=runs/imported``
+``ut-import-t2t --t2t_dir=t2t_train/reverse --output_dir=runs/imported``
 """
 
 from __future__ import annotations
@@ -17,17 +17,24 @@ from ut_tf.bin.flags import Flag
 COMMAND = "ut-import-t2t"
 DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's output directory, with its weights and hyperparameters.
 
-  ut-import-t2t --t2t_dir=t2t_train/babi --output_dir=runs/imported
-  ut-eval --output_dir=runs/imported --checkpoint=last"""
+  ut-import-t2t --t2t_dir=t2t_train/reverse --problem=algorithmic_reverse_decimal40 --output_dir=runs/imported
+  ut-eval --output_dir=runs/imported"""
 
 FLAGS = (
-    Flag("problem", "Registered name of the problem.", "What", shown_default="the one that t2t_dir names"),
+    Flag("problem", "Registered name of the problem.", "What", shown_default="the one that t2t_dir names or its symbols tell"),
     Flag(
         "checkpoint",
         "Path or name of one of tensor2tensor's checkpoints.",
         "What",
         shown_default="the latest",
         aliases=("checkpoint_path",),
+    ),
+    Flag(
+        "target_space_id",
+        "tensor2tensor's SpaceID of the problem's targets: the row of the target space embedding.",
+        "What",
+        "integer",
+        shown_default="the row that was trained",
     ),
     flags.PROBLEM_ARGS,
     Flag("t2t_dir", "tensor2tensor's output directory.", "Where", required=True),
@@ -58,12 +65,13 @@ def _main(argv: list[str]) -> None:
             values.output_dir,
             problem=values.problem,
             checkpoint=values.checkpoint,
+            target_space_id=values.target_space_id,
             data_dir=values.data_dir,
             tmp_dir=values.tmp_dir,
             problem_args=values.problem_args,
             usr_dir=values.usr_dir,
         )
-    print(f"next: ut-eval --output_dir={shlex.quote(values.output_dir)} --checkpoint=last")
+    print(f"next: ut-eval --output_dir={shlex.quote(values.output_dir)}")
 
 
 if __name__ == "__main__":

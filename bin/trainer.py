@@ -60,6 +60,15 @@ FLAGS = (
         "integer",
         shown_default="all",
     ),
+    Flag(
+        "intra_op_threads",
+        "CPU threads of one operation; 1 is fastest for small networks.",
+        _TRAINING,
+        "integer",
+        default=0,
+        shown_default="all cores",
+    ),
+    Flag("inter_op_threads", "Operations at once on a CPU.", _TRAINING, "integer", default=0, shown_default="TensorFlow's choice"),
     flags.REGISTRY_HELP,
 )
 _SCHEDULES = {"train": "train", "continuous_train_and_eval": "train", "train_and_evaluate": "train", "evaluate": "evaluate"}
@@ -88,7 +97,10 @@ def _train(values: Any) -> int:
     warm_start = _warm_start_run(values.warm_start_from, plan)
     import_tensorflow()
     from ut_tf.training.distribution import make_strategy
+    from ut_tf.training.threads import set_threads
     from ut_tf.training.trainer import train
+
+    set_threads(values.intra_op_threads, values.inter_op_threads)
 
     # Several workers must find each other before TensorFlow runs anything, and preparing data may run something.
     strategy = make_strategy(values.num_gpus)
@@ -149,7 +161,7 @@ def _overrides(values: Any) -> str:
 
 
 def _check_numbers(values: Any) -> None:
-    least = {"train_steps": 1, "log_frequency": 1, "num_gpus": 0}
+    least = {"train_steps": 1, "log_frequency": 1, "num_gpus": 0, "intra_op_threads": 0, "inter_op_threads": 0}
     for name, bound in least.items():
         value = values[name].value
         if value is not None and value < bound:

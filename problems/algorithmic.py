@@ -97,7 +97,7 @@ class Algorithmic(Problem):
         if split == "train":
             stream = _fold_in(_fold_in(stream, seed), epoch)
         generate = tf.function(lambda block: self._block(_fold_in(stream, block), length))
-        count = {"train": self.train_examples, "validation": 10 * self.max_length, "test": self.test_examples}[split]
+        count = self._count(split, length)
         blocks = [generate(tf.constant(block, tf.int64)) for block in range(math.ceil(count / _BLOCK))]
         inputs, targets, sizes = (tf.concat([block[name] for block in blocks], 0)[:count] for name in ("inputs", "targets", "sizes"))
 
@@ -123,7 +123,14 @@ class Algorithmic(Problem):
         ]
 
     def _examples_at(self, length: int) -> int:
-        return self.test_examples if length <= self.max_length else min(self.test_examples, self.long_test_examples)
+        return self.test_examples if length <= self.max_length else self.long_test_examples
+
+    def _count(self, split: str, length: int | None) -> int:
+        """Returns how many examples a split has: of a given length at least as many as are judged."""
+        count = {"train": self.train_examples, "validation": 10 * self.max_length, "test": self.test_examples}[split]
+        if length is None or split == "train":
+            return count
+        return max(count, self.validation_examples if split == "validation" else self._examples_at(length))
 
     def _block(self, seed: Any, length: int | None) -> dict[str, Any]:
         """Returns `_BLOCK` padded examples and, as "sizes" [_BLOCK, 2], how many symbols of their inputs and targets count."""

@@ -72,6 +72,10 @@ class BabiQA(StoryQuestions):
             splits["test"] += _task_stories(archive, files, self.size, task, "test")
         return splits
 
+    def source(self, tmp_dir: Path) -> Path:
+        """Returns where the archive lies or would lie."""
+        return tmp_dir / ARCHIVE.file
+
 
 def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, str]]:
     """Returns (file name, text) of each (task, "train" or "test") in a folder of the archive."""

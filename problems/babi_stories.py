@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +33,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from ut_tf.data.files import exclusive, write_text
+from ut_tf.data.files import exclusive, sha256_of, write_text
 from ut_tf.data.problem import END_ID, EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.vocabulary import UNKNOWN, WordVocabulary, distinct_words, read_symbols, split_words, write_symbols
@@ -170,13 +171,28 @@ class _Loaded:
 
 
 def _write_quietly(builder: Any) -> None:
-    """Writes a builder's records without its sizes ("Unknown") and its bar for every split, which last for a second."""
-    tfds.disable_progress_bar()
+    """Writes a builder's records without its sizes ("Unknown") and its bar for every split, which last for a second.
+
+    Both are caught where they are printed: the switch of tensorflow-datasets for bars belongs to the user.
+    """
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        builder.download_and_prepare()
+
+
+@contextlib.contextmanager
+def _undamaged(folder: Path) -> Iterator[None]:
+    """Turns what reading prepared data may raise into one error; tensorflow-datasets has no common class for its own."""
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            builder.download_and_prepare()
-    finally:
-        tfds.enable_progress_bar()
+        yield
+    except (UserError, MemoryError, tf.errors.ResourceExhaustedError):
+        raise
+    except PermissionError as error:
+        raise UserError(
+            f"{error.filename or folder} cannot be read: {error.strerror}; change its rights, or give another --data_dir."
+        ) from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).strip()[:200]}"
+        raise UserError(f"{folder} is damaged ({reason}): delete it, it will be prepared again.") from error
 
 
 class StoryQuestions(Problem):
@@ -206,9 +222,19 @@ class StoryQuestions(Problem):
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """Returns the stories of each split; reads, downloads or makes them."""
 
+    def source(self, tmp_dir: Path) -> Path | None:
+        """Returns the file that the stories are read from, if it is there; default: None, for those that come from no file."""
+        del tmp_dir
+        return None
+
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
-        """Writes the stories, the vocabularies and, last of all, the summary that says that everything is there."""
+        """Writes the stories, the vocabularies and, last of all, the summary that says that everything is there.
+
+        Raises:
+          UserError: the stories cannot be had, or what was prepared before is damaged.
+        """
         if self._is_prepared(data_dir):
+            self._warn_of_another_source(data_dir, tmp_dir)
             return
         # Several workers may start at once with the same empty directory: the first prepares, the others find it done.
         with exclusive(data_dir / f".{self._config}.lock"):
@@ -218,6 +244,8 @@ class StoryQuestions(Problem):
     def _prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         stories = self.stories(tmp_dir)
         print(f"preparing {self.name} in {data_dir}", file=sys.stderr, flush=True)
+        # Records without a summary may be those of another archive than the vocabularies that are written now.
+        shutil.rmtree(self._folder(data_dir) / _VERSION, ignore_errors=True)
         _write_quietly(BabiStories(stories, self._config, str(data_dir)))
         told = [story for split in SPLITS for story in stories[split]]
         # An ordered set: bAbI's 750,000 sentences are a few thousand distinct ones.
@@ -225,12 +253,29 @@ class StoryQuestions(Problem):
         write_symbols(self._words_file(data_dir), [UNKNOWN, *distinct_words(sentences)])
         write_symbols(self._answers_file(data_dir), sorted({answer for story in told for answer in story.answers}))
         longest = int(tf.reduce_max(split_words(sentences).row_lengths()))
-        write_text(self._summary_file(data_dir), json.dumps({"max_words": longest}) + "\n")
+        summary = {
+            "max_words": longest,
+            "sha256": {path.name: sha256_of(path) for path in self.vocab_files(data_dir)},
+            "source_sha256": _sha256_if_there(self.source(tmp_dir)),
+        }
+        write_text(self._summary_file(data_dir), json.dumps(summary, indent=2) + "\n")
+
+    def _warn_of_another_source(self, data_dir: Path, tmp_dir: Path) -> None:
+        before, source = self._summary(data_dir).get("source_sha256", ""), self.source(tmp_dir)
+        now = _sha256_if_there(source)
+        if before and now and before != now:
+            print(
+                f"warning: {self.name} uses the data in {self._folder(data_dir)}, prepared earlier from another archive than {source}: "
+                "delete that folder to prepare it from this one.",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns facts or tokens to one class, with the sizes of the vocabularies in `data_dir`."""
+        longest = self._summary(data_dir)["max_words"]
         words, answers = len(read_symbols(self._words_file(data_dir))) + 2, len(read_symbols(self._answers_file(data_dir)))
-        max_words = self._max_words(data_dir) if self.form == "facts" else 0
+        max_words = longest if self.form == "facts" else 0
         return ProblemSpec(self.form, "class", input_vocab_size=words, target_vocab_size=answers, max_words=max_words)
 
     def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
@@ -280,10 +325,18 @@ class StoryQuestions(Problem):
         return self._folder(data_dir) / "summary.json"
 
     def _is_prepared(self, data_dir: Path) -> bool:
-        return self._summary_file(data_dir).is_file() and (self._folder(data_dir) / _VERSION).is_dir()
+        files = (self._summary_file(data_dir), *self.vocab_files(data_dir))
+        return all(path.is_file() for path in files) and (self._folder(data_dir) / _VERSION).is_dir()
 
-    def _max_words(self, data_dir: Path) -> int:
-        return int(json.loads(self._summary_file(data_dir).read_text(encoding="utf-8"))["max_words"])
+    def _summary(self, data_dir: Path) -> dict[str, Any]:
+        """Returns the summary; raises UserError where it or a vocabulary is not as it was written."""
+        with _undamaged(self._folder(data_dir)):
+            summary: dict[str, Any] = json.loads(self._summary_file(data_dir).read_text(encoding="utf-8"))
+            for name, digest in summary.get("sha256", {}).items():
+                if sha256_of(self._folder(data_dir) / name) != digest:
+                    raise ValueError(f"{name} is not as it was written")
+            summary["max_words"] = int(summary["max_words"])
+        return summary
 
     def _load(self, split: str, data_dir: Path) -> _Loaded:
         if split not in SPLITS:
@@ -292,14 +345,15 @@ class StoryQuestions(Problem):
         if key not in self._loaded:
             if not self._is_prepared(data_dir):
                 raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
-            self._loaded[key] = self._read(split, data_dir)
+            with _undamaged(self._folder(data_dir)):
+                self._loaded[key] = self._read(split, data_dir)
         return self._loaded[key]
 
     def _read(self, split: str, data_dir: Path) -> _Loaded:
         record = _read_records(self._folder(data_dir) / _VERSION, split)
         sentences, told = (record[name].flat_values for name in ("sentences", "questions"))
         distinct, numbers = tf.unique(tf.concat([sentences, told], 0))
-        ids = WordVocabulary(self._words_file(data_dir)).encode(distinct).to_tensor(shape=[None, self._max_words(data_dir)])
+        ids = WordVocabulary(self._words_file(data_dir)).encode(distinct).to_tensor(shape=[None, self._summary(data_dir)["max_words"]])
         classes = {answer: number for number, answer in enumerate(read_symbols(self._answers_file(data_dir)))}
         story = record["questions"].value_rowids().numpy()
         first = record["sentences"].row_splits.numpy()[story]
@@ -332,6 +386,13 @@ class StoryQuestions(Problem):
             return {"inputs": rows if form == "facts" else _flatten(rows), "targets": answer, "task": task}
 
         return ExampleTable(lengths.astype(np.int32), batch)
+
+
+def _sha256_if_there(path: Path | None) -> str:
+    try:
+        return sha256_of(path) if path else ""
+    except OSError:
+        return ""  # Data that is prepared needs no archive, and so no directory of archives that can be read.
 
 
 def _read_records(folder: Path, split: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sys
@@ -48,6 +49,17 @@ class Words(Problem):
 def narrow() -> HParams:
     """A narrow set."""
     return HParams().change(hidden_size=16, num_heads=2, train_steps=10)
+
+
+STORED = {
+    "format_version": 1,
+    **dict.fromkeys(("problem", "hparams_set", "model", "overrides", "data_dir", "tmp_dir"), "words"),
+    "problem_args": {},
+    "hparams": HParams().change(hidden_size=16).resolve().to_dict(),
+    "seed": 0,
+    "usr_dir": None,
+    "spec": None,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -163,6 +175,13 @@ def test_another_run_in_the_same_directory_is_refused(create, changes, expected)
         ({"hparams": "drpout=0.1"}, "did you mean dropout"),
         ({"problem_args": "limt=4"}, "no argument 'limt'; did you mean limit"),
         ({"problem_args": "limit"}, "'limit' is no assignment"),
+        ({"problem_args": "limit=many"}, "argument limit=many of problem 'words': expected a whole number, such as its default 3."),
+        ({"problem_args": "limit=1.5"}, "expected a whole number"),
+        ({"problem_args": "limit=true"}, "expected a whole number"),
+        ({"problem_args": "limit=1+2"}, "argument limit=1+2 of problem"),
+        ({"problem_args": "words=7"}, "argument words=7 of problem 'words': expected a text"),
+        ({"seed": -1}, "--random_seed=-1: expected a whole number from 0 to 4294967295"),
+        ({"seed": 2**32}, "--random_seed=4294967296"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(create, tmp_path, changes, expected):
@@ -186,6 +205,9 @@ def test_an_output_directory_that_cannot_be_written_is_a_user_s_error(create, tm
         ("[]", "format version None"),
         ('{"format_version": 99}', "format version 99"),
         ('{"format_version": 1, "problem": "words"}', "lacks problem_args"),
+        (json.dumps({**STORED, "seed": "one"}), "wrong type (seed is 'one')"),
+        (json.dumps({**STORED, "hparams": {"network": []}}), "config.json"),
+        (json.dumps({**STORED, "spec": {"colour": 1}}), "wrong type"),
     ],
 )
 def test_a_directory_without_a_readable_run(tmp_path, content, expected):
@@ -194,6 +216,67 @@ def test_a_directory_without_a_readable_run(tmp_path, content, expected):
     with pytest.raises(UserError) as caught:
         Run.load(tmp_path)
     assert expected in str(caught.value)
+
+
+def test_a_config_of_wrong_types_is_told_before_training(create):
+    run = create()
+    config = json.loads((run.output_dir / "config.json").read_text())
+    config["hparams"]["network"] = []
+    (run.output_dir / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"config\.json"):
+        create()
+
+
+def test_a_tuple_as_argument_is_no_other_run(create):
+    def chosen(tasks: tuple[int, ...] | int = (1, 2)) -> Words:
+        assert isinstance(tasks, tuple | int)
+        return Words()
+
+    registry.problems.register("chosen", chosen)
+    run = create("chosen", problem_args={"tasks": (1, 3)})
+    assert create("chosen", problem_args="tasks=1+3").problem_args == run.problem_args == {"tasks": [1, 3]}
+    with pytest.raises(UserError, match=r"tasks=x of problem 'chosen': expected several with . between, such as 1.2.3 or a whole number"):
+        make_problem("chosen", {"tasks": "x"})
+
+
+class Refused(Words):
+    """A problem whose data cannot be written."""
+
+    def prepare(self, *_folders: Path) -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise RuntimeError("writing failed") from error
+
+
+class RefusedByTensorFlow(Words):
+    """The same as TensorFlow says it: the system's words in a text, and no number."""
+
+    def prepare(self, *_folders: Path) -> None:
+        raise RuntimeError("{{function_node x}} /data/file; Read-only file system [Op:Write]")
+
+
+@pytest.mark.parametrize(("problem", "reason"), [(Refused, "No space left on device"), (RefusedByTensorFlow, "Read-only file system")])
+def test_a_disk_that_refuses_the_data_is_told_in_one_line(create, problem, reason):
+    registry.problems.register("refused", problem)
+    with pytest.raises(UserError, match=f"cannot be prepared in .*data_dir.*{reason}"):
+        create("refused")
+
+
+def test_other_errors_of_a_problem_keep_their_trace(create):
+    class Broken(Words):
+        def prepare(self, *_folders: Path) -> None:
+            raise ZeroDivisionError
+
+    registry.problems.register("broken", Broken)
+    with pytest.raises(ZeroDivisionError):
+        create("broken")
+
+
+def test_data_that_is_there_needs_no_directory_of_archives(create, tmp_path):
+    create()
+    (tmp_path / "file").write_text("")
+    assert create(output_dir=tmp_path / "second", tmp_dir=tmp_path / "file" / "archives").spec is not None
 
 
 def test_other_data_than_the_run_s_is_refused(create):

@@ -44,7 +44,7 @@ class NetworkConfig:
     eval_num_steps: int | None = None
     """Steps at evaluation; None: as in training."""
     steps_per_position: float = 0.0
-    """Added steps per symbol of the longest input in the batch: T = num_steps + ceil(steps_per_position * length) (Appendix B)."""
+    """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length) (Appendix B)."""
     recurrence: Literal["basic", "gru", "lstm"] = "basic"
     """How the block's output and the state combine."""
     lstm_forget_bias: float = 1.0
@@ -136,7 +136,7 @@ class NetworkConfig:
     relu_dropout: float = 0.1
     """Inside the transition."""
     word_dropout: float = 0.0
-    """Share of the input's words that are left out in training."""
+    """Share of the words, of inputs and of decoder inputs, that are left out in training."""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns a plain dictionary, ready for JSON."""
@@ -184,7 +184,7 @@ class TrainingConfig:
     adam_epsilon: float = 1e-9
     """Added to the root of the second moment."""
     weight_decay: float = 0.0
-    """Decoupled weight decay of the kernels and embeddings (AdamW)."""
+    """Decoupled weight decay of the kernels (AdamW); embeddings, biases and norms do not decay."""
     clip_norm: float = 0.0
     """Upper bound of the gradient's global norm; 0: no clipping."""
     label_smoothing: float = 0.1
@@ -416,7 +416,23 @@ def _impossible(hparams: HParams) -> list[str]:
     mistakes += [f"{name}={values[name]}: expected at least 0 and below 1" for name in _SHARES if not 0 <= values[name] < 1]
     if not 0 < values["act_epsilon"] < 1:
         mistakes.append(f"act_epsilon={values['act_epsilon']}: expected between 0 and 1")
-    return mistakes or _impossible_sizes(hparams.network) + _impossible_depths(hparams.network)
+    if mistakes:
+        return mistakes
+    return _impossible_sizes(hparams.network) + _impossible_depths(hparams.network) + _impossible_pairs(hparams)
+
+
+def _impossible_pairs(hparams: HParams) -> list[str]:
+    network, training = hparams.network, hparams.training
+    mistakes = []
+    if network.steps_per_position and training.jit_compile:
+        mistakes.append("steps_per_position loops without a bound, which jit_compile cannot train: choose one of them")
+    positions = 2 * training.max_length + 3
+    if network.position_offset == "mixed" and network.max_position_offset < positions:
+        mistakes.append(
+            f"position_offset=mixed spreads up to 2 * max_length + 3 = {positions} positions over max_position_offset="
+            f"{network.max_position_offset}: raise max_position_offset or lower max_length"
+        )
+    return mistakes
 
 
 def _impossible_sizes(network: NetworkConfig) -> list[str]:

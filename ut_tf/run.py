@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import inspect
 import json
 import os
 import platform
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,16 +26,34 @@ from typing import Any, Self
 
 from ut_tf import registry
 from ut_tf.config import HParams, differences
+from ut_tf.data.arguments import checked_arguments
+from ut_tf.data.preparation import prepare_data
 from ut_tf.data.problem import Problem, ProblemSpec
-from ut_tf.errors import UserError, did_you_mean
+from ut_tf.errors import UserError
 from ut_tf.version import __version__
 
 CONFIG_FILE = "config.json"
 VOCAB_FOLDER = "vocab"
 FORMAT_VERSION = 1
+LARGEST_SEED = 2**32 - 1
 
 # Fields that say how long and how often, not what is trained: a run may go on with other values of these.
 RESUMABLE_FIELDS = frozenset({"train_steps", "eval_frequency", "keep_checkpoint_max"})
+
+# What config.json must hold, besides its version.
+_CONFIG_TYPES: dict[str, type | tuple[type, ...]] = {
+    "problem": str,
+    "problem_args": dict,
+    "hparams_set": str,
+    "model": str,
+    "hparams": dict,
+    "overrides": str,
+    "seed": int,
+    "data_dir": str,
+    "tmp_dir": str,
+    "usr_dir": (str, type(None)),
+    "spec": (dict, type(None)),
+}
 
 
 @dataclass(frozen=True)
@@ -106,12 +124,14 @@ class Run:
         """Returns a run that is checked but not begun: nothing is written, and neither the problem nor TensorFlow is imported.
 
         Raises:
-          UserError: an unknown name, an impossible hyperparameter, or an `output_dir` that holds a run of another problem, of other
+          UserError: an unknown name, an impossible hyperparameter or seed, or an `output_dir` that holds a run of another problem, of other
             hyperparameters or with another seed.
         """
         if usr_dir:
             registry.import_user_code(usr_dir)
         registry.problems.check(problem)
+        if not 0 <= seed <= LARGEST_SEED:
+            raise UserError(f"--random_seed={seed}: expected a whole number from 0 to {LARGEST_SEED}.")
         run = cls(
             problem=problem,
             problem_args=parse_problem_args(problem_args),
@@ -128,13 +148,12 @@ class Run:
         return run
 
     def start(self) -> Self:
-        """Makes the directories, prepares the data, writes the run directory, and returns the run with the problem's spec.
+        """Makes the run directory, prepares the data, writes the run directory, and returns the run with the problem's spec.
 
         Raises:
           UserError: a directory that cannot be written, or data that cannot be had.
         """
-        for folder in (self.output_dir, self.data_dir, self.tmp_dir):
-            _make_writable(folder)
+        _make_writable(self.output_dir)
         run = self.prepare()
         run._write()
         return run
@@ -156,10 +175,11 @@ class Run:
         """
         folder = _absolute(output_dir)
         values = _read_config(folder)
+        if values is None:
+            raise UserError(f"{folder} holds no run (no {CONFIG_FILE}): give the --output_dir of a ut-trainer command.")
         usr_dir = usr_dir or values["usr_dir"]
         if usr_dir:
             registry.import_user_code(usr_dir)
-        spec = values["spec"]
         return cls(
             problem=values["problem"],
             problem_args=values["problem_args"],
@@ -171,7 +191,7 @@ class Run:
             tmp_dir=_given_or_stored(tmp_dir, values["tmp_dir"], default_tmp_dir()),
             output_dir=folder,
             usr_dir=usr_dir,
-            spec=None if spec is None else ProblemSpec.from_dict(spec),
+            spec=_spec_from(values, folder),
         )
 
     @property
@@ -186,7 +206,7 @@ class Run:
           UserError: the data cannot be had, or it is not the data that the run was made with.
         """
         problem = self.make_problem()
-        problem.prepare(self.data_dir, self.tmp_dir)
+        prepare_data(problem, self.data_dir, self.tmp_dir)
         spec = problem.spec(self.data_dir)
         if self.spec is not None and spec != self.spec:
             raise UserError(
@@ -219,9 +239,9 @@ class Run:
             keras.config.set_dtype_policy(before)
 
     def _refuse_another(self) -> None:
-        if not (self.output_dir / CONFIG_FILE).exists():
-            return
         values = _read_config(self.output_dir)
+        if values is None:
+            return
         found = [
             f"{name}: {_shown(values[name])} -> {_shown(getattr(self, name))}"
             for name in ("problem", "problem_args", "seed")
@@ -294,27 +314,23 @@ def make_problem(name: str, arguments: dict[str, Any]) -> Problem:
     """Returns the named problem, made with its arguments.
 
     Raises:
-      UserError: the name or an argument is unknown.
+      UserError: the name or an argument is unknown, or a value is of the wrong type.
     """
     factory = registry.problems.get(name)
-    known = [key for key, one in inspect.signature(factory).parameters.items() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    accepts_any = any(one.kind is one.VAR_KEYWORD for one in inspect.signature(factory).parameters.values())
-    unknown = [key for key in arguments if key not in known and not accepts_any]
-    if unknown:
-        offer = f"it takes {', '.join(known)}" if known else "it takes none"
-        raise UserError(f"problem {name!r} has no argument {unknown[0]!r}{did_you_mean(unknown[0], known) or f': {offer}.'}")
-    problem: Problem = factory(**arguments)
+    problem: Problem = factory(**checked_arguments(name, factory, arguments))
     return problem
 
 
 def parse_problem_args(text: str | dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments in "name=value,name=value": numbers, true, false and null as in JSON, all else as text.
 
+    1+2+3 is a list of whole numbers. A tuple in a dictionary becomes a list, as it comes back from config.json.
+
     Raises:
       UserError: a part is no assignment, or a name is set twice.
     """
     if not isinstance(text, str):
-        return dict(text)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in text.items()}
     values: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -382,12 +398,13 @@ def _write_atomically(target: Path, content: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def _read_config(folder: Path) -> dict[str, Any] | None:
+    """Returns what config.json says, or None where there is none."""
     path = folder / CONFIG_FILE
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{folder} holds no run (no {CONFIG_FILE}): give the --output_dir of a ut-trainer command.") from None
+        return None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): restore it, or train anew in another --output_dir.") from error
     version = values.get("format_version") if isinstance(values, dict) else None
@@ -395,11 +412,17 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} has format version {version}, this ut_tf {__version__} reads {FORMAT_VERSION}: use the ut_tf that wrote it."
         )
-    needed = ("problem", "problem_args", "hparams_set", "model", "hparams", "overrides", "seed", "data_dir", "tmp_dir", "usr_dir", "spec")
-    absent = [name for name in needed if name not in values]
+    absent = [name for name in _CONFIG_TYPES if name not in values]
     if absent:
         raise UserError(f"{path} lacks {', '.join(absent)}: restore it, or train anew in another --output_dir.")
+    wrong = [name for name, kind in _CONFIG_TYPES.items() if not isinstance(values[name], kind)]
+    if wrong:
+        raise _wrong_type(path, f"{wrong[0]} is {values[wrong[0]]!r}")
     return values
+
+
+def _wrong_type(path: Path, what: object) -> UserError:
+    return UserError(f"{path} holds a value of a wrong type ({what}): restore it, or train anew in another --output_dir.")
 
 
 def _hparams_from(values: dict[str, Any], folder: Path) -> HParams:
@@ -407,9 +430,20 @@ def _hparams_from(values: dict[str, Any], folder: Path) -> HParams:
         return HParams.from_dict(values["hparams"])
     except UserError as error:
         raise UserError(f"{folder / CONFIG_FILE}: {error}") from error
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise _wrong_type(folder / CONFIG_FILE, error) from error
+
+
+def _spec_from(values: dict[str, Any], folder: Path) -> ProblemSpec | None:
+    try:
+        return None if values["spec"] is None else ProblemSpec.from_dict(values["spec"])
+    except TypeError as error:
+        raise _wrong_type(folder / CONFIG_FILE, error) from error
 
 
 def _literal(text: str) -> Any:
+    if re.fullmatch(r"\d+(\+\d+)+", text):
+        return [int(number) for number in text.split("+")]
     try:
         value = json.loads(text)
     except ValueError:

@@ -111,6 +111,18 @@ def stub_library(monkeypatch):
     module("ut_tf.training.distribution", make_strategy=lambda num_gpus: f"strategy {num_gpus}")
     module("ut_tf.training.trainer", train=train)
     module("ut_tf.evaluation.evaluator", evaluate=evaluate)
+
+    class Store:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def steps(self):
+            return [100, 200, 300]
+
+        def path(self, step):
+            return step
+
+    module("ut_tf.training.checkpoints", CheckpointStore=Store, find_fault=lambda step: "cut" if step == 100 else None)
     module("ut_tf.training.averaging", average_checkpoints=average_checkpoints)
     monkeypatch.setattr(Run, "start", lambda self: self)
     monkeypatch.setattr(Run, "prepare", lambda self: self)
@@ -181,14 +193,25 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library,
         (["--output_dir=a", "--n=3"], "a", "a-avg3"),
         (["--output_dir=a", "--avg_dir=b"], "a", "b"),
         (["--model_dir=a", "--output_dir=b"], "a", "b"),
-        (["--model_dir=a/"], "a", "a-avg8"),
+        (["--model_dir=a/", "--n=3"], "a", "a-avg3"),
+        (["--model_dir=a/"], "a", "a-avg2"),
     ],
 )
 def test_averaging_names_its_directories(stub_library, monkeypatch, tmp_path, argv, source, destination):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Run, "load", lambda folder, **_options: folder)
+    monkeypatch.setattr(Run, "load", lambda folder, **_options: types.SimpleNamespace(output_dir=folder))
     assert avg_checkpoints.main(argv) == 0
-    assert stub_library["average"] == (tmp_path / source, 3 if "--n=3" in argv else 8, tmp_path / destination)
+    run, n, written = stub_library["average"]
+    assert (run.output_dir, n, written) == (tmp_path / source, 3 if "--n=3" in argv else 2, tmp_path / destination)
+
+
+@pytest.mark.usefixtures("stub_library")
+def test_averaging_takes_as_many_as_are_intact(monkeypatch):
+    checkpoints = sys.modules["ut_tf.training.checkpoints"]
+    run = types.SimpleNamespace(output_dir=Path("a"))
+    for steps, expected in (((), 1), ((100, 200, 300), 2), (range(200, 3000, 100), 8)):
+        monkeypatch.setattr(checkpoints.CheckpointStore, "steps", lambda _, steps=steps: list(steps))
+        assert avg_checkpoints._intact(run) == expected
 
 
 @pytest.mark.parametrize("argv", [["--output_dir=a", "--avg_dir=a"], ["--model_dir=a", "--output_dir=b", "--avg_dir=c"], []])
@@ -202,8 +225,16 @@ def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
     prepared = []
     stub = types.SimpleNamespace(prepare=lambda data_dir, tmp_dir: prepared.append((data_dir, tmp_dir)))
     monkeypatch.setattr(datagen, "make_problem", lambda name, arguments: prepared.append((name, arguments)) or stub)
-    argv = ["--problem=babi_qa,babi_qa_1k", f"--data_dir={tmp_path}/d", f"--tmp_dir={tmp_path}/t", "--problem_args=limit=2"]
+    argv = [
+        "--problem=babi_qa,babi_qa_1k",
+        f"--data_dir={tmp_path}/d",
+        f"--tmp_dir={tmp_path}/t",
+        "--problem_args=limit=2",
+        "--num_shards=10",
+    ]
     assert datagen.main(argv) == 0
     folders = (tmp_path / "d", tmp_path / "t")
     assert prepared == [("babi_qa", {"limit": 2}), folders, ("babi_qa_1k", {"limit": 2}), folders]
-    assert f"ut-trainer --problem=babi_qa --hparams_set=<set> --data_dir={tmp_path}/d" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert f"ut-trainer --problem=babi_qa --hparams_set=<set> --data_dir={tmp_path}/d" in captured.out
+    assert "--num_shards without effect" in captured.err

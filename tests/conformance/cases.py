@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
@@ -19,6 +20,7 @@ from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.halting import HaltingUnit
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Recurrence
 from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, Transition
 from ut_tf.models.universal_transformer import UniversalTransformer
@@ -108,7 +110,18 @@ SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 FACTS = ProblemSpec("facts", "class", 12, 5, max_words=3)
 LANGUAGE = ProblemSpec("none", "tokens", 0, 12)
 
+
+def _positions() -> Case:
+    def call(layer: Any, inputs: dict[str, Any], training: bool) -> Any:
+        assigned = layer(batch_size=BATCH, size=LENGTH + 2, training=training)
+        return layer.inputs(assigned, LENGTH, tf.reduce_sum(inputs["mask"], 1))
+
+    changes = {"position_offset": "random", "max_position_offset": 9, "position_from": "end"}
+    return Case("Positions", lambda policy: Positions(network(**changes), dtype=policy), STATES, call)
+
+
 CASES = [
+    _positions(),
     _layer("Linear", lambda dtype: Linear(6, dtype=dtype)),
     _layer("LayerNorm", lambda dtype: LayerNorm(dtype=dtype)),
     _layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype)),

@@ -47,9 +47,12 @@ def archive(*urls: str, sha256: str = SHA256) -> Archive:
     return Archive("file.tar.gz", urls, sha256, advice="another problem needs none")
 
 
-def test_a_file_that_the_user_put_there_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_the_user_put_there_is_used_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file.tar.gz").write_bytes(b"another checksum")
     assert find_or_download(archive("http://127.0.0.1:9/x"), tmp_path, "problem").read_bytes() == b"another checksum"
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert f"{tmp_path / 'file.tar.gz'} is not the published archive" in told
 
 
 def test_an_empty_file_is_an_error_that_names_it(tmp_path: Path) -> None:

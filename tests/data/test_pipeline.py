@@ -243,3 +243,12 @@ def test_an_empty_split_is_an_error_that_names_it(table: bool) -> None:
 def test_only_too_long_examples_are_an_error_that_names_the_bound(table: bool) -> None:
     with pytest.raises(UserError, match=r"train split of ramps in nowhere .* max_length=20"):
         train_batches(Ramps(lengths=[21, 22], table=table), DATA_DIR, TrainingConfig(max_length=20), 1, seed=0, epoch=0)
+
+
+def test_examples_that_are_left_out_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = Ramps(lengths=[5, 17, 18])
+    problem.name = "partly long"
+    for epoch in (0, 1):
+        train_batches(problem, DATA_DIR, TrainingConfig(max_length=16), 1, seed=0, epoch=epoch)
+    told = "2 of 3 training examples of partly long are longer than max_length=16, and are left out\n"
+    assert capsys.readouterr().err == told

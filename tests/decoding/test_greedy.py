@@ -89,3 +89,12 @@ def _stepwise(model: Any, targets: Any) -> Any:
         logits, cache = step_fn(tf.constant(inputs[:, step]), tf.constant(step), cache)
         found.append(logits)
     return np.stack(found, 1)
+
+
+def test_language_models_take_the_batch_from_what_is_there() -> None:
+    spec = ProblemSpec("none", "tokens", 0, 9)
+    for changes in ({"halting": "basic"}, {"halting": "global"}):
+        model = UniversalTransformer(NetworkConfig(**{**SIZES, **changes}), spec)
+        written = greedy_decode(model, {"targets": tf.ones([2, 3], tf.int32), "weight": tf.ones([2])}, 4)
+        np.testing.assert_array_equal(written, greedy_decode(model, {"batch_size": 2}, 4))
+        assert written.shape == (2, 4)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.errors import UserError
-from ut_tf.evaluation.evaluator import Evaluator, GroupedSums, evaluate_model
+from ut_tf.evaluation.evaluator import Evaluator, GroupedSums, _pondering, evaluate_model
 
 INPUTS = [[3], [4, 5], [2, 2, 2], [6, 7, 8, 9]]
 
@@ -88,6 +88,13 @@ def test_classify_by_groups() -> None:
     found = evaluate_model(CopyModel(), ClassProblem(), [EvaluationSet("", "test", "classify", group_by="task")], Path())
     assert (found["error"], found["error/0"], found["error/1"]) == (0.0, 0.0, 0.0)
     assert found["ponder_time/1"] == 3.0
+
+
+def test_pondering_of_a_decoder_counts_where_there_is_no_encoder() -> None:
+    mask = tf.constant([[1.0, 0.0]])
+    decoder = SimpleNamespace(ponder_times=5.0 * mask, mask=mask, halting_probabilities=mask[None])
+    found = _pondering(SimpleNamespace(encoder=None, decoder=decoder))
+    assert (found["ponder_time"].numpy().tolist(), found["ponder_positions"].numpy().tolist()) == ([5.0], [1.0])
 
 
 def test_one_trace_serves_all_lengths_and_calls() -> None:

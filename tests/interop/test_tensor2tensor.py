@@ -7,14 +7,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
-from ut_tf.interop.tensor2tensor import import_run, model_from_variables, network_from_hparams
+from ut_tf.interop.tensor2tensor import _problem_of_symbols, import_run, model_from_variables, network_from_hparams
+from ut_tf.interop.tensor2tensor_files import named_problem
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import find_checkpoint, read_state, restore_weights
+from ut_tf.training.checkpoints import find_checkpoint, read_state, restore, restore_weights, training_checkpoint
+from ut_tf.training.distribution import Workers
+from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.step import TrainingStep
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 PROBLEM = "algorithmic_reverse_decimal40"
@@ -100,9 +106,47 @@ def _check_optimizer(run: Run, model: Any, reader: Any) -> None:
     np.testing.assert_array_equal(stored, np.concatenate(shards))
 
 
-def test_problem_must_be_named_somewhere(tmp_path: Path) -> None:
+def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = import_run(GOLDEN / "t2t_run", tmp_path / "run", data_dir=tmp_path / "data", tmp_dir=tmp_path / "tmp")
+    assert run.problem == PROBLEM
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "its 12 symbols fit algorithmic_reverse_decimal40" in said
+    small = run.hparams.change(batch_size=128, max_length=16)
+    batches = train_batches(run.make_problem(), run.data_dir, small.training, 1, run.seed, 0)
+    keras.utils.set_random_seed(1)
+    model = run.make_model()
+    optimizer = Optimizer(model.trainable_variables, small.training, small.network.hidden_size)
+    restore(find_checkpoint(run, "best"), training_checkpoint(model, optimizer))  # Refuses what lacks a variable.
+    step = TrainingStep(model, optimizer, small, Workers.of(tf.distribute.get_strategy()), batches.element_spec)
+    (report,) = step.read([step.update([next(iter(batches))])])
+    assert int(optimizer.iterations) == 302
+    assert report.tokens > 0 and 0.0 < report.gradient_norm < 100.0
+
+
+def test_problem_must_be_named_where_symbols_do_not_tell(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give --problem"):
-        import_run(GOLDEN / "t2t_run", tmp_path / "run")
+        _problem_of_symbols(tmp_path, {"universal_transformer/symbol_modality_13_16/shared/weights_0": 0})
+    assert named_problem(tmp_path) is None
+
+
+def test_problems_of_classes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    arguments = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path / "tmp", "problem_args": "train_questions=40,test_questions=4"}
+    with pytest.raises(UserError, match="only networks from tokens to tokens"):
+        import_run(GOLDEN / "t2t_run", tmp_path / "run", "babi_sim_task1", **arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_variables_of_another_vocabulary_leave_no_run_behind(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not those of the network"):
+        import_run(GOLDEN / "t2t_run", tmp_path / "run", "algorithmic_reverse_binary40", data_dir=tmp_path, tmp_dir=tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_checkpoints_that_are_there_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / "step-00000007").mkdir(parents=True)
+    with pytest.raises(UserError, match="already holds checkpoints"):
+        import_run(GOLDEN / "t2t_run", tmp_path, PROBLEM)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
 
 def test_missing_checkpoint_names_those_there_are(tmp_path: Path) -> None:

@@ -68,3 +68,16 @@ def test_a_classifier_learns_by_compile_and_fit() -> None:
 def test_nothing_to_read_is_an_error() -> None:
     with pytest.raises(UserError, match="nothing to read"):
         UniversalTransformer(NetworkConfig(**SMALL), ProblemSpec("none", "class", 0, 2))
+
+
+@pytest.mark.parametrize("padding_ponders", [False, True])
+@pytest.mark.parametrize("start", [False, True])
+def test_counted_positions_are_the_masks_of_the_details(padding_ponders: bool, start: bool) -> None:
+    network = NetworkConfig(**SMALL, halting="basic", padding_ponders=padding_ponders, input_start_symbol=start)
+    model = UniversalTransformer(network, SEQUENCES)
+    features = {"inputs": ids(2, 5), "targets": ids(2, 4)}
+    features["inputs"][0, 3:] = 0
+    features["targets"][1, 2:] = 0
+    _, details = model(features, return_details=True)
+    for counted, part in zip(model.counted_positions(features), details, strict=True):
+        np.testing.assert_array_equal(counted, part.mask)

@@ -117,6 +117,13 @@ def test_sets_are_judged_at_the_lengths_asked_for() -> None:
     assert batch["inputs"].shape == (7, 401)
 
 
+def test_as_many_are_made_as_are_to_be_judged() -> None:
+    problem = small("copy", max_length=3, validation_length=4, validation_examples=45, test_examples=5, long_test_examples=9)
+    for wanted, evaluation_set in ((45, problem.validation_sets()[1]), (9, problem.evaluation_sets((4,))[0])):
+        batches = eval_batches(problem, evaluation_set, DATA_DIR, batch_examples=100)
+        assert sum(len(batch["weight"]) for batch in batches) == wanted
+
+
 def test_validation_chooses_by_a_set_that_it_judges() -> None:
     problem = small("copy", validation_length=60)
     sets = {item.name: item for item in problem.validation_sets()}

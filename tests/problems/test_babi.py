@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,76 @@ def test_preparing_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         BabiQA((1,), "1k").dataset("test", tmp_path / "data")
     problem.prepare(tmp_path / "data", tmp_path)
     assert told(BabiQA((1,), "1k"), "test", tmp_path / "data") == before
+
+
+def _shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damage"),
+    [
+        ("words.txt", _shorten),
+        ("answers.txt", _empty),
+        ("summary.json", _empty),
+        ("*train.tfrecord*", _shorten),
+        ("*train.tfrecord*", _empty),
+        ("*train.tfrecord*", Path.unlink),
+        ("dataset_info.json", _shorten),
+        ("dataset_info.json", Path.unlink),
+        ("features.json", _shorten),
+    ],
+)
+def test_damaged_data_is_named_and_prepared_again_once_it_is_deleted(tmp_path: Path, pattern: str, damage: Any) -> None:
+    write_archive(tmp_path, ONE_TASK)
+    data = tmp_path / "data"
+    BabiQA((1,), "1k").prepare(data, tmp_path)
+    before = told(BabiQA((1,), "1k"), "train", data)
+    (damaged,) = data.rglob(pattern)
+    damage(damaged)
+    with pytest.raises(UserError, match=r"is damaged .*: delete it, it will be prepared again") as caught:
+        use(data, tmp_path)
+    folder = str(caught.value).split(" is damaged")[0]
+    shutil.rmtree(folder)
+    use(data, tmp_path)
+    assert told(BabiQA((1,), "1k"), "train", data) == before
+
+
+def use(data: Path, tmp_dir: Path) -> None:
+    """Does what a command does."""
+    problem = BabiQA((1,), "1k")
+    problem.prepare(data, tmp_dir)
+    problem.spec(data)
+    problem.examples("train", data)
+
+
+@pytest.mark.parametrize("name", ["words.txt", "answers.txt", "summary.json"])
+def test_a_file_that_is_gone_is_written_again(tmp_path: Path, name: str) -> None:
+    write_archive(tmp_path, ONE_TASK)
+    use(tmp_path / "data", tmp_path)
+    (path,) = (tmp_path / "data").rglob(name)
+    content = path.read_bytes()
+    path.unlink()
+    use(tmp_path / "data", tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_another_archive_than_the_one_prepared_from_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_archive(tmp_path, ONE_TASK)
+    use(tmp_path / "data", tmp_path)
+    assert capsys.readouterr().err.count("is not the published archive") == 1
+    use(tmp_path / "data", tmp_path)
+    assert capsys.readouterr().err == ""
+    write_archive(tmp_path, {**ONE_TASK, "en/qa1_single-supporting-fact_test.txt": many_stories(2)})
+    use(tmp_path / "data", tmp_path)
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == 1
+    assert "prepared earlier from another archive" in warning
+    assert str(next((tmp_path / "data").rglob("summary.json")).parent) in warning
 
 
 def test_one_story_is_left_for_training_and_validation_is_then_empty(tmp_path: Path) -> None:

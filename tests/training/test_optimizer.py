@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config import TrainingConfig
+from ut_tf.config import NetworkConfig, TrainingConfig
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.models.universal_transformer import UniversalTransformer
 from ut_tf.training import optimizer as module
 from ut_tf.training.optimizer import Optimizer, is_decayed
 
@@ -61,10 +63,19 @@ def test_decay_is_decoupled_from_the_gradient() -> None:
     np.testing.assert_allclose(variables[0].numpy(), [[0.95, 1.9]], rtol=1e-6)
 
 
-def test_only_kernels_and_embeddings_decay() -> None:
+def test_only_kernels_decay() -> None:
     layer = keras.Sequential([keras.Input((3,)), keras.layers.Embedding(5, 4), keras.layers.Dense(2), keras.layers.LayerNormalization()])
     decayed = [variable.path.rpartition("/")[2] for variable in layer.trainable_variables if is_decayed(variable)]
-    assert decayed == ["embeddings", "kernel"]
+    assert decayed == ["kernel"]
+
+
+def test_what_decays_of_a_universal_transformer() -> None:
+    network = NetworkConfig(hidden_size=8, filter_size=8, num_heads=2, halting="basic", step_encoding="learned", input_start_symbol=True)
+    model = UniversalTransformer(network, ProblemSpec("facts", "tokens", 7, 5, max_words=3))
+    names = {variable.path.rpartition("/")[2]: is_decayed(variable) for variable in model.trainable_variables}
+    assert {name for name, decays in names.items() if not decays} >= {"table", "word_masks", "bias", "start_symbol"}
+    kernels = {variable.path for variable in model.trainable_variables if variable.path.endswith("kernel")}
+    assert {variable.path for variable in model.trainable_variables if is_decayed(variable)} == kernels
 
 
 def test_average_follows_the_weights() -> None:

@@ -73,6 +73,25 @@ def test_the_loss_is_the_mean_over_tokens_plus_the_ponder_cost(tmp_path: Path) -
     assert report.ponder_time == 2.0
 
 
+def test_positions_are_counted_without_computing_the_network(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, model="universal_transformer", halting="basic", act_max_steps=4)
+    model = run.make_model()
+    optimizer = Optimizer(model.trainable_variables, run.hparams.training, 16)
+    symbols = tf.TensorSpec([None, None], tf.int32)
+    specs = {"inputs": symbols, "targets": symbols, "weight": tf.TensorSpec([None])}
+    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs)
+    features = {
+        "inputs": tf.constant([[2, 3, 1], [4, 1, 0]]),
+        "targets": tf.constant([[2, 3, 4, 1], [4, 1, 0, 0]]),
+        "weight": tf.constant([1.0, 1.0]),
+    }
+    _, details = model(features, return_details=True)
+    _, positions, _ = losses.ponder_sums(details, features["weight"], 4)
+    assert step._count(features).numpy().tolist() == [6.0, *positions.numpy().tolist()]
+    operations = {operation.type for operation in step._count.get_concrete_function().graph.get_operations()}
+    assert not operations & {"While", "StatelessWhile", "MatMul", "BatchMatMulV2", "Einsum"}
+
+
 def test_new_lengths_do_not_trace_again(tmp_path: Path) -> None:
     run = toy_run(tmp_path)
     model = run.make_model()

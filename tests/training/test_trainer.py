@@ -233,3 +233,12 @@ def test_an_epoch_without_batches_is_an_error() -> None:
     batches = TrainingBatches(lambda epoch, skip: tf.data.Dataset.range(0), Workers.of(tf.distribute.get_strategy()))  # noqa: ARG005
     with pytest.raises(UserError, match="no batch"):
         batches.next()
+
+
+def test_a_rate_of_0_is_foretold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = toy_run(tmp_path, schedule="cosine", decay_steps=2, train_steps=3)
+    train(run)
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert "train_steps=3 is above decay_steps=2" in warning and "--hparams=decay_steps=3" in warning
+    train(toy_run(tmp_path / "other", schedule="cosine", decay_steps=3, train_steps=3))
+    assert "warning" not in capsys.readouterr().err

@@ -138,6 +138,9 @@ class ToyModel(keras.Model):  # type: ignore[misc]
         details = ToyDetails(RecurrenceDetails(2.0 * mask, remainders, mask, remainders[tf.newaxis]), None)
         return (logits, details) if return_details else logits
 
+    def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
+        return (tf.cast(features["inputs"] != 0, tf.float32),)
+
 
 registry.models.register("toy_model", ToyModel)
 

@@ -1,8 +1,9 @@
 """Archives: found where the user put them, otherwise downloaded.
 
-How it works: a file in the temporary directory is used as it is. Otherwise each address is tried; what arrives goes to a file of
-another name, which gets the archive's name only when it is whole and its checksum is right, so that an interrupted download never
-looks complete. A machine without network gives its answer within seconds.
+How it works: a file in the temporary directory is used as it is, with a warning where its checksum is not the expected one.
+Otherwise each address is tried; what arrives goes to a file of another name, which gets the archive's name only when it is
+whole and its checksum is right, so that an interrupted download never looks complete. A machine without network gives its
+answer within seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import hashlib
 import os
 import queue
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ut_tf.data.files import sha256_of
 from ut_tf.errors import UserError
 
 # Resolving a name has no timeout of its own, so the whole wait for a first answer, over all addresses, is limited too.
@@ -60,6 +63,7 @@ def find_or_download(archive: Archive, tmp_dir: Path, what: str, answer_seconds:
     if path.is_file():
         if path.stat().st_size == 0:
             raise UserError(f"{path} is empty: expected the archive that {what} needs; delete it, or put the whole archive in its place.")
+        _warn_of_another(path, archive, what)
         return path
     failures = []
     for url in archive.urls:
@@ -74,6 +78,16 @@ def find_or_download(archive: Archive, tmp_dir: Path, what: str, answer_seconds:
         f"{what} needs {archive.file}, which is not in {tmp_dir} and could not be downloaded ({'; '.join(failures) or 'no address'}): "
         f"put the file there, or set --tmp_dir to the folder that has it{advice}."
     )
+
+
+def _warn_of_another(path: Path, archive: Archive, what: str) -> None:
+    found = sha256_of(path) if archive.sha256 else ""
+    if found != archive.sha256:
+        print(
+            f"warning: {path} is not the published archive (its sha256 is {found}, expected {archive.sha256}): {what} uses it as it is.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _open(url: str) -> Any:

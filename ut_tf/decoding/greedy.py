@@ -27,18 +27,26 @@ def greedy_decode(model: Any, features: dict[str, Any], max_length: Any, increme
 
     Args:
       model: a decoder model (``start_decoding``, ``decode_step``; called on a prefix where it cannot decode incrementally).
-      features: {"inputs": int32 [batch, length] or [batch, rows, words]}; other features but targets are passed on.
+      features: {"inputs": int32 [batch, length] or [batch, rows, words]}; for a language model {"batch_size": int32 []}, or any
+        feature whose first dimension is the batch. Targets do not reach the model.
       max_length: int or int32 []: symbols written at most, the end symbol included.
       incremental: whether to use the cache; None: where the model can.
     """
-    features = {name: value for name, value in features.items() if name != "targets"}
+    batch_size = _batch_size(features)
+    features = {name: value for name, value in features.items() if name not in ("targets", "batch_size")}
     max_length = tf.convert_to_tensor(max_length, tf.int32)
     if incremental is None:
         incremental = bool(model.supports_incremental_decoding)
     if incremental:
-        cache = model.start_decoding(features, max_length)
-        return _loop(model.decode_step, cache, tf.shape(features["inputs"])[0], max_length)
-    return _loop(_prefix_step(model, features), (), tf.shape(features["inputs"])[0], max_length, keep_prefix=True)
+        cache = model.start_decoding({**features, "batch_size": batch_size}, max_length)
+        return _loop(model.decode_step, cache, batch_size, max_length)
+    return _loop(_prefix_step(model, features), (), batch_size, max_length, keep_prefix=True)
+
+
+def _batch_size(features: dict[str, Any]) -> Any:
+    if "batch_size" in features:
+        return features["batch_size"]
+    return tf.shape(features["inputs"] if "inputs" in features else next(iter(features.values())))[0]
 
 
 def _prefix_step(model: Any, features: dict[str, Any]) -> Callable[[Any, Any, Any], tuple[Any, Any]]:

@@ -11,7 +11,7 @@ How it works: a compiled graph turns each batch into sums per example (see ``met
 the end. Metrics are named "<set>/<metric>", or "<metric>" for a set without a name:
 
 - classify: loss (nats), error (percent), error/<group>; ponder_time (mean number of recurrent steps over the encoder's positions
-  that count) and ponder_time/<group> where the model halts dynamically.
+  that count; over the decoder's where there is no encoder) and ponder_time/<group> where the model halts dynamically.
 - teacher_forced: loss (nats per symbol), accuracy (share of the symbols), seq_accuracy (share of the sequences whose every symbol is
   right), ponder_time.
 - greedy: char_acc and seq_acc, the same shares for sequences that the model wrote itself. The end symbol counts as one; positions
@@ -212,11 +212,11 @@ def _group_name(group: Any) -> str:
 
 
 def _pondering(details: Any) -> dict[str, Any]:
-    encoder = details.encoder
+    part = details.decoder if details.encoder is None else details.encoder
     # At fixed depth there are no halting probabilities, and nothing to learn from the number of steps.
-    if encoder is None or encoder.halting_probabilities is None:
+    if part is None or part.halting_probabilities is None:
         return {}
-    return metrics.pondering(encoder.ponder_times, encoder.mask)
+    return metrics.pondering(part.ponder_times, part.mask)
 
 
 def _any_length(spec: Any) -> Any:

@@ -13,12 +13,13 @@ length 1 are dropped, shards of an embedding are joined, and of the table of tar
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 from ut_tf import registry
 from ut_tf.config import HParams
@@ -27,7 +28,7 @@ from ut_tf.errors import UserError
 from ut_tf.interop.tensor2tensor_files import TARGET_SPACE, named_problem, read_checkpoint, read_hparams, trained_target_space
 from ut_tf.interop.tensor2tensor_hparams import assignments, hparams_from_hparams, network_from_hparams
 from ut_tf.run import Run, make_hparams
-from ut_tf.training.checkpoints import CheckpointStore
+from ut_tf.training.checkpoints import CheckpointStore, readable_disk_errors, training_checkpoint
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.state import TrainingState
 
@@ -36,6 +37,8 @@ __all__ = ["assign_variables", "hparams_from_hparams", "import_run", "model_from
 _ROOT = "universal_transformer/"
 _REFERENCE_TARGET_SPACE = 1
 _SHARD = re.compile(r"(symbol_modality_\d+_\d+/\w+)/weights_(\d+)$")
+# By the number of its symbols, the problem that tensor2tensor trains on where nothing else is said of it.
+_PROBLEMS_OF_SYMBOLS = {4: "algorithmic_reverse_binary40", 12: "algorithmic_reverse_decimal40"}
 _VOCABULARY = re.compile(r"symbol_modality_(\d+)_\d+/(\w+)$")
 _NORM = {"scale": "layer_norm/layer_norm_scale", "bias": "layer_norm/layer_norm_bias"}
 _LSTM_GATES = {"input": "input", "forget": "forget", "output": "output", "modulation": "input_modulation"}
@@ -88,24 +91,28 @@ def import_run(
     Args:
       t2t_dir: holds hparams.json and the checkpoints.
       output_dir: of our run.
-      problem: our name of the problem it was trained on; None: the one that the directory names.
+      problem: our name of the problem it was trained on; None: the one that the directory names or, where it names none, the reversal
+        of digits with as many symbols, of which a line on standard error tells.
       checkpoint: its path, without the endings .index and .data; None: the newest in `t2t_dir`.
       target_space_id: row of the target space embedding; None: the one that was trained, by the optimizer's variables.
       data_dir, tmp_dir, problem_args, usr_dir: as for ``Run.create``.
 
     Raises:
-      UserError: a file is missing or unreadable, the network is not supported, or its variables or vocabulary don't fit the problem.
+      UserError: a file is missing or unreadable, the network is not supported, its variables or vocabulary don't fit the problem, the
+        problem is not one of symbols to symbols, or `output_dir` has checkpoints already. Nothing is written there in any of these.
     """
     folder = Path(t2t_dir)
     hparams = read_hparams(folder)
     if usr_dir:
         registry.import_user_code(usr_dir)
+    if CheckpointStore(Path(output_dir)).steps():
+        raise UserError(f"{output_dir} already holds checkpoints: import into an output directory that is new or empty.")
     ours = hparams_from_hparams(hparams)
-    problem = problem or named_problem(folder)
-    registry.problems.check(problem)
     tensors = read_checkpoint(folder, checkpoint)
+    problem = problem or named_problem(folder) or _problem_of_symbols(folder, tensors)
+    registry.problems.check(problem)
     base = _nearest_set(ours)
-    run = Run.create(
+    plan = Run.plan(
         problem,
         base,
         hparams=assignments(ours, make_hparams(base)),
@@ -115,10 +122,41 @@ def import_run(
         problem_args=problem_args,
         usr_dir=usr_dir,
     )
+    run = _with_data(plan)
+    keras.utils.set_random_seed(run.seed)
     model = run.make_model()
     space = trained_target_space(tensors) if target_space_id is None else target_space_id
     assign_variables(model, tensors, hparams, space)
+    run = run.start()
     _save(model, run, tensors, hparams, space)
+    return run
+
+
+def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:
+    """Returns the problem that the vocabulary's size tells, and says so on standard error."""
+    sizes = {int(found[1]) for found in (re.search(r"/symbol_modality_(\d+)_\d+/", name) for name in tensors) if found}
+    size = sizes.pop() if len(sizes) == 1 else 0
+    if size not in _PROBLEMS_OF_SYMBOLS:
+        raise UserError(f"{folder} does not say which problem it was trained on: give --problem.")
+    problem = _PROBLEMS_OF_SYMBOLS[size]
+    print(
+        f"{folder} names no problem; its {size} symbols fit {problem}, which is taken: give --problem if it was another.", file=sys.stderr
+    )
+    return problem
+
+
+def _with_data(plan: Run) -> Run:
+    """Returns the run with its problem's data prepared, after checking that it is one of symbols to symbols."""
+    for folder in (plan.data_dir, plan.tmp_dir):
+        with readable_disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    run = plan.prepare()
+    assert run.spec is not None
+    if (run.spec.inputs, run.spec.targets) != ("tokens", "tokens"):
+        raise UserError(
+            f"problem {run.problem} has inputs={run.spec.inputs} and targets={run.spec.targets}: only networks from tokens to tokens "
+            "can be imported; give the --problem that the network was trained on, of sequences to sequences."
+        )
     return run
 
 
@@ -267,8 +305,8 @@ def _save(model: Any, run: Run, tensors: Mapping[str, Any], hparams: Mapping[str
         slots = {name.removeprefix("training/").removesuffix(ending): value for name, value in tensors.items() if name.endswith(ending)}
         for variable, value in _matched(model, _normalized(slots), hparams, target_space_id) if slots else ():
             moments[place[id(variable)]].assign(value)
-    checkpoint = tf.train.Checkpoint(model=model, optimizer=tf.train.Checkpoint(**optimizer.state()), averages=optimizer.averages)
-    CheckpointStore(run.output_dir).save(step, checkpoint, {**TrainingState(step=step).to_dict(), "averaged": False})
+    state = {**TrainingState(step=step).to_dict(), "averaged": False}
+    CheckpointStore(run.output_dir).save(step, training_checkpoint(model, optimizer), state)
 
 
 def _reshaped(value: Any, shape: tuple[int, ...]) -> Any | None:

@@ -35,18 +35,14 @@ def read_hparams(folder: Path) -> dict[str, Any]:
     return values
 
 
-def named_problem(folder: Path) -> str:
-    """Returns the problem that the run's flags.txt or flags_t2t.txt names.
-
-    Raises:
-      UserError: no problem is named there.
-    """
+def named_problem(folder: Path) -> str | None:
+    """Returns the problem that the run's flags.txt or flags_t2t.txt names; None where none is named."""
     for name in ("flags_t2t.txt", "flags.txt"):
         path = folder / name
         found = re.search(r"^--problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE) if path.is_file() else None
         if found:
             return found[1].strip("'\"")
-    raise UserError(f"{folder} does not say which problem it was trained on: give --problem.")
+    return None
 
 
 def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[str, Any]:

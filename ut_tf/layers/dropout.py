@@ -23,7 +23,8 @@ def replica_seed(seed: Any) -> Any:
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return seed
-    return seed + tf.stack([tf.constant(0, tf.int32), 7919 * tf.cast(context.replica_id_in_sync_group, tf.int32)])
+    # The second number counts the draws: only the first can tell replicas apart without repeating a later draw.
+    return seed + tf.stack([7919 * tf.cast(context.replica_id_in_sync_group, tf.int32), tf.constant(0, tf.int32)])
 
 
 def keep_mask(shape: Any, rate: float, seed: Any) -> Any:

@@ -61,6 +61,7 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         """
         first = 0.0 if self.network.input_start_symbol else 1.0
         index = tf.range(length, dtype=tf.float32)[None] + first
+        lengths = tf.cast(lengths, tf.float32)
         backward = self.network.position_from == "end" if backward is None else backward
         return _look_up(assigned, lengths[:, None] + 1.0 - index if backward else index)
 
@@ -91,7 +92,7 @@ def spread_positions(batch_size: Any, size: Any, largest: int, seed: Any) -> Any
     Returns:
       float32 [batch, size], increasing along each row.
     """
-    draw = [tf.random.stateless_uniform([batch_size, 1], seed + tf.constant([0, salt], tf.int32)) for salt in range(1, 4)]
+    draw = [tf.random.stateless_uniform([batch_size, 1], seed + tf.constant([salt, 0], tf.int32)) for salt in range(1, 4)]
     smallest = tf.cast(size, tf.float32)
     width = tf.floor(tf.exp(tf.math.log(smallest) + draw[0] * (math.log(largest) - tf.math.log(smallest))))
     width = tf.clip_by_value(tf.where(draw[1] < _CONTIGUOUS_SHARE, smallest, width), smallest, float(largest))

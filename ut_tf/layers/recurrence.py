@@ -27,7 +27,7 @@ from ut_tf.layers.normalization import LayerNorm
 
 
 class StepView(NamedTuple):
-    """What an observer sees inside the loop, once per recurrent step.
+    """What an observer sees inside the loop, once per recurrent step, first of the encoder and then of the decoder.
 
     Fields:
       step: int32 [], from 0.
@@ -35,6 +35,7 @@ class StepView(NamedTuple):
       halting: HaltingState after the step, or None at fixed depth.
       halting_probability: float32 [batch, length], or None at fixed depth.
       attention_weights: float32 [batch, num_heads, length, length].
+      memory_attention_weights: float32 [batch, num_heads, length, memory_length] in a decoder, else None.
     """
 
     step: Any
@@ -42,6 +43,7 @@ class StepView(NamedTuple):
     halting: HaltingState | None
     halting_probability: Any
     attention_weights: Any
+    memory_attention_weights: Any
 
 
 Observer = Callable[[StepView], None]
@@ -287,7 +289,7 @@ class _Run:
 
     def _observe(self, step: Any, state: Any, halting: HaltingState | None, probability: Any, weights: tuple[Any, Any]) -> None:
         if self.observer is not None:
-            self.observer(StepView(tf.convert_to_tensor(step), state, halting, probability, weights[0]))
+            self.observer(StepView(tf.convert_to_tensor(step), state, halting, probability, weights[0], weights[1]))
 
     def _arrays(self, depth: Any, with_probability: bool) -> tuple[Any, ...]:
         batch, length = self.inputs.shape[:2]

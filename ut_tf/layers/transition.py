@@ -61,6 +61,34 @@ class Transition(keras.layers.Layer):  # type: ignore[misc]
         return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
 
+@tf.custom_gradient
+def depthwise(padded: Any, kernel: Any) -> Any:
+    """Returns the sums over neighbouring positions, each channel with weights of its own.
+
+    Args:
+      padded: [batch, length + kernel_size - 1, channels].
+      kernel: [kernel_size, channels], of the same dtype.
+
+    Returns:
+      [batch, length, channels]; position i sees padded positions i to i + kernel_size - 1.
+    """
+    size, channels = kernel.shape
+
+    def gradient(upstream: Any) -> tuple[Any, Any]:
+        wide = tf.pad(upstream, [[0, 0], [size - 1, size - 1], [0, 0]])
+        length = tf.shape(upstream)[1]
+        products = [tf.reshape(padded[:, shift : shift + length] * upstream, [-1, channels]) for shift in range(size)]
+        # A product with ones adds up columns; TensorFlow's own gradient and its sums over leading axes take many times as long on a CPU.
+        ones = tf.ones([1, tf.shape(products[0])[0]], upstream.dtype)
+        return _correlate(wide, kernel[::-1]), tf.concat([tf.matmul(ones, product) for product in products], 0)
+
+    return _correlate(padded, kernel), gradient
+
+
+def _correlate(padded: Any, kernel: Any) -> Any:
+    return tf.nn.depthwise_conv2d(padded[:, None], kernel[None, :, :, None], [1, 1, 1, 1], "VALID")[:, 0]
+
+
 @keras.saving.register_keras_serializable("ut_tf")
 class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
     """A separable convolution over positions: one kernel per channel, then an affine map of the channels.
@@ -94,17 +122,12 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
     def call(self, x: Any, output_scale: float = 1.0) -> Any:
         before = self.kernel_size - 1 if self.causal else (self.kernel_size - 1) // 2
         padded = tf.pad(tf.cast(x, self.compute_dtype), [[0, 0], [before, self.kernel_size - 1 - before], [0, 0]])
-        return self.pointwise(self._depthwise(padded, tf.shape(x)[1]), output_scale=output_scale)
+        return self.pointwise(depthwise(padded, tf.cast(self.depthwise_kernel, padded.dtype)), output_scale=output_scale)
 
     def step(self, x: Any, earlier: Any) -> tuple[Any, Any]:
         """Returns (output of the newest position [batch, 1, units], inputs to remember [batch, kernel_size - 1, channels])."""
         window = tf.concat([earlier, tf.cast(x, earlier.dtype)], 1)
-        return self.pointwise(self._depthwise(window, 1)), window[:, 1:]
-
-    def _depthwise(self, padded: Any, length: Any) -> Any:
-        # A sum of shifted products: few positions per kernel, and no convolution kernel for one dimension on a CPU is faster.
-        kernel = tf.cast(self.depthwise_kernel, padded.dtype)
-        return tf.add_n([padded[:, shift : shift + length] * kernel[shift] for shift in range(self.kernel_size)])
+        return self.pointwise(depthwise(window, tf.cast(self.depthwise_kernel, window.dtype))), window[:, 1:]
 
     def get_config(self) -> dict[str, Any]:
         own = {"units": self.units, "kernel_size": self.kernel_size, "causal": self.causal, "kernel_init": self.kernel_init}

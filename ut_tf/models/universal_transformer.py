@@ -89,6 +89,8 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
+        if self.spec.inputs == "none" and self.network.steps_per_position:
+            raise UserError("steps_per_position makes depth follow from the inputs' length, and a language model has none: set it to 0.")
         if self.spec.inputs == "none" and self.spec.targets == "class":
             raise UserError("a UniversalTransformer with inputs='none' and targets='class' has nothing to read: give it inputs.")
         self.has_encoder = self.spec.inputs != "none"
@@ -98,8 +100,26 @@ class UniversalTransformer(keras.Model):  # type: ignore[misc]
 
     @property
     def supports_incremental_decoding(self) -> bool:
-        """Whether ``decode_step`` gives what the whole sequence would: not where depth depends on all positions together."""
-        return self.has_decoder and self.network.halting != "global" and not self.network.steps_per_position
+        """Whether ``decode_step`` gives what the whole sequence would: not where depth depends on all positions together, or on chance."""
+        return self.has_decoder and self.network.halting not in ("global", "random") and not self.network.steps_per_position
+
+    def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
+        """Returns the positions that count in the ponder cost, without computing the model.
+
+        Args:
+          features: as in the call.
+
+        Returns:
+          float32 [batch, length] of the encoder (with its start symbol) and float32 [batch, target_length] of the decoder, of those
+          that the model has: the masks of their details.
+        """
+        masks = []
+        if self.has_encoder:
+            mask = self.input_embedding.mask(features["inputs"])
+            masks.append(mask if self.start_symbol is None else tf.concat([tf.ones_like(mask[:, :1]), mask], 1))
+        if self.has_decoder:
+            masks.append(self.target_embedding.mask(features["targets"]))
+        return tuple(tf.ones_like(mask) for mask in masks) if self.network.padding_ponders else tuple(masks)
 
     def call(
         self,

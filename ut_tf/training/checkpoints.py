@@ -28,10 +28,12 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from ut_tf.data.files import write_text
 from ut_tf.errors import UserError
 
 if TYPE_CHECKING:
     from ut_tf.run import Run
+    from ut_tf.training.optimizer import Optimizer
 
 FOLDER = "checkpoints"
 _VARIABLES = "variables"
@@ -90,8 +92,8 @@ class CheckpointStore:
         with readable_disk_errors(self.folder, needed_bytes), _removed_in_the_end(temporary):
             temporary.mkdir(parents=True)
             checkpoint.write(str(temporary / _VARIABLES))
-            _write_text(temporary / _STATE, json.dumps({**state, "step": step}, indent=1))
-            _write_text(temporary / _MANIFEST, json.dumps(_manifest(temporary), indent=1))
+            write_text(temporary / _STATE, json.dumps({**state, "step": step}, indent=1) + "\n")
+            write_text(temporary / _MANIFEST, json.dumps(_manifest(temporary), indent=1) + "\n")
             _sync_folder(temporary)
             self._put_in_place(temporary, final)
             self.mark_best(state.get("best_step"))
@@ -104,9 +106,7 @@ class CheckpointStore:
         if step is None:
             best.unlink(missing_ok=True)
         elif self.best_step() != step:
-            temporary = self.folder / f"{_TEMPORARY}{_BEST}-{os.getpid()}"
-            _write_text(temporary, json.dumps({"step": step}))
-            temporary.replace(best)
+            write_text(best, json.dumps({"step": step}) + "\n")
             _sync_folder(self.folder)
 
     def prune(self, best_step: int | None) -> None:
@@ -118,7 +118,7 @@ class CheckpointStore:
 
     def remove_leftovers(self) -> None:
         """Removes what runs that were killed while they saved have left; call it when no other process trains here."""
-        for leftover in self.folder.glob(f"{_TEMPORARY}*"):
+        for leftover in [*self.folder.glob(f"{_TEMPORARY}*"), *self.folder.glob(f".{_BEST}.*")]:
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
             else:
@@ -169,6 +169,16 @@ class CheckpointStore:
             print(f"warning: could not remove the old checkpoint {directory}: {error}.", file=sys.stderr)
             return
         shutil.rmtree(doomed, ignore_errors=True)
+
+
+def training_checkpoint(model: Any, optimizer: Optimizer) -> Any:
+    """Returns the tf.train.Checkpoint of all variables that decide how training goes on."""
+    return tf.train.Checkpoint(
+        model=model,
+        random_states=_random_states(model),
+        optimizer=tf.train.Checkpoint(**optimizer.state()),
+        averages=optimizer.averages,
+    )
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
@@ -301,6 +311,12 @@ def _removed_in_the_end(temporary: Path) -> Iterator[None]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _random_states(model: Any) -> list[Any]:
+    """Returns the variables of a model's random generators: TensorFlow's checkpoints do not find them by themselves."""
+    weights = {id(weight) for weight in model.weights}
+    return [variable.value for variable in model.variables if id(variable) not in weights]
+
+
 def _no_space(folder: Path, needed_bytes: int) -> str:
     nearest = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
     free = shutil.disk_usage(nearest).free
@@ -331,13 +347,6 @@ def _sha256(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _write_text(path: Path, text: str) -> None:
-    with path.open("w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

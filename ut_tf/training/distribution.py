@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,19 @@ def make_strategy(num_gpus: int | None = None) -> Any:
     With several workers it must be called before TensorFlow has run anything, as TensorFlow demands.
 
     Args:
-      num_gpus: GPUs of this machine to train on; 0: the CPU; None: all there are.
+      num_gpus: GPUs of this machine to train on; 0: the CPU; None: all there are. With several workers each uses all that it sees,
+        and a number makes for a warning.
 
     Raises:
-      UserError: there are fewer GPUs than asked for, or TF_CONFIG cannot be read, or comes too late.
+      UserError: there are fewer GPUs than asked for, or TF_CONFIG cannot be read, names no place for this process, or comes too late.
     """
     if worker_count() > 1:
+        if num_gpus is not None:
+            print(
+                f"warning: num_gpus={num_gpus} is not used with several workers (TF_CONFIG): each trains on all GPUs that it sees; "
+                "choose them by CUDA_VISIBLE_DEVICES.",
+                file=sys.stderr,
+            )
         return _multi_worker_strategy()
     gpus = tf.config.list_logical_devices("GPU")
     if num_gpus is not None and (num_gpus < 0 or num_gpus > len(gpus)):
@@ -43,20 +51,47 @@ def make_strategy(num_gpus: int | None = None) -> Any:
 
 
 def worker_count() -> int:
-    """Returns the number of workers that TF_CONFIG describes; 1 without it."""
+    """Returns the number of workers that TF_CONFIG describes; 1 without it.
+
+    Raises:
+      UserError: it is not of TensorFlow's format, or its task is none of the workers.
+    """
     text = os.environ.get("TF_CONFIG", "")
     if not text:
         return 1
     try:
-        cluster = json.loads(text).get("cluster", {})
-        return max(len(cluster.get("worker", [])) + len(cluster.get("chief", [])), 1)
-    except (ValueError, AttributeError, TypeError) as error:
-        raise UserError(f'TF_CONFIG={text}: expected JSON like {{"cluster": {{"worker": [...]}}, "task": {{...}}}}: {error}.') from error
+        found = json.loads(text)
+        workers = {job: _addresses(job, found.get("cluster", {}).get(job, [])) for job in ("chief", "worker")}
+        count = sum(map(len, workers.values()))
+        if count > 1:
+            _check_task(workers, found.get("task", {}))
+    except (ValueError, AttributeError) as error:
+        expected = '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
+        raise UserError(f"TF_CONFIG={text}: expected JSON like {expected}: {error}.") from error
+    return max(count, 1)
+
+
+def _addresses(job: str, found: Any) -> list[str]:
+    if not isinstance(found, list) or not all(isinstance(address, str) and ":" in address for address in found):
+        raise ValueError(f"{job} is {json.dumps(found)}, not a list of addresses with their ports")
+    return found
+
+
+def _check_task(workers: dict[str, list[str]], task: Any) -> None:
+    job, index = task.get("type"), task.get("index")
+    if job not in workers or not workers[job]:
+        raise ValueError(f"the task's type is {json.dumps(job)}, of which the cluster has none that trains")
+    last = len(workers[job]) - 1
+    # TensorFlow takes "0" for 0, and so do the programs that write this variable.
+    if isinstance(index, bool) or not str(index).isdecimal() or int(str(index)) > last:
+        raise ValueError(f"the task's index is {json.dumps(index)}, and those of {job} are 0 to {last}")
 
 
 def _multi_worker_strategy() -> Any:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
+    except ValueError as error:
+        raise UserError(f"TF_CONFIG={os.environ['TF_CONFIG']}: TensorFlow does not take it: {error}.") from error
     except RuntimeError as error:
         raise UserError(
             "several workers (TF_CONFIG): TensorFlow was used before they were connected; "

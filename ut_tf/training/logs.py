@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.data.files import write_text
+
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 _HISTOGRAM_SAMPLES = 2000
@@ -67,9 +69,7 @@ def drop_lines_after(path: Path, step: int) -> None:
     lines = path.read_text().splitlines()
     kept = [line for line in lines if (found := _step_of(line)) is not None and found <= step]
     if kept != lines:
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text("".join(line + "\n" for line in kept))
-        temporary.replace(path)
+        write_text(path, "".join(line + "\n" for line in kept))
 
 
 def _step_of(line: str) -> int | None:

@@ -80,10 +80,5 @@ def ponder_sums(details: Any, weight: Any, max_steps: int) -> tuple[Any, Any, An
     return tf.stack(costs), tf.stack(positions), tf.stop_gradient(histogram)
 
 
-def ponder_positions(details: Any, weight: Any) -> Any:
-    """Returns the number of positions that count for the ponder cost, float32 [parts], in the order of ``ponder_sums``."""
-    return tf.stack([tf.reduce_sum(tf.cast(part.mask, tf.float32) * weight[:, tf.newaxis]) for part in _parts(details)])
-
-
 def _parts(details: Any) -> list[Any]:
     return [part for part in (details.encoder, details.decoder) if part is not None and part.halting_probabilities is not None]

@@ -7,7 +7,7 @@ each replica applies the same update to its own copy of each weight, by TensorFl
 With g the gradient after clipping to the global norm, t the number of the update and a the learning rate (Kingma & Ba 2015, the
 form at the end of section 2, and Loshchilov & Hutter 2019 for the decay)::
 
-    w = w - a * weight_decay * w                       (kernels and embeddings only)
+    w = w - a * weight_decay * w                       (kernels only)
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
     w = w - a * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)
 
@@ -134,9 +134,8 @@ class Optimizer:
 
 
 def is_decayed(weight: Any) -> bool:
-    """Whether weight decay applies to a Keras variable: to kernels and embeddings, not to biases, norms, scales and masks."""
-    name = weight.path.rpartition("/")[2]
-    return len(weight.shape) >= 2 and ("kernel" in name or "embedding" in name) and "bias" not in name
+    """Whether weight decay applies to a Keras variable: to kernels, not to embeddings, biases, norms, scales and masks."""
+    return len(weight.shape) >= 2 and "kernel" in weight.path.rpartition("/")[2]
 
 
 def _scalar(value: float, dtype: Any, name: str) -> Any:

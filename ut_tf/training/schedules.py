@@ -4,7 +4,8 @@ Every schedule warms up linearly over ``warmup_steps``. With f the factor ``lear
 
     noam      f * d^-0.5 * min(1, step / w) * max(step, w)^-0.5        (tensor2tensor's; Vaswani et al. 2017, equation 3)
     constant  f * min(1, step / w)
-    cosine    f * step / w up to w, then f * (1 + cos(pi * (step - w) / (decay_steps - w))) / 2, and 0 from decay_steps on
+    cosine    f * step / w up to w, then f * (1 + cos(pi * (step - w) / (decay_steps - w))) / 2, and 0 from decay_steps on,
+              or from w + 1 on where the warm-up is not shorter than that
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ class TrainingStep:
     """Builds and calls the TensorFlow functions of one update.
 
     Args:
-      model: keras.Model called with (features, training, return_details); made under the strategy's scope.
+      model: keras.Model called with (features, training, return_details), which says by ``counted_positions(features)``, without
+        computing all else, which positions pay for pondering; made under the strategy's scope.
       optimizer: made under the same scope.
       hparams: resolved.
       workers: whose strategy runs the replicas.
@@ -139,9 +140,9 @@ class TrainingStep:
         targets = tf.reduce_sum(losses.target_weights(features))[tf.newaxis]
         if not self._ponders:
             return targets
-        # Positions follow from the features alone: all else of this call is pruned from the graph.
-        _, details = self._model(features, training=False, return_details=True)
-        return tf.concat([targets, losses.ponder_positions(details, features["weight"])], axis=0)
+        weights = features["weight"][:, tf.newaxis]
+        positions = [tf.reduce_sum(mask * weights) for mask in self._model.counted_positions(features)]
+        return tf.concat([targets, tf.stack(positions)], axis=0)
 
     def _gradients(self, features: Any, counts: Any) -> tuple[list[Any], Any]:
         """Gradients of the replica's share of the loss (scaled), and its sums: [cross entropy, ponder cost, times, histogram…]."""

@@ -7,8 +7,8 @@ How it is used::
 
 How it works: one loop for one device, for the GPUs of one machine and for several machines. All that decides how training goes on is
 in each checkpoint: weights, the states of the random generators, the optimizer, the averages, the position in the data, the best
-evaluation so far. On one device in float32, a run that was killed at any moment and started again ends with the same bits as one
-that never was.
+evaluation so far. On a CPU in float32, a run that was killed at any moment and started again ends with the same bits as one that
+never was.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from ut_tf.run import Run
 from ut_tf.training import checkpoints
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.distribution import Workers, make_strategy
+from ut_tf.training.lock import held_alone
 from ut_tf.training.logs import RunLog
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.progress import ProgressLine
@@ -84,11 +85,16 @@ def train(
       warm_start_from: run whose best weights a new run begins with; a run that has a checkpoint of its own goes on from that.
 
     Raises:
-      UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact, or the data has no batch.
+      UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact, the data has no batch, or
+        another process trains in the same directory.
     """
-    with StopRequest() as stop:
-        trainer = _Trainer(run, train_steps, strategy or make_strategy(num_gpus), log_frequency, keep, warm_start_from)
-        return trainer.run(stop)
+    strategy = strategy or make_strategy(num_gpus)
+    with ExitStack() as stack:
+        if Workers.of(strategy).is_chief:
+            with checkpoints.readable_disk_errors(run.output_dir):
+                stack.enter_context(held_alone(run.output_dir))
+        stop = stack.enter_context(StopRequest())
+        return _Trainer(run, train_steps, strategy, log_frequency, keep, warm_start_from).run(stop)
 
 
 class _Trainer:
@@ -107,12 +113,7 @@ class _Trainer:
             if warm_start_from is not None:
                 checkpoints.restore_weights(self._model, warm_start_from)
             self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size)
-        self._checkpoint = tf.train.Checkpoint(
-            model=self._model,
-            random_states=_random_states(self._model),
-            optimizer=tf.train.Checkpoint(**self._optimizer.state()),
-            averages=self._optimizer.averages,
-        )
+        self._checkpoint = checkpoints.training_checkpoint(self._model, self._optimizer)
         self._store = checkpoints.CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
         self._evaluator = Evaluator(self._model, self._problem, run.data_dir)
         self._pending: list[Any] = []
@@ -127,6 +128,7 @@ class _Trainer:
         if ended is not None:
             self._say(f"{self._run.output_dir}: training has already ended at step {self._state.step} ({ended}).")
             return self._result(ended)
+        self._warn_of_rate_zero()
         if self._state.step:
             self._say(f"resuming from step {self._state.step}, {self._store.path(self._state.step)}")
         log = self._make_log()
@@ -142,6 +144,16 @@ class _Trainer:
         if ended == "signal":
             self._say(f"stopped at step {self._state.step}; a checkpoint is saved: the same command goes on from there.")
         return self._result(ended)
+
+    def _warn_of_rate_zero(self) -> None:
+        training = self._run.hparams.training
+        decay_steps = training.decay_steps or training.train_steps
+        if training.schedule == "cosine" and self._train_steps > decay_steps:
+            self._say(
+                f"warning: train_steps={self._train_steps} is above decay_steps={decay_steps}, from which on the cosine schedule's "
+                f"learning rate is 0 and nothing is learned: give --hparams=decay_steps={self._train_steps}, in another output_dir if "
+                "this one has a checkpoint."
+            )
 
     def _loop(self, stop: StopRequest, log: RunLog | None) -> StoppedBy:
         batches = TrainingBatches(self._make_dataset, self._workers, self._state.position)
@@ -273,8 +285,15 @@ class _Trainer:
         directory = self._store.newest_intact()
         state = TrainingState()
         if directory is not None:
+            values = checkpoints.read_state(directory)
+            if "averaged_steps" in values:
+                steps = ", ".join(map(str, values["averaged_steps"]))
+                raise UserError(
+                    f"{directory} is the mean of the checkpoints of steps {steps}, which cannot be trained on: train in the run that they "
+                    f"are from, or begin another with --warm_start_from={self._run.output_dir}."
+                )
             checkpoints.restore(directory, self._checkpoint)
-            state = TrainingState.from_dict(checkpoints.read_state(directory))
+            state = TrainingState.from_dict(values)
         if self._workers.total(float(state.step)) != state.step * self._workers.count:
             raise UserError(f"output_dir={self._run.output_dir}: the workers find different checkpoints there; give one that all can see.")
         if self._workers.is_chief and directory is not None:
@@ -313,9 +332,3 @@ class _Trainer:
 
     def _result(self, stopped_by: StoppedBy) -> TrainingResult:
         return TrainingResult(self._state.step, dict(self._state.metrics) if self._workers.is_chief else {}, stopped_by)
-
-
-def _random_states(model: Any) -> list[Any]:
-    """Returns the variables of a model's random generators: TensorFlow's checkpoints do not find them by themselves."""
-    weights = {id(weight) for weight in model.weights}
-    return [variable.value for variable in model.variables if id(variable) not in weights]

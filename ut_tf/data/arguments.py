@@ -1,0 +1,96 @@
+"""Arguments of problems: checked against the factory before it is called, so that a wrong one is told by its name.
+
+How it works: the names and types come from the factory's signature. Types that can be written on a command line are checked
+(numbers, texts, true and false, choices, lists of these); any other annotation, or none, accepts everything.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ut_tf.errors import UserError, did_you_mean
+
+_NAMED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", types.NoneType: "null"}
+
+
+def checked_arguments(problem: str, factory: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments as the factory takes them: a list is a tuple where the annotation says so.
+
+    Args:
+      problem: the problem's name, for messages.
+      factory: what is to be called.
+      arguments: by name.
+
+    Raises:
+      UserError: names the argument that the factory does not have, or whose value is of another type than its annotation.
+    """
+    parameters = _signature(factory).parameters
+    known = [name for name, one in parameters.items() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    accepts_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    for name in arguments:
+        if name not in known and not accepts_any:
+            offer = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise UserError(f"problem {problem!r} has no argument {name!r}{did_you_mean(name, known) or f': {offer}.'}")
+    return {name: _checked(problem, name, value, parameters[name]) if name in known else value for name, value in arguments.items()}
+
+
+def _signature(factory: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(factory, eval_str=True)
+    except Exception:  # An annotation may be any expression, of names that exist for type checkers alone.
+        return inspect.signature(factory)
+
+
+def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) -> Any:
+    annotation = parameter.annotation
+    if not _fits(annotation, value):
+        default = parameter.default
+        example = "" if default in (parameter.empty, "", None) else f", such as its default {_shown(default)}"
+        raise UserError(f"argument {name}={_shown(value)} of problem {problem!r}: expected {_described(annotation)}{example}.")
+    wants_tuple = any(typing.get_origin(one) is tuple or one is tuple for one in _alternatives(annotation))
+    return tuple(value) if isinstance(value, list) and wants_tuple else value
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    return any(_fits_one(one, value) for one in _alternatives(annotation))
+
+
+def _fits_one(annotation: Any, value: Any) -> bool:
+    origin = typing.get_origin(annotation)
+    if origin is typing.Literal:
+        return value in typing.get_args(annotation)
+    if origin in (tuple, list):
+        items = [one for one in typing.get_args(annotation) if one is not Ellipsis]
+        return isinstance(value, tuple | list) and (len(items) != 1 or all(_fits(items[0], one) for one in value))
+    if annotation is None:
+        return value is None
+    if annotation not in _NAMED:
+        return True
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, annotation) and (annotation is bool or not isinstance(value, bool))
+
+
+def _described(annotation: Any) -> str:
+    return " or ".join(map(_described_one, _alternatives(annotation)))
+
+
+def _described_one(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return " or ".join(map(str, typing.get_args(annotation)))
+    if typing.get_origin(annotation) in (tuple, list):
+        return "several with + between, such as 1+2+3"
+    return _NAMED.get(annotation, str(annotation))
+
+
+def _shown(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple | list) and value else str(value)
