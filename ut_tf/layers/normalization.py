@@ -24,19 +24,14 @@ def normalize(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
     normal = centered * inverse
 
     def gradient(upstream: Any) -> tuple[Any, Any, Any, None]:
+        axes = tf.range(tf.rank(x) - 1)
         product = upstream * normal
         scaled = upstream * scale
         projection = tf.reduce_mean(product * scale, -1, keepdims=True)
         grad_x = inverse * (scaled - tf.reduce_mean(scaled, -1, keepdims=True) - normal * projection)
-        return grad_x, _column_sums(product), _column_sums(upstream), None
+        return grad_x, tf.reduce_sum(product, axes), tf.reduce_sum(upstream, axes), None
 
     return normal * scale + bias, gradient
-
-
-def _column_sums(x: Any) -> Any:
-    """Returns the sums over all axes but the last; on a CPU a product with ones is several times faster than reduce_sum."""
-    rows = tf.reshape(x, [-1, x.shape[-1]])
-    return tf.matmul(tf.ones([1, tf.shape(rows)[0]], x.dtype), rows)[0]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
