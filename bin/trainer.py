@@ -93,6 +93,9 @@ def _main(argv: list[str]) -> int:
 
 def _train(values: Any) -> int:
     _check_numbers(values)
+    if values.usr_dir:
+        # User code imports TensorFlow at once: here its messages are kept quiet.
+        import_tensorflow()
     plan = _plan(values)
     warm_start = _warm_start_run(values.warm_start_from, plan)
     import_tensorflow()

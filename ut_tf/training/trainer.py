@@ -246,7 +246,7 @@ class _Trainer:
             log.evaluation(self._state.step, metrics)
             self._save()
             best = " (best so far)" if self._state.best_step == self._state.step else ""
-            self._progress.say(f"step {self._state.step}: " + "  ".join(f"{key} {metrics[key]:.4g}" for key in metrics) + best)
+            self._progress.say(f"step {self._state.step} validation: " + "  ".join(f"{key} {metrics[key]:.4g}" for key in metrics) + best)
         self._clock_started += time.monotonic() - began
         return self._workers.total(float(log is not None and self._out_of_patience())) > 0
 
