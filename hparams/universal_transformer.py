@@ -130,6 +130,22 @@ def ut_babi_unordered() -> HParams:
     )
 
 
+def ut_babi_induction() -> HParams:
+    """``ut-trainer --problem=babi_qa_task16_10k --hparams_set=ut_babi_induction``
+
+    ut_babi for task 16, where ut_babi stays at guessing by frequency: attention starts out by likeness and away from itself, relative
+    positions only, nearly plain sums of words, no convolutions, no dropout.
+    """
+    return ut_babi().change(
+        transition="fc",
+        position="none",
+        query_key_init="equal",
+        relative_self_bias=-5.0,
+        word_mask_stddev=0.2,
+        dropout=0.0,
+    )
+
+
 def ut_babi_joint_1k() -> HParams:
     """``ut-trainer --problem=babi_qa_1k --hparams_set=ut_babi_joint_1k``
 
