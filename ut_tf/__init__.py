@@ -19,11 +19,23 @@ if TYPE_CHECKING:
     from ut_tf.config import HParams, NetworkConfig, TrainingConfig
     from ut_tf.data.problem import ProblemSpec
     from ut_tf.evaluation.evaluator import evaluate
+    from ut_tf.models.transformer import Transformer
     from ut_tf.models.universal_transformer import UniversalTransformer
     from ut_tf.run import Run
     from ut_tf.training.trainer import train
 
-__all__ = ["HParams", "NetworkConfig", "ProblemSpec", "Run", "TrainingConfig", "UniversalTransformer", "__version__", "evaluate", "train"]
+__all__ = [
+    "HParams",
+    "NetworkConfig",
+    "ProblemSpec",
+    "Run",
+    "TrainingConfig",
+    "Transformer",
+    "UniversalTransformer",
+    "__version__",
+    "evaluate",
+    "train",
+]
 
 _SOURCES = {
     "HParams": "ut_tf.config",
@@ -31,6 +43,7 @@ _SOURCES = {
     "TrainingConfig": "ut_tf.config",
     "ProblemSpec": "ut_tf.data.problem",
     "Run": "ut_tf.run",
+    "Transformer": "ut_tf.models.transformer",
     "UniversalTransformer": "ut_tf.models.universal_transformer",
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",

@@ -22,10 +22,12 @@ from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Recurrence
+from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, Transition
+from ut_tf.models.transformer import Transformer
 from ut_tf.models.universal_transformer import UniversalTransformer
 
-NETWORK = NetworkConfig(hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3)
+NETWORK = NetworkConfig(hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3, num_layers=2)
 BATCH, LENGTH = 4, 5
 
 
@@ -84,17 +86,17 @@ def _cell(cell: Any) -> Case:
     return Case(cell.__name__, lambda policy: cell(NETWORK, dtype=policy), STATES, call)
 
 
-def _recurrence(name: str, **changes: Any) -> Case:
+def _stack(name: str, make: Any, **changes: Any) -> Case:
     return _layer(
-        f"Recurrence {name}",
-        lambda dtype: Recurrence(network(**changes), dtype=dtype),
+        name,
+        lambda dtype: make(network(**changes), dtype=dtype),
         symbol_mask=lambda inputs: inputs["mask"],
         positions=POSITIONS,
         surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
     )
 
 
-def _model(name: str, spec: ProblemSpec, **changes: Any) -> Case:
+def _model(make_model: Any, name: str, spec: ProblemSpec, **changes: Any) -> Case:
     inputs: dict[str, np.ndarray] = {}
     if spec.inputs == "tokens":
         inputs["inputs"] = _ids(BATCH, LENGTH)
@@ -102,8 +104,8 @@ def _model(name: str, spec: ProblemSpec, **changes: Any) -> Case:
         inputs["inputs"] = _ids(BATCH, LENGTH, 3)
     if spec.targets == "tokens":
         inputs["targets"] = _ids(BATCH, LENGTH - 1, seed=1)
-    make = lambda policy: UniversalTransformer(network(**changes), spec, dtype=policy)  # noqa: E731
-    return Case(f"UniversalTransformer {name}", make, inputs, lambda model, features, training: model(features, training=training))
+    make = lambda policy: make_model(network(**changes), spec, dtype=policy)  # noqa: E731
+    return Case(f"{make_model.__name__} {name}", make, inputs, lambda model, features, training: model(features, training=training))
 
 
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
@@ -141,10 +143,14 @@ CASES = [
     _cell(BasicCell),
     _cell(GRUCell),
     _cell(LSTMCell),
-    _recurrence("fixed"),
-    _recurrence("halting", halting="basic"),
-    _model("sequences", SEQUENCES),
-    _model("sequences, halting", SEQUENCES, halting="basic"),
-    _model("facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
-    _model("language, gru", LANGUAGE, recurrence="gru"),
+    _stack("Recurrence fixed", Recurrence),
+    _stack("Recurrence halting", Recurrence, halting="basic"),
+    _stack("LayerStack, pre-norm", LayerStack, norm="pre"),
+    _model(UniversalTransformer, "sequences", SEQUENCES),
+    _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
+    _model(UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
+    _model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru"),
+    _model(Transformer, "sequences", SEQUENCES),
+    _model(Transformer, "facts, pre-norm", FACTS, norm="pre"),
+    _model(Transformer, "language", LANGUAGE),
 ]

@@ -101,7 +101,7 @@ def test_saved_model_round_trip(case: Case, tmp_path: Path) -> None:
     module.serve = tf.function(lambda x: probe(x), input_signature=[signature], autograph=False)
     tf.saved_model.save(module, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
-    np.testing.assert_allclose(loaded.serve(tensors(case)), probe(tensors(case)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(loaded.serve(tensors(case)), probe(tensors(case)), rtol=1e-5, atol=1e-5)
 
 
 @by_case

@@ -165,7 +165,7 @@ def _pairs(model: Any, recurrence_type: str) -> Iterator[tuple[str, Any]]:
     yield from _embedding_pairs(model)
     if model.target_space is not None:
         yield TARGET_SPACE, model.target_space
-    for side, recurrence in (("encoder", model.encoder), ("decoder", model._decoder)):
+    for side, recurrence in (("encoder", model.encoder), ("decoder", model.decoder)):
         prefix = f"body/{side}/universal_transformer_{recurrence_type}/"
         yield from _norm_pairs(f"body/{side}/layer_prepostprocess/", recurrence.final_norm)
         yield from _block_pairs(prefix + ("" if recurrence_type in ("gru", "lstm") else "rec_layer_0/"), recurrence.block)

@@ -52,6 +52,15 @@ def rotate(x: Any, rotation: tuple[Any, Any]) -> Any:
     return tf.cast(turned, x.dtype)
 
 
+def position_signal(network: NetworkConfig, positions: Any) -> Any | None:
+    """Returns float32 [batch or 1, length, hidden_size] for positions [batch or 1, length], or None where nothing is added."""
+    if network.position == "paper":
+        return paper_sinusoid(positions, network.hidden_size)
+    if network.position == "tensor2tensor":
+        return tensor2tensor_sinusoid(positions - 1.0, network.hidden_size)
+    return None
+
+
 @keras.saving.register_keras_serializable("ut_tf")
 class Coordinates(keras.layers.Layer):  # type: ignore[misc]
     """Adds the coordinates of position and recurrent step to the states: H + P of the paper's equations 4 to 7.
@@ -76,12 +85,8 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
             self.step_table = self.add_weight(shape=(self.max_steps, width), initializer=normal, name="step_table", autocast=False)
 
     def position_signal(self, positions: Any) -> Any | None:
-        """Returns float32 [batch or 1, length, hidden_size] for positions [batch or 1, length], or None where nothing is added."""
-        if self.network.position == "paper":
-            return paper_sinusoid(positions, self.network.hidden_size)
-        if self.network.position == "tensor2tensor":
-            return tensor2tensor_sinusoid(positions - 1.0, self.network.hidden_size)
-        return None
+        """Returns ``position_signal`` of the positions [batch or 1, length]."""
+        return position_signal(self.network, positions)
 
     def step_signal(self, step: Any) -> Any | None:
         """Returns float32 [hidden_size] for the recurrent step (int32 [], from 0), or None without a step embedding."""

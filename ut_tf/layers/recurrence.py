@@ -110,6 +110,14 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         states, details = run.fixed(steps) if self.halting_unit is None else run.dynamic()
         return self._finish(states), details
 
+    def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
+        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for the surroundings of every step.
+
+        The block's weights are the same at every step and the encoder's states do not change: one projection serves all steps.
+        """
+        keys_values: tuple[Any, Any] = self.block.memory_attention.keys_values(states, rotation)
+        return keys_values
+
     def step(
         self, inputs: Any, index: Any, positions: Any, surroundings: Surroundings, caches: list[dict[str, Any]]
     ) -> tuple[Any, list[dict[str, Any]]]:

@@ -9,4 +9,5 @@ MODELS = {
         "ut_tf.models.universal_transformer:UniversalTransformer",
         "Universal Transformer, fixed depth or dynamic halting (arXiv 1807.03819)",
     ),
+    "transformer": Entry("ut_tf.models.transformer:Transformer", "Transformer, layers with weights of their own (arXiv 1706.03762)"),
 }

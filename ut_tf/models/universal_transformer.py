@@ -1,6 +1,6 @@
-"""The Universal Transformer (arXiv 1807.03819): encoder-decoder, encoder-only and decoder-only, from the same parts.
+"""The Universal Transformer (arXiv 1807.03819): one block, repeated over all positions in parallel.
 
-What a problem says of its inputs and targets decides the shape of the whole::
+How it is used::
 
     spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
     model = UniversalTransformer(NetworkConfig(halting="basic"), spec)
@@ -8,13 +8,12 @@ What a problem says of its inputs and targets decides the shape of the whole::
     logits, details = model({"inputs": inputs, "targets": targets}, return_details=True)
     details.encoder.ponder_times                                                  # [batch, length]
 
-inputs tokens or facts, targets tokens: encoder and decoder. Targets one class: encoder and a classifier. No inputs: a language model.
-The model is built when it is constructed, so that weights can be loaded at once.
+How it works: its encoder and decoder are each a ``Recurrence``; all else it shares with the other models (``sequence_model.py``).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -22,342 +21,31 @@ import tensorflow as tf
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
-from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
-from ut_tf.layers.block import Surroundings
-from ut_tf.layers.coordinates import rotation_table
-from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
-from ut_tf.layers.halting import RecurrenceDetails
-from ut_tf.layers.linear import Linear
-from ut_tf.layers.positions import Positions
-from ut_tf.layers.recurrence import Observer, Recurrence
-
-
-class ModelDetails(NamedTuple):
-    """What the encoder's and the decoder's recurrence did; None where the model has none."""
-
-    encoder: RecurrenceDetails | None
-    decoder: RecurrenceDetails | None
-
-
-class _Encoded(NamedTuple):
-    """An encoder's result.
-
-    Fields:
-      states: [batch, length, hidden_size], the start symbol's among them where there is one.
-      mask: float32 [batch, length].
-      lengths: float32 [batch], symbols of the inputs without the start symbol.
-      assigned: positions, from ``Positions``.
-      rotation: of the inputs' positions, or None.
-      steps: int32 [batch], depth where it follows from the length, or None.
-      details: RecurrenceDetails.
-    """
-
-    states: Any
-    mask: Any
-    lengths: Any
-    assigned: Any
-    rotation: tuple[Any, Any] | None
-    steps: Any
-    details: RecurrenceDetails
+from ut_tf.layers.recurrence import Recurrence
+from ut_tf.models.sequence_model import SequenceModel
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class UniversalTransformer(keras.Model):  # type: ignore[misc]
-    """A Universal Transformer for a problem's inputs and targets.
-
-    Args:
-      network: NetworkConfig.
-      spec: ProblemSpec.
-
-    Call arguments:
-      features: {"inputs": int32 [batch, length] (tokens) or [batch, rows, max_words] (facts), "targets": int32 [batch, target_length]},
-        without "inputs" for a language model, without "targets" for a classifier. Targets are shifted right inside. Other keys are
-        ignored.
-      training: whether to drop, and which depth and offsets hold.
-      return_details: whether to return (logits, ModelDetails).
-      return_attention: the same, with the attention weights of every step in the details.
-      observer: called inside every recurrent step with a ``recurrence.StepView``.
-
-    Returns:
-      float32 logits, [batch, target_length, target_vocab_size] or [batch, classes]; padding ones where the targets are padded.
-
-    ``model.losses`` holds the weighted ponder cost after a call under dynamic halting.
-    """
+class UniversalTransformer(SequenceModel):
+    """A Universal Transformer for a problem's inputs and targets; arguments and call as in ``SequenceModel``."""
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
-        self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
-        if self.spec.inputs == "none" and self.network.steps_per_position:
+        super().__init__(network, spec, **kwargs)
+        if not self.has_encoder and self.network.steps_per_position:
             raise UserError("steps_per_position makes depth follow from the inputs' length, and a language model has none: set it to 0.")
-        if self.spec.inputs == "none" and self.spec.targets == "class":
-            raise UserError("a UniversalTransformer with inputs='none' and targets='class' has nothing to read: give it inputs.")
-        self.has_encoder = self.spec.inputs != "none"
-        self.has_decoder = self.spec.targets == "tokens"
-        self._make_parts()
-        self._build_parts()
 
     @property
     def supports_incremental_decoding(self) -> bool:
         """Whether ``decode_step`` gives what the whole sequence would: not where depth depends on all positions together, or on chance."""
         return self.has_decoder and self.network.halting not in ("global", "random") and not self.network.steps_per_position
 
-    def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns the positions that count in the ponder cost, without computing the model.
+    def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence:
+        """Returns a recurrence."""
+        return Recurrence(self.network, causal, with_memory, name=name, dtype=self.dtype_policy)
 
-        Args:
-          features: as in the call.
-
-        Returns:
-          float32 [batch, length] of the encoder (with its start symbol) and float32 [batch, target_length] of the decoder, of those
-          that the model has: the masks of their details.
-        """
-        masks = []
-        if self.has_encoder:
-            mask = self.input_embedding.mask(features["inputs"])
-            masks.append(mask if self.start_symbol is None else tf.concat([tf.ones_like(mask[:, :1]), mask], 1))
-        if self.has_decoder:
-            masks.append(self.target_embedding.mask(features["targets"]))
-        return tuple(tf.ones_like(mask) for mask in masks) if self.network.padding_ponders else tuple(masks)
-
-    def call(
-        self,
-        features: dict[str, Any],
-        training: bool = False,
-        return_details: bool = False,
-        return_attention: bool = False,
-        observer: Observer | None = None,
-    ) -> Any:
-        options = {"training": bool(training), "return_attention": return_attention, "observer": observer}
-        target_length = tf.shape(features["targets"])[1] if self.has_decoder else 0
-        encoded = self._encode(features, target_length, options) if self.has_encoder else None
-        if self.has_decoder:
-            states, decoder_details = self._decode(features, encoded, options)
-            logits = self._token_logits(states)
-        else:
-            assert encoded is not None
-            decoder_details = None
-            logits = self._class_logits(encoded)
-        details = ModelDetails(encoded.details if encoded is not None else None, decoder_details)
-        if self.network.halting != "none":
-            costs = [part.ponder_cost() for part in details if part is not None]
-            self.add_loss(self.network.act_loss_weight * tf.add_n(costs))
-        return (logits, details) if return_details or return_attention else logits
-
-    def start_decoding(self, features: dict[str, Any], max_length: Any) -> dict[str, Any]:
-        """Encodes the inputs and returns what ``decode_step`` needs: a nested structure of tensors of constant shapes.
-
-        Args:
-          features: {"inputs": ...} as in the call; for a language model {"batch_size": int32 []}.
-          max_length: int32 [], the most symbols that will be decoded.
-        """
-        batch_size = tf.shape(features["inputs"])[0] if self.has_encoder else features["batch_size"]
-        cache: dict[str, Any] = {"steps": self._decoder.empty_caches(batch_size, max_length)}
-        if self.has_encoder:
-            encoded = self._encode(features, 0, {"training": False, "return_attention": False, "observer": None})
-            keys, values = self._memory(encoded)
-            cache["memory"] = {"keys": keys, "values": values, "mask": encoded.mask, "lengths": encoded.lengths}
-        return cache
-
-    def decode_step(self, symbols: Any, step: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Decodes one position.
-
-        Args:
-          symbols: int32 [batch], the decoder's input at this position: the symbol before it, 0 at the start.
-          step: int32 [], the position, from 0.
-          cache: from ``start_decoding`` or an earlier step.
-
-        Returns:
-          (float32 logits [batch, target_vocab_size], the new cache).
-        """
-        memory = cache.get("memory")
-        inputs = self.target_embedding(symbols[:, None])
-        order = tf.cast(step, tf.float32)[None, None]
-        assigned = self.positions(batch_size=1, size=1)
-        positions = self.positions.targets(assigned, order, None if memory is None else memory["lengths"])
-        surroundings = self._decoder_surroundings(positions, order[0] + 1.0, memory)
-        states, caches = self._decoder.step(inputs, step, positions, surroundings, cache["steps"])
-        return self._token_logits(states)[:, 0], {**cache, "steps": caches}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "spec": self.spec.to_dict()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> UniversalTransformer:
-        del custom_objects
-        return cls(**config)
-
-    # How it works: parts, positions, encoder, decoder.
-
-    def _make_parts(self) -> None:
-        network, spec, policy = self.network, self.spec, self.dtype_policy
-        shared = network.shared_embedding and spec.shared_vocab and spec.inputs == "tokens"
-        if spec.inputs == "facts":
-            self.input_embedding = FactEmbedding(spec.input_vocab_size, spec.max_words, network, name="input_embedding", dtype=policy)
-        elif spec.inputs == "tokens":
-            name = "shared_embedding" if shared and self.has_decoder else "input_embedding"
-            self.input_embedding = TokenEmbedding(spec.input_vocab_size, network, name=name, dtype=policy)
-        if self.has_encoder:
-            self.encoder = Recurrence(network, name="encoder", dtype=policy)
-            self.input_dropout = Dropout(network.dropout, name="input_dropout", dtype=policy)
-        if self.has_decoder:
-            self._make_decoder(shared)
-        else:
-            self.classifier = Linear(spec.target_vocab_size, True, network.kernel_init, name="classifier", dtype=policy)
-        self.positions = Positions(network, name="positions", dtype="float32")
-
-    def _make_decoder(self, shared: bool) -> None:
-        network, size, policy = self.network, self.spec.target_vocab_size, self.dtype_policy
-        own = None if shared else TokenEmbedding(size, network, name="target_embedding", dtype=policy)
-        self.target_embedding = self.input_embedding if own is None else own
-        self._decoder = Recurrence(network, causal=True, with_memory=self.has_encoder, name="decoder", dtype=policy)
-        self.target_dropout = Dropout(network.dropout, name="target_dropout", dtype=policy)
-        self.output_projection = None
-        if not network.shared_embedding:
-            self.output_projection = Linear(size, False, network.kernel_init, name="output_projection", dtype=policy)
-
-    def _build_parts(self) -> None:
-        shape = (None, None, self.network.hidden_size)
-        self.target_space = self.start_symbol = None
-        if self.has_encoder:
-            self.input_embedding.build((None, None))
-            self.encoder.build(shape)
-            if self.network.input_start_symbol:
-                # As large as an embedded symbol: embeddings have the standard deviation d^-0.5 and are scaled by sqrt(d).
-                self.start_symbol = self._vector("start_symbol", 1.0)
-            if self.network.target_space_embedding:
-                self.target_space = self._vector("target_space", self.network.hidden_size**-0.5)
-        if not self.has_decoder:
-            self.classifier.build(shape)
-        else:
-            if not self.target_embedding.built:
-                self.target_embedding.build((None, None))
-            self._decoder.build(shape)
-            if self.output_projection is not None:
-                self.output_projection.build(shape)
-        for part in self._flatten_layers(include_self=True):
-            part.built = True
-
-    def _vector(self, name: str, stddev: float) -> Any:
-        initializer = keras.initializers.RandomNormal(stddev=stddev)
-        return self.add_weight(shape=(self.network.hidden_size,), initializer=initializer, name=name, autocast=False)
-
-    def _encode(self, features: dict[str, Any], target_length: Any, options: dict[str, Any]) -> _Encoded:
-        ids, training = features["inputs"], options["training"]
-        mask = self.input_embedding.mask(ids)
-        lengths = tf.reduce_sum(mask, 1)
-        states, mask = self._with_start_symbol(self.input_embedding(ids, training=training), mask)
-        if self.target_space is not None:
-            states += tf.cast(self.target_space, states.dtype)
-        length = tf.shape(mask)[1]
-        # Positions may count on from the last input symbol through the targets, and from 0 through one behind.
-        assigned = self.positions(batch_size=tf.shape(ids)[0], size=length + target_length + 2, training=training)
-        positions = self.positions.inputs(assigned, length, lengths)
-        rotation = self._rotation(positions, self.positions.inputs(assigned, length, lengths, backward=True))
-        surroundings = Surroundings(
-            bias=padding_bias(mask),
-            keep=mask,
-            rotation=rotation,
-            logit_scale=self._logit_scale(tf.reduce_sum(mask, 1)[:, None, None, None]),
-        )
-        steps = self._steps(lengths, training)
-        states = self.input_dropout(states, training=training)
-        states, details = self.encoder(states, symbol_mask=mask, positions=positions, surroundings=surroundings, steps=steps, **options)
-        return _Encoded(states, mask, lengths, assigned, rotation, steps, details)
-
-    def _with_start_symbol(self, states: Any, mask: Any) -> tuple[Any, Any]:
-        if self.start_symbol is None:
-            return states, mask
-        symbol = tf.cast(self.start_symbol, states.dtype)[None, None] * tf.ones_like(states[:, :1])
-        return tf.concat([symbol, states], 1), tf.concat([tf.ones_like(mask[:, :1]), mask], 1)
-
-    def _decode(self, features: dict[str, Any], encoded: _Encoded | None, options: dict[str, Any]) -> tuple[Any, RecurrenceDetails]:
-        targets, training = features["targets"], options["training"]
-        length = tf.shape(targets)[1]
-        previous = tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
-        inputs = self.target_dropout(self.target_embedding(previous, training=training), training=training)
-        order = tf.range(length, dtype=tf.float32)
-        if encoded is None:
-            assigned = self.positions(batch_size=tf.shape(targets)[0], size=length + 2, training=training)
-            positions, memory, steps = self.positions.targets(assigned, order[None], None), None, None
-        else:
-            keys, values = self._memory(encoded)
-            memory = {"keys": keys, "values": values, "mask": encoded.mask, "lengths": encoded.lengths}
-            positions, steps = self.positions.targets(encoded.assigned, order[None], encoded.lengths), encoded.steps
-        surroundings = self._decoder_surroundings(positions, order + 1.0, memory)._replace(bias=causal_bias(length))
-        result: tuple[Any, RecurrenceDetails] = self._decoder(
-            inputs,
-            symbol_mask=self.target_embedding.mask(targets),
-            positions=positions,
-            surroundings=surroundings,
-            steps=steps,
-            **options,
-        )
-        return result
-
-    def _memory(self, encoded: _Encoded) -> tuple[Any, Any]:
-        # The block's weights are the same at every step and the encoder's states do not change: one projection serves all steps.
-        attention = self._decoder.block.memory_attention
-        keys_values: tuple[Any, Any] = attention.keys_values(encoded.states, encoded.rotation)
-        return keys_values
-
-    def _decoder_surroundings(self, positions: Any, visible: Any, memory: dict[str, Any] | None) -> Surroundings:
-        rotation = self._rotation(positions, positions)
-        own = Surroundings(rotation=rotation, logit_scale=self._logit_scale(visible[None, None, :, None]))
-        if memory is None:
-            return own
-        return own._replace(
-            memory_keys=memory["keys"],
-            memory_values=memory["values"],
-            memory_bias=padding_bias(memory["mask"]),
-            memory_rotation=rotation,
-            memory_scale=self._logit_scale(tf.reduce_sum(memory["mask"], 1)[:, None, None, None]),
-        )
-
-    def _class_logits(self, encoded: _Encoded) -> Any:
-        states = tf.cast(encoded.states, tf.float32)
-        if self.network.summary == "mean":
-            total = tf.reduce_sum(states * encoded.mask[..., None], 1)
-            summary = total / tf.maximum(tf.reduce_sum(encoded.mask, 1), 1.0)[:, None]
-        else:
-            last = tf.cast(tf.maximum(tf.reduce_sum(encoded.mask, 1) - 1.0, 0.0), tf.int32)
-            summary = tf.gather(states, last, batch_dims=1)
-        return tf.cast(self.classifier(summary), tf.float32)
-
-    def _token_logits(self, states: Any) -> Any:
-        if self.output_projection is None:
-            return self.target_embedding.logits(states)
-        return tf.cast(self.output_projection(states), tf.float32)
-
-    def _rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
-        """Returns the rotation of each head: by `positions`, or (position_from="both") half of the heads by `backward`."""
-        if self.network.position != "rotary":
-            return None
-        heads, head_size = self.network.num_heads, self.network.hidden_size // self.network.num_heads
-        forward = rotation_table(positions, head_size)
-        if self.network.position_from != "both":
-            return forward
-        halves = zip(forward, rotation_table(backward, head_size), strict=True)
-        return tuple(_by_heads(one, heads - heads // 2, other, heads // 2) for one, other in halves)
-
-    def _logit_scale(self, visible: Any) -> Any | None:
-        return length_scale(visible, self.network.attention_scale_length) if self.network.attention_scale == "log_length" else None
-
-    def _steps(self, lengths: Any, training: bool) -> Any | None:
+    def example_steps(self, lengths: Any, training: bool) -> Any | None:
         """Returns int32 [batch], the depth of each example by Appendix B, or None at one depth for all."""
         if not self.network.steps_per_position:
             return None
         base = self.network.num_steps if training else self.network.eval_num_steps or self.network.num_steps
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)
-
-
-def _by_heads(first: Any, first_heads: int, second: Any, second_heads: int) -> Any:
-    """Returns [batch, first_heads + second_heads, length, width] from two tables [batch or 1, 1, length, width]."""
-    batch_size = tf.maximum(tf.shape(first)[0], tf.shape(second)[0])
-    shape = tf.shape(first)[2:]
-    tables = [
-        tf.broadcast_to(table, tf.concat([[batch_size, heads], shape], 0))
-        for table, heads in ((first, first_heads), (second, second_heads))
-    ]
-    return tf.concat(tables, 1)

@@ -1,0 +1,145 @@
+"""A stack of layers with weights of their own: the Transformer's encoder or decoder, from the same blocks as the recurrence.
+
+How it is used::
+
+    stack = LayerStack(NetworkConfig(num_layers=6))
+    states, details = stack(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
+
+Positions are added once, to the embedded inputs (arXiv 1706.03762, section 3.5).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.block import Block, Surroundings
+from ut_tf.layers.coordinates import position_signal
+from ut_tf.layers.halting import RecurrenceDetails
+from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.recurrence import Observer, StepView
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class LayerStack(keras.layers.Layer):  # type: ignore[misc]
+    """A Transformer's encoder or decoder without its embedder and head.
+
+    Args:
+      network: NetworkConfig; num_layers blocks are stacked.
+      causal: whether positions see only earlier ones (the surroundings' bias must say so too).
+      with_memory: whether the blocks attend over an encoder's states.
+
+    Call arguments:
+      inputs: [batch, length, hidden_size], embedded.
+      symbol_mask: float32 [batch, length], 0 on padding.
+      positions: float32 [batch or 1, length], from 1.
+      surroundings: Surroundings of the blocks; memory_keys and memory_values hold one entry per layer (``project_memory``).
+      steps: None; the depth of a stack is fixed.
+      training: whether to drop.
+      return_attention: whether the details hold the attention weights of every layer.
+      observer: called with a StepView after every layer; its step is the layer's number.
+
+    Returns:
+      (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails whose steps are layers).
+    """
+
+    def __init__(self, network: NetworkConfig, causal: bool = False, with_memory: bool = False, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.causal = causal
+        self.with_memory = with_memory
+        policy = self.dtype_policy
+        # Attributes of their own: TensorFlow's checkpoints find those.
+        for number in range(network.num_layers):
+            setattr(self, f"block_{number}", Block(network, causal, with_memory, name=f"block_{number}", dtype=policy))
+        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if network.norm == "pre" else None
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The layers, the first one first."""
+        return [getattr(self, f"block_{number}") for number in range(self.network.num_layers)]
+
+    def build(self, input_shape: Any) -> None:
+        for part in [*self.blocks, *([self.final_norm] if self.final_norm is not None else [])]:
+            if not part.built:
+                part.build(input_shape)
+
+    def call(
+        self,
+        inputs: Any,
+        symbol_mask: Any,
+        positions: Any,
+        surroundings: Surroundings,
+        steps: Any = None,
+        training: bool = False,
+        return_attention: bool = False,
+        observer: Observer | None = None,
+    ) -> tuple[Any, RecurrenceDetails]:
+        del steps
+        state = self._positioned(inputs, positions)
+        records: list[tuple[Any, Any]] = []
+        for number, block in enumerate(self.blocks):
+            state, *weights = block(state, surroundings=self._of_layer(surroundings, number), training=training)
+            records.append((weights[0], weights[1]))
+            if observer is not None:
+                observer(StepView(tf.constant(number), state, None, None, weights[0], weights[1]))
+        mask = tf.cast(symbol_mask, tf.float32)
+        parts = list(zip(*records, strict=True))[: 1 + self.with_memory] if return_attention else []
+        attention = [tf.stack(part) for part in parts]
+        details = RecurrenceDetails(float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention)
+        return self._finish(state), details
+
+    def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
+        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one entry per layer."""
+        pairs = [block.memory_attention.keys_values(states, rotation) for block in self.blocks]
+        return [keys for keys, _ in pairs], [values for _, values in pairs]
+
+    def step(
+        self, inputs: Any, index: Any, positions: Any, surroundings: Surroundings, caches: list[dict[str, Any]]
+    ) -> tuple[Any, list[dict[str, Any]]]:
+        """Computes one new position, given the caches of the earlier ones: incremental decoding.
+
+        Args:
+          inputs: [batch, 1, hidden_size], embedded.
+          index: int32 [], the new position, from 0.
+          positions: float32 [batch or 1, 1], its coordinate.
+          surroundings: of the new position.
+          caches: one per layer, from ``empty_caches`` or an earlier call.
+
+        Returns:
+          (state [batch, 1, hidden_size], the new caches).
+        """
+        state, new_caches = self._positioned(inputs, positions), []
+        for number, (block, cache) in enumerate(zip(self.blocks, caches, strict=True)):
+            state, cache = block.step(state, self._of_layer(surroundings, number), cache, index)
+            new_caches.append(cache)
+        return self._finish(state), new_caches
+
+    def empty_caches(self, batch_size: Any, max_length: Any) -> list[dict[str, Any]]:
+        """Returns the caches of ``step`` before the first position: one per layer."""
+        return [block.empty_cache(batch_size, max_length) for block in self.blocks]
+
+    def _positioned(self, inputs: Any, positions: Any) -> Any:
+        signal = position_signal(self.network, positions)
+        return inputs if signal is None else tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
+
+    def _of_layer(self, surroundings: Surroundings, number: int) -> Surroundings:
+        if not self.with_memory:
+            return surroundings
+        keys, values = surroundings.memory_keys[number], surroundings.memory_values[number]
+        return surroundings._replace(memory_keys=keys, memory_values=values)
+
+    def _finish(self, states: Any) -> Any:
+        states = tf.cast(states, self.compute_dtype)
+        return states if self.final_norm is None else self.final_norm(states)
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"network": self.network.to_dict(), "causal": self.causal, "with_memory": self.with_memory}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> LayerStack:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
