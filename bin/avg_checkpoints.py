@@ -1,11 +1,10 @@
-"""ut-avg-checkpoints: writes a run directory whose weights are the mean of a run's last checkpoints.
+"""ut-avg-checkpoints: writes a run directory whose weights are the mean of several of a run's checkpoints.
 
 ``ut-avg-checkpoints --output_dir=runs/babi_qa-ut_base --n=5``
 """
 
 from __future__ import annotations
 
-import itertools
 import shlex
 import sys
 from collections.abc import Sequence
@@ -18,18 +17,29 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.run import Run
 
 COMMAND = "ut-avg-checkpoints"
-DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are the mean of a run's last checkpoints.
+DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are the mean of several of a run's checkpoints.
 
   ut-avg-checkpoints --output_dir=runs/babi_qa-ut_base --n=5
   ut-eval --output_dir=runs/babi_qa-ut_base-avg5 --checkpoint=last
+  ut-avg-checkpoints --output_dir=runs/ende --best=5
 
-Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_checkpoint_max of them."""
+Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_checkpoint_max of them, and the best."""
 
-MOST = 8
+AVERAGE_FLAGS = (
+    Flag("n", "How many of the last checkpoints to average.", "What", "integer", shown_default="all there are, at most 8"),
+    Flag(
+        "best",
+        "How many of the best, by the metric that chooses checkpoints, instead of the last.",
+        "What",
+        "integer",
+        shown_default="none",
+    ),
+    Flag("checkpoints", "The steps of those to average, such as 1000,2000, instead of either.", "What", shown_default="none"),
+)
 FLAGS = (
-    Flag("n", "Latest checkpoints to average.", "What", "integer", shown_default=f"all there are, at most {MOST}"),
+    *AVERAGE_FLAGS,
     Flag("output_dir", "The run directory whose checkpoints are averaged.", "Where", shown_default="needed"),
-    Flag("avg_dir", "Where the averaged run is written.", "Where", shown_default="<output_dir>-avg<n>"),
+    Flag("avg_dir", "Where the averaged run is written.", "Where", shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>"),
     Flag(
         "model_dir",
         "The run directory, as tensor2tensor names it; --output_dir is then where the average is written.",
@@ -47,30 +57,52 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
-    if values.n is not None and values.n < 1:
-        raise FlagError(f"--n={values.n}: expected at least 1.")
+    check_choice(values)
     source, named = _folders(values)
     run = Run.load(source, usr_dir=values.usr_dir)
     import_tensorflow()
     from ut_tf.training.averaging import average_checkpoints
 
-    n = values.n or _intact(run)
-    destination = named or source.with_name(f"{source.name}-avg{n}")
-    average_checkpoints(run, n, destination)
+    steps = chosen_steps(run, values)
+    destination = named or default_destination(source, values, steps)
+    average_checkpoints(run, steps, destination)
+    print(f"the mean of the checkpoints of steps {', '.join(map(str, steps))} is in {destination}")
     print(f"next: ut-eval --output_dir={shlex.quote(str(destination))} --checkpoint=last")
 
 
-def _intact(run: Run) -> int:
-    """Returns how many checkpoints there are to average, from 1 (also where there is none, which averaging then tells) to MOST."""
-    from ut_tf.training.checkpoints import CheckpointStore, find_fault
+def check_choice(values: Any) -> None:
+    """Raises FlagError where --n, --best and --checkpoints cannot be."""
+    for name in ("n", "best"):
+        if values[name].value is not None and values[name].value < 1:
+            raise FlagError(f"--{name}={values[name].value}: expected at least 1.")
+    flags.integers(values.checkpoints or "", "checkpoints")
+    given = [name for name in ("n", "best", "checkpoints") if values[name].value is not None]
+    if len(given) > 1:
+        raise FlagError(f"--{given[0]} and --{given[1]} each say which checkpoints to average: give one of them.")
 
-    store = CheckpointStore(run.output_dir)
-    intact = (step for step in reversed(store.steps()) if find_fault(store.path(step)) is None)
-    return max(1, len(list(itertools.islice(intact, MOST))))
+
+def chosen_steps(run: Run, values: Any) -> list[int]:
+    """Returns the steps of the checkpoints that the flags mean, ascending; imports TensorFlow.
+
+    Raises:
+      UserError: there are fewer than asked for.
+    """
+    from ut_tf.training.averaging import best_steps, last_steps
+
+    if values.checkpoints:
+        return sorted({*flags.integers(values.checkpoints, "checkpoints")})
+    return best_steps(run, values.best) if values.best else last_steps(run, values.n)
+
+
+def default_destination(source: Path, values: Any, steps: list[int]) -> Path:
+    """Returns the folder beside the run's that is named after the choice."""
+    if values.checkpoints:
+        return source.with_name(f"{source.name}-avg{'+'.join(map(str, steps))}")
+    return source.with_name(f"{source.name}-avg{'best' if values.best else ''}{len(steps)}")
 
 
 def _folders(values: Any) -> tuple[Path, Path | None]:
-    """Returns the run's directory and the average's; None where that is named by the number of checkpoints."""
+    """Returns the run's directory and the average's; None where that is named after the choice."""
     if values.model_dir and values.output_dir and values.avg_dir:
         raise FlagError("--model_dir names the run and --output_dir the average: leave --avg_dir out.")
     source = values.model_dir or values.output_dir

@@ -11,16 +11,19 @@ among them) neither clash with ours nor appear in the help. Nothing here imports
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from absl import flags as absl_flags
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.problems.catalogue import PROBLEMS
+from ut_tf.run import parse_problem_args
 
 
 class FlagError(UserError):
@@ -77,6 +80,21 @@ RUN_DATA_DIR = Flag("data_dir", "Where prepared data lies.", _WHERE, shown_defau
 RUN_TMP_DIR = Flag("tmp_dir", "Where downloaded archives lie.", _WHERE, shown_default="the run's")
 RUN_USR_DIR = Flag(
     "usr_dir", "Folder of your own Python package with registrations.", _WHERE, shown_default="the run's", aliases=("t2t_usr_dir",)
+)
+_TEXT = "Parallel text (translate_files)"
+FILE_FLAGS = (
+    Flag("source_files", "Training text, one sentence a line, plain or gzip; several with commas between.", _TEXT, shown_default="none"),
+    Flag(
+        "target_files",
+        "Its translations, line by line; without them the lines of the source files are source, tab, target.",
+        _TEXT,
+        shown_default="none",
+    ),
+    Flag("dev_source_files", "Text for validation.", _TEXT, shown_default="training pairs are held out"),
+    Flag("dev_target_files", "Its translations.", _TEXT, shown_default="none"),
+    Flag("test_source_files", "Text that ut-eval judges.", _TEXT, shown_default="the text for validation"),
+    Flag("test_target_files", "Its translations.", _TEXT, shown_default="none"),
+    Flag("vocab_file", "A sentencepiece model to use instead of training one (any translate_ problem).", _TEXT, shown_default="none"),
 )
 REGISTRY_HELP = Flag("registry_help", "Lists all problems, models and hyperparameter sets.", "Help", "boolean", default=False)
 HELP = Flag("help", "Shows this page.", "Help", "boolean", default=False, aliases=("h", "helpfull", "helpshort"))
@@ -174,6 +192,38 @@ def _default_text(flag: Flag) -> str:
 
 def _uncapitalised(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) -> dict[str, Any]:
+    """Returns the arguments of the problems in --problem_args and FILE_FLAGS; the names of files as absolute paths.
+
+    Raises:
+      FlagError: an argument is given in both ways, or one of the problems reads no such files, or cannot do without them.
+    """
+    arguments = parse_problem_args(values.problem_args)
+    given = {flag.name: str(values[flag.name].value) for flag in FILE_FLAGS if values[flag.name].value}
+    for name, text in given.items():
+        if name in arguments:
+            raise FlagError(f"--{name} and --problem_args both give {name}: leave one of them out.")
+        paths = [os.path.abspath(os.path.expanduser(part.strip())) for part in text.split(",") if part.strip()]
+        arguments[name] = paths if name.endswith("_files") else paths[0]
+    for problem in (name for name in problems if name in PROBLEMS):
+        _check_files(problem, given, "source_files" in arguments)
+    return arguments
+
+
+def _check_files(problem: str, given: Iterable[str], has_sources: bool) -> None:
+    """Raises FlagError where the flags for files and a problem of this project do not go together; one of the user's is asked later."""
+    reads_files = problem.startswith("translate_files")
+    taken = {flag.name for flag in FILE_FLAGS} if reads_files else {"vocab_file"} if problem.startswith("translate_") else set()
+    for name in given:
+        if name not in taken:
+            raise FlagError(f"--{name}: problem {problem} takes no such files; leave the flag out, or give --problem=translate_files.")
+    if reads_files and not has_sources:
+        raise FlagError(
+            f"--source_files is missing: problem {problem} reads your own files; give --source_files and --target_files, "
+            "or --source_files alone for lines of source, tab, target."
+        )
 
 
 def command_line(argv: Sequence[str] | None) -> list[str]:

@@ -36,6 +36,7 @@ FLAGS = (
     flags.DATA_DIR,
     flags.TMP_DIR,
     flags.USR_DIR,
+    *flags.FILE_FLAGS,
     Flag("train_steps", "Updates to train for, counted from the first.", _TRAINING, "integer", shown_default="the set's"),
     Flag(
         "local_eval_frequency",
@@ -131,7 +132,7 @@ def _plan(values: Any) -> Run:
         data_dir=values.data_dir,
         tmp_dir=values.tmp_dir,
         seed=values.random_seed,
-        problem_args=values.problem_args,
+        problem_args=flags.problem_arguments(values, [values.problem]),
         usr_dir=values.usr_dir,
         model=values.model,
     )

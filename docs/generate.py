@@ -49,10 +49,11 @@ def fields_table(class_name: str) -> str:
 def our_sets_table() -> str:
     """Returns the sets of our own with their sizes."""
     lines = ["| set | d / filter / heads | steps | |", "|---|---|---|---|"]
-    for name in (name for name in HPARAMS_SETS if name.startswith("ut_")):
+    for name in (name for name in HPARAMS_SETS if name.startswith(("ut_", "transformer_"))):
         hparams: HParams = registry.hparams_sets.get(name)().resolve()
         network = hparams.network
         steps = str(network.num_steps) if network.halting == "none" else f"at most {network.act_max_steps}"
+        steps = f"{network.num_layers} layers" if hparams.model == "transformer" else steps
         sizes = f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
         lines.append(f"| `{name}` | {sizes} | {steps} | {_cell(registry.hparams_sets.describe(name))} |")
     return "\n".join(lines)

@@ -29,10 +29,6 @@ _OURS = {
 }
 
 
-def _ours() -> dict[str, Entry]:
-    return {name: Entry(f"ut_tf.hparams.universal_transformer:{name}", text) for name, text in _OURS.items()}
-
-
 def _tensor2tensor() -> dict[str, Entry]:
     room = "ut_tf.hparams.tensor2tensor"
     available = {
@@ -49,4 +45,22 @@ def _tensor2tensor() -> dict[str, Entry]:
     return available | missing
 
 
-HPARAMS_SETS: Mapping[str, Entry] = _ours() | _tensor2tensor()
+_TRANSFORMERS = {
+    "transformer_tiny": "Transformer, d 128, 2 layers",
+    "transformer_base": "Transformer, d 512, 6 layers",
+    "transformer_big": "Transformer, d 1024, 6 layers",
+}
+_TRANSLATION = {
+    "ut_wmt14": "ut_base with the paper's batches and vocabulary for WMT14",
+    "ut_translate_small": "translation of small corpora on a CPU",
+    "transformer_translate_small": "a Transformer with as many parameters as ut_translate_small",
+}
+
+
+def _room(room: str, sets: Mapping[str, str]) -> dict[str, Entry]:
+    return {name: Entry(f"ut_tf.hparams.{room}:{name}", text) for name, text in sets.items()}
+
+
+HPARAMS_SETS: Mapping[str, Entry] = (
+    _room("universal_transformer", _OURS) | _room("transformer", _TRANSFORMERS) | _room("translation", _TRANSLATION) | _tensor2tensor()
+)

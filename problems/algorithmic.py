@@ -19,6 +19,7 @@ import tensorflow as tf
 from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problems.algorithmic_text import DigitCodec
 
 _BLOCK = 1000
 _OPERATIONS = ("copy", "reverse", "addition")
@@ -121,6 +122,11 @@ class Algorithmic(Problem):
                 name=MIDDLE, split="validation", method="greedy", length=self.validation_length, max_examples=self.validation_examples
             ),
         ]
+
+    def text_codec(self, vocab_dir: Path) -> DigitCodec:
+        """Returns the codec of digit strings, which needs no file."""
+        del vocab_dir
+        return DigitCodec(self.operation, self.base)
 
     def _examples_at(self, length: int) -> int:
         return self.test_examples if length <= self.max_length else self.long_test_examples

@@ -34,10 +34,13 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from ut_tf.data.files import exclusive, sha256_of, write_text
+from ut_tf.data.preparation import undamaged
 from ut_tf.data.problem import END_ID, EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.vocabulary import UNKNOWN, WordVocabulary, distinct_words, read_symbols, split_words, write_symbols
 from ut_tf.errors import UserError
+from ut_tf.problems.babi_lines import malformed, numbered_lines
+from ut_tf.problems.babi_text import ANSWERS_FILE, WORDS_FILE, StoryCodec
 
 SPLITS = ("train", "validation", "test")
 _VALIDATION_SHARE = 0.1
@@ -69,33 +72,23 @@ def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]
     Raises:
       UserError: names the file and the line that is not of the format.
     """
-    story = Story(task)
-    last = 0
-    for count, line in enumerate(lines, start=1):
-        number, _, text = line.strip(" \r\n").partition(" ")
-        if number == "1" and last:
+    story: Story | None = None
+    for count, number, text in numbered_lines(lines, file):
+        if number == 1 and story is not None:
             yield story
-            story, last = Story(task), 0
-        if number != str(last + 1) or not text.strip():
-            raise _malformed(file, count, line, f"a line that begins with {last + 1} (or 1, for a new story) and a blank")
-        last += 1
+        if number == 1 or story is None:
+            story = Story(task)
         if "\t" not in text:
             story.sentences.append(text.strip())
             continue
         question, answer = (part.strip() for part in text.split("\t")[:2])
         if not question or not answer:
-            raise _malformed(file, count, line, "a question, a tab and its answer")
+            raise malformed(file, count, text, "a question, a tab and its answer")
         story.questions.append(question)
         story.answers.append(answer.lower())
         story.positions.append(len(story.sentences))
-    if last:
+    if story is not None:
         yield story
-
-
-def _malformed(file: str, count: int, line: str, expected: str) -> UserError:
-    return UserError(
-        f"{file}, line {count}: {line.rstrip()[:80]!r} is not in bAbI's format: expected {expected}; mend or replace the file."
-    )
 
 
 def split_validation(stories: list[Story]) -> tuple[list[Story], list[Story]]:
@@ -177,22 +170,6 @@ def _write_quietly(builder: Any) -> None:
     """
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         builder.download_and_prepare()
-
-
-@contextlib.contextmanager
-def _undamaged(folder: Path) -> Iterator[None]:
-    """Turns what reading prepared data may raise into one error; tensorflow-datasets has no common class for its own."""
-    try:
-        yield
-    except (UserError, MemoryError, tf.errors.ResourceExhaustedError):
-        raise
-    except PermissionError as error:
-        raise UserError(
-            f"{error.filename or folder} cannot be read: {error.strerror}; change its rights, or give another --data_dir."
-        ) from error
-    except Exception as error:
-        reason = f"{type(error).__name__}: {str(error).strip()[:200]}"
-        raise UserError(f"{folder} is damaged ({reason}): delete it, it will be prepared again.") from error
 
 
 class StoryQuestions(Problem):
@@ -311,15 +288,19 @@ class StoryQuestions(Problem):
         """Returns words.txt (ids from 2) and answers.txt (classes from 0), one symbol a line."""
         return [self._words_file(data_dir), self._answers_file(data_dir)]
 
+    def text_codec(self, vocab_dir: Path) -> StoryCodec:
+        """Returns the codec of stories and questions."""
+        return StoryCodec(vocab_dir, self.form, self.max_facts)
+
     def _folder(self, data_dir: Path) -> Path:
         folder: Path = data_dir / BabiStories.name / self._config
         return folder
 
     def _words_file(self, data_dir: Path) -> Path:
-        return self._folder(data_dir) / "words.txt"
+        return self._folder(data_dir) / WORDS_FILE
 
     def _answers_file(self, data_dir: Path) -> Path:
-        return self._folder(data_dir) / "answers.txt"
+        return self._folder(data_dir) / ANSWERS_FILE
 
     def _summary_file(self, data_dir: Path) -> Path:
         return self._folder(data_dir) / "summary.json"
@@ -330,7 +311,7 @@ class StoryQuestions(Problem):
 
     def _summary(self, data_dir: Path) -> dict[str, Any]:
         """Returns the summary; raises UserError where it or a vocabulary is not as it was written."""
-        with _undamaged(self._folder(data_dir)):
+        with undamaged(self._folder(data_dir)):
             summary: dict[str, Any] = json.loads(self._summary_file(data_dir).read_text(encoding="utf-8"))
             for name, digest in summary.get("sha256", {}).items():
                 if sha256_of(self._folder(data_dir) / name) != digest:
@@ -345,7 +326,7 @@ class StoryQuestions(Problem):
         if key not in self._loaded:
             if not self._is_prepared(data_dir):
                 raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
-            with _undamaged(self._folder(data_dir)):
+            with undamaged(self._folder(data_dir)):
                 self._loaded[key] = self._read(split, data_dir)
         return self._loaded[key]
 

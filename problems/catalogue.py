@@ -9,6 +9,9 @@ from ut_tf.registry import Entry
 _ALGORITHMIC = "ut_tf.problems.algorithmic:Algorithmic"
 _BABI = "ut_tf.problems.babi:BabiQA"
 _SIMULATED = "ut_tf.problems.babi_simulator:SimulatedBabi"
+_FILES = "ut_tf.problems.translation_files:TranslateFiles"
+_MULTI30K = "ut_tf.problems.translation_multi30k:TranslateMulti30k"
+_WMT = "ut_tf.problems.translation_wmt:TranslateWmt14"
 _BASES = {"binary": 2, "decimal": 10}
 # tensor2tensor calls copying "identity".
 _OPERATIONS = {"copy": "copy", "identity": "copy", "reverse": "reverse", "addition": "addition"}
@@ -64,4 +67,32 @@ def _simulated() -> dict[str, Entry]:
     )
 
 
-PROBLEMS: dict[str, Entry] = {**_algorithmic(), **_babi(), **_simulated()}
+def _translation() -> dict[str, Entry]:
+    entries = [
+        _entry(_FILES, "translate_files", "translation learnt from your own files (--source_files, --target_files)"),
+        _entry(_FILES, "translate_files_rev", "the same from target to source", reverse=True),
+    ]
+    for code, language, size in (("de", "German", 37_000), ("fr", "French", 32_000)):
+        for source, target, reverse in (("en", code, False), (code, "en", True)):
+            what = f"{language} to English" if reverse else f"English to {language}"
+            arguments: dict[str, Any] = {"language": code, "reverse": reverse}
+            entries += [
+                _entry(
+                    _WMT, f"translate_{source}{target}_wmt14", f"WMT14, {what}, {size:,} subwords", default_vocab_size=size, **arguments
+                ),
+                _entry(_MULTI30K, f"translate_{source}{target}_multi30k", f"Multi30k, {what}, 8,000 subwords", **arguments),
+            ]
+            for size_name, words in (("32k", 32_000), ("8k", 8_000)):
+                entries.append(
+                    _entry(
+                        _WMT,
+                        f"translate_en{code}_wmt{size_name}" + ("_rev" if reverse else ""),
+                        f"WMT14, {what}, {words:,} subwords (tensor2tensor's name)",
+                        default_vocab_size=words,
+                        **arguments,
+                    )
+                )
+    return dict(entries)
+
+
+PROBLEMS: dict[str, Entry] = {**_algorithmic(), **_babi(), **_simulated(), **_translation()}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
-from ut_tf.bin import avg_checkpoints, datagen, flags, import_t2t, trainer
+from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, trainer, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.config import NetworkConfig, TrainingConfig
 from ut_tf.problems.catalogue import PROBLEMS
@@ -20,7 +20,8 @@ from ut_tf.run import make_hparams
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-COMMANDS = {module.COMMAND: module for module in (trainer, datagen, eval_command, avg_checkpoints, import_t2t)}
+MODULES = (trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, query)
+COMMANDS = {module.COMMAND: module for module in MODULES}
 
 
 def _blocks(page: Path, language: str) -> list[str]:
@@ -29,7 +30,8 @@ def _blocks(page: Path, language: str) -> list[str]:
 
 def _command_lines() -> list[tuple[str, str]]:
     """Returns (page, line) for each of our commands in a shell block."""
-    lines = [(page.name, line) for page in PAGES for block in _blocks(page, "sh") for line in block.splitlines()]
+    blocks = [(page.name, block.replace("\\\n", " ")) for page in PAGES for block in _blocks(page, "sh")]
+    lines = [(name, line) for name, block in blocks for line in block.splitlines()]
     return [(name, line) for name, line in lines if re.match(r"(TF_CONFIG='.*' )?ut-", line)]
 
 
@@ -112,5 +114,6 @@ def test_generated_tables_are_up_to_date():
 
 def test_links_between_the_pages_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

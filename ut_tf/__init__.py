@@ -18,6 +18,8 @@ from ut_tf.version import __version__
 if TYPE_CHECKING:
     from ut_tf.config import HParams, NetworkConfig, TrainingConfig
     from ut_tf.data.problem import ProblemSpec
+    from ut_tf.decoding.config import DecodeConfig
+    from ut_tf.decoding.translator import Translator
     from ut_tf.evaluation.evaluator import evaluate
     from ut_tf.models.transformer import Transformer
     from ut_tf.models.universal_transformer import UniversalTransformer
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
     from ut_tf.training.trainer import train
 
 __all__ = [
+    "DecodeConfig",
     "HParams",
     "NetworkConfig",
     "ProblemSpec",
     "Run",
     "TrainingConfig",
     "Transformer",
+    "Translator",
     "UniversalTransformer",
     "__version__",
     "evaluate",
@@ -43,6 +47,8 @@ _SOURCES = {
     "TrainingConfig": "ut_tf.config",
     "ProblemSpec": "ut_tf.data.problem",
     "Run": "ut_tf.run",
+    "DecodeConfig": "ut_tf.decoding.config",
+    "Translator": "ut_tf.decoding.translator",
     "Transformer": "ut_tf.models.transformer",
     "UniversalTransformer": "ut_tf.models.universal_transformer",
     "train": "ut_tf.training.trainer",

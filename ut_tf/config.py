@@ -16,14 +16,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from ut_tf.errors import UserError, near_names
+from ut_tf.overrides import coerce, parse_assignments
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,8 @@ class NetworkConfig:
     """Steps at evaluation; None: as in training."""
     steps_per_position: float = 0.0
     """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length) (Appendix B)."""
+    num_layers: int = 6
+    """Layers on either side of a transformer, each with weights of its own; without meaning where one block is repeated."""
     recurrence: Literal["basic", "gru", "lstm"] = "basic"
     """How the block's output and the state combine."""
     lstm_forget_bias: float = 1.0
@@ -208,6 +209,12 @@ class TrainingConfig:
     early_stopping_patience: int = 0
     """Evaluations without a better validation metric after which training stops; 0: never."""
 
+    # Data.
+    vocab_size: int = 0
+    """Subwords of a problem that trains its vocabulary, padding, end and bytes included; 0: the problem's own number."""
+    subword_model: Literal["bpe", "unigram"] = "bpe"
+    """How such a vocabulary is trained: byte pair encoding or a unigram language model."""
+
 
 @dataclass(frozen=True)
 class HParams:
@@ -223,7 +230,7 @@ class HParams:
         Raises:
           UserError: lists every unknown name and every value that its field cannot hold.
         """
-        values, mistakes = _parse_assignments(text)
+        values, mistakes = parse_assignments(text)
         return self._with(values, mistakes, parse=True)
 
     def change(self, **values: Any) -> Self:
@@ -287,7 +294,7 @@ class HParams:
                 continue
             section, annotation = known[name]
             try:
-                changes[section][name] = _coerce(value, annotation, parse)
+                changes[section][name] = coerce(value, annotation, parse)
             except ValueError as error:
                 mistakes.append(f"{name}={value}: expected {error}")
         _raise_all(mistakes)
@@ -344,65 +351,14 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-def _parse_assignments(text: str) -> tuple[dict[str, Any], list[str]]:
-    values: dict[str, Any] = {}
-    mistakes: list[str] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals:
-            mistakes.append(f"{part!r} is no assignment: expected name=value")
-        elif name.strip() in values:
-            mistakes.append(f"{name.strip()!r} is set twice")
-        else:
-            values[name.strip()] = value.strip()
-    return values, mistakes
-
-
-def _coerce(value: Any, annotation: Any, parse: bool) -> Any:
-    """Returns `value` as the annotated type; a ValueError says what was expected."""
-    options = typing.get_args(annotation)
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        if value is None or (parse and value == "None"):
-            return None
-        inner = next(option for option in options if option is not type(None))
-        return _coerce(value, inner, parse)
-    if typing.get_origin(annotation) is Literal:
-        if value not in options:
-            raise ValueError(f"one of {', '.join(options)}")
-        return value
-    if annotation is bool:
-        return _coerce_bool(value, parse)
-    return _coerce_number(value, annotation, parse)
-
-
-def _coerce_bool(value: Any, parse: bool) -> bool:
-    if isinstance(value, bool):
-        return value
-    words = {"true": True, "1": True, "false": False, "0": False}
-    if parse and str(value).lower() in words:
-        return words[str(value).lower()]
-    raise ValueError("true or false")
-
-
-def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
-    expected = "a whole number" if kind is int else "a finite number"
-    if isinstance(value, str) and parse:
-        try:
-            value = kind(value)
-        except ValueError:
-            raise ValueError(expected) from None
-    if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float) or not math.isfinite(value):
-        raise ValueError(expected)
-    return kind(value)
-
-
 # Bounds of single fields: "at least", "above", and "below" what they say.
 _AT_LEAST = {
-    **dict.fromkeys(("hidden_size", "filter_size", "num_heads", "num_steps", "eval_num_steps", "act_max_steps", "eval_act_max_steps"), 1),
+    **dict.fromkeys(("hidden_size", "filter_size", "num_heads", "num_steps", "num_layers", "eval_num_steps"), 1),
+    **dict.fromkeys(("act_max_steps", "eval_act_max_steps"), 1),
     **dict.fromkeys(("batch_size", "max_length", "min_length_bucket", "accumulate_steps", "train_steps", "eval_frequency"), 1),
     **dict.fromkeys(("keep_checkpoint_max", "decay_steps"), 1),
     **dict.fromkeys(("warmup_steps", "early_stopping_patience", "weight_decay", "clip_norm", "act_loss_weight", "steps_per_position"), 0),
-    **dict.fromkeys(("relative_bias", "max_position_offset", "word_mask_stddev", "embedding_stddev"), 0),
+    **dict.fromkeys(("relative_bias", "max_position_offset", "word_mask_stddev", "embedding_stddev", "vocab_size"), 0),
     "attention_scale_length": 2,
 }
 _ABOVE = {"learning_rate": 0, "norm_epsilon": 0, "adam_epsilon": 0, "length_bucket_step": 1}
@@ -424,6 +380,8 @@ def _impossible(hparams: HParams) -> list[str]:
 def _impossible_pairs(hparams: HParams) -> list[str]:
     network, training = hparams.network, hparams.training
     mistakes = []
+    if hparams.model == "transformer" and (network.halting != "none" or network.recurrence != "basic" or network.steps_per_position):
+        mistakes.append("the model transformer has no recurrence: halting, recurrence and steps_per_position need a universal_transformer")
     if network.steps_per_position and training.jit_compile:
         mistakes.append("steps_per_position loops without a bound, which jit_compile cannot train: choose one of them")
     positions = 2 * training.max_length + 3

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ut_tf import registry
-from ut_tf.config import HParams, differences
-from ut_tf.data.arguments import checked_arguments
+from ut_tf.config import HParams, TrainingConfig, differences
+from ut_tf.data.arguments import checked_arguments, hyperparameter_arguments
 from ut_tf.data.preparation import prepare_data
 from ut_tf.data.problem import Problem, ProblemSpec
 from ut_tf.errors import UserError
@@ -218,7 +218,7 @@ class Run:
 
     def make_problem(self) -> Problem:
         """Returns the problem, made with its arguments; imports its module, and with it what that needs."""
-        return make_problem(self.problem, self.problem_args)
+        return make_problem(self.problem, self.problem_args, self.hparams.training)
 
     def make_model(self) -> Any:
         """Returns a newly initialised keras.Model for the problem; imports TensorFlow.
@@ -310,13 +310,15 @@ def make_hparams(hparams_set: str, overrides: str = "", model: str | None = None
     return hparams.override(overrides).resolve()
 
 
-def make_problem(name: str, arguments: dict[str, Any]) -> Problem:
-    """Returns the named problem, made with its arguments.
+def make_problem(name: str, arguments: dict[str, Any], training: TrainingConfig | None = None) -> Problem:
+    """Returns the named problem, made with its arguments and, where these do not say otherwise, the hyperparameters of its data.
 
     Raises:
       UserError: the name or an argument is unknown, or a value is of the wrong type.
     """
     factory = registry.problems.get(name)
+    if training is not None:
+        arguments = {**hyperparameter_arguments(name, factory, training), **arguments}
     problem: Problem = factory(**checked_arguments(name, factory, arguments))
     return problem
 

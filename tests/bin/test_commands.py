@@ -43,7 +43,18 @@ sys.exit(99 if heavy else status)
         ("datagen", ["--only_list", "--problem=babi_*"], 0, "stdout", "babi_qa"),
         ("datagen", ["--problem=nothing_like_*"], 1, "stderr", "matches no problem"),
         ("avg_checkpoints", ["--n=0"], 2, "stderr", "--n=0: expected at least 1"),
+        ("avg_checkpoints", ["--best=0"], 2, "stderr", "--best=0: expected at least 1"),
+        ("avg_checkpoints", ["--checkpoints=1,x"], 2, "stderr", "--checkpoints=1,x: 'x' is no whole number above 0"),
+        ("avg_checkpoints", ["--checkpoints=1,2", "--n=2"], 2, "stderr", "--n and --checkpoints each say which"),
         ("import_t2t", ["--help"], 0, "stdout", "--t2t_dir"),
+        ("decoder", ["--help"], 0, "stdout", "--decode_from_file"),
+        ("decoder", ["--output_dir=a", "--decode_hparams=beam=2"], 2, "stderr", "did you mean beam_size"),
+        ("decoder", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
+        ("decoder", ["--output_dir=a", "--decode_from_file=/nonexistent"], 1, "stderr", "/nonexistent cannot be read"),
+        ("bleu", ["--help"], 0, "stdout", "--bleu_variant"),
+        ("bleu", ["--bleu_variant=lower"], 2, "stderr", "expected cased, uncased or both"),
+        ("translate_all", ["--help"], 0, "stdout", "--avg_dir"),
+        ("translate_all", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
     ],
 )
 def test_answers_without_tensorflow_in_one_line(module, argv, status, stream, expected):
@@ -103,8 +114,8 @@ def stub_library(monkeypatch):
         print("noise")
         return {"z": 2.0, "a": 1.0}
 
-    def average_checkpoints(run, n, destination):
-        calls["average"] = (run, n, destination)
+    def average_checkpoints(run, steps, destination):
+        calls["average"] = (run, steps, destination)
 
     for name in ("trainer", "eval_command", "avg_checkpoints", "datagen"):
         monkeypatch.setattr(globals()[name], "import_tensorflow", lambda: None)
@@ -112,18 +123,9 @@ def stub_library(monkeypatch):
     module("ut_tf.training.trainer", train=train)
     module("ut_tf.evaluation.evaluator", evaluate=evaluate)
 
-    class Store:
-        def __init__(self, folder):
-            self.folder = folder
-
-        def steps(self):
-            return [100, 200, 300]
-
-        def path(self, step):
-            return step
-
-    module("ut_tf.training.checkpoints", CheckpointStore=Store, find_fault=lambda step: "cut" if step == 100 else None)
-    module("ut_tf.training.averaging", average_checkpoints=average_checkpoints)
+    steps = {"last_steps": [200, 300], "best_steps": [100, 300]}
+    choices = {name: lambda _run, n, there=there: there[: n or 2] for name, there in steps.items()}
+    module("ut_tf.training.averaging", average_checkpoints=average_checkpoints, **choices)
     monkeypatch.setattr(Run, "start", lambda self: self)
     monkeypatch.setattr(Run, "prepare", lambda self: self)
     return calls
@@ -188,30 +190,23 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library,
 
 
 @pytest.mark.parametrize(
-    ("argv", "source", "destination"),
+    ("argv", "source", "destination", "steps"),
     [
-        (["--output_dir=a", "--n=3"], "a", "a-avg3"),
-        (["--output_dir=a", "--avg_dir=b"], "a", "b"),
-        (["--model_dir=a", "--output_dir=b"], "a", "b"),
-        (["--model_dir=a/", "--n=3"], "a", "a-avg3"),
-        (["--model_dir=a/"], "a", "a-avg2"),
+        (["--output_dir=a", "--n=1"], "a", "a-avg1", [200]),
+        (["--output_dir=a", "--avg_dir=b"], "a", "b", [200, 300]),
+        (["--model_dir=a", "--output_dir=b"], "a", "b", [200, 300]),
+        (["--model_dir=a/", "--n=1"], "a", "a-avg1", [200]),
+        (["--model_dir=a/"], "a", "a-avg2", [200, 300]),
+        (["--output_dir=a", "--best=2"], "a", "a-avgbest2", [100, 300]),
+        (["--output_dir=a", "--checkpoints=300,100"], "a", "a-avg100+300", [100, 300]),
     ],
 )
-def test_averaging_names_its_directories(stub_library, monkeypatch, tmp_path, argv, source, destination):
+def test_averaging_names_its_directories(stub_library, monkeypatch, tmp_path, argv, source, destination, steps):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Run, "load", lambda folder, **_options: types.SimpleNamespace(output_dir=folder))
     assert avg_checkpoints.main(argv) == 0
-    run, n, written = stub_library["average"]
-    assert (run.output_dir, n, written) == (tmp_path / source, 3 if "--n=3" in argv else 2, tmp_path / destination)
-
-
-@pytest.mark.usefixtures("stub_library")
-def test_averaging_takes_as_many_as_are_intact(monkeypatch):
-    checkpoints = sys.modules["ut_tf.training.checkpoints"]
-    run = types.SimpleNamespace(output_dir=Path("a"))
-    for steps, expected in (((), 1), ((100, 200, 300), 2), (range(200, 3000, 100), 8)):
-        monkeypatch.setattr(checkpoints.CheckpointStore, "steps", lambda _, steps=steps: list(steps))
-        assert avg_checkpoints._intact(run) == expected
+    run, averaged, written = stub_library["average"]
+    assert (run.output_dir, averaged, written) == (tmp_path / source, steps, tmp_path / destination)
 
 
 @pytest.mark.parametrize("argv", [["--output_dir=a", "--avg_dir=a"], ["--model_dir=a", "--output_dir=b", "--avg_dir=c"], []])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ut_tf.bin import avg_checkpoints, datagen, flags, import_t2t, trainer
+from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, trainer, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked
 
-COMMANDS = [trainer, datagen, eval_command, avg_checkpoints, import_t2t]
+COMMANDS = [trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, query]
 FLAGS = (
     Flag("problem", "What to solve.", "What", required=True),
     Flag("train_steps", "How long.", "How", "integer", default=10),

@@ -9,9 +9,10 @@ import pytest
 from ut_tf import registry
 from ut_tf.config import HParams, differences
 from ut_tf.errors import UserError
+from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 
-OURS = [name for name in registry.hparams_sets.names() if name.startswith("ut_")]
+OURS = [name for name in registry.hparams_sets.names() if name.startswith(("ut_", "transformer_"))]
 
 
 def _sizes(name: str) -> tuple[int, ...]:
@@ -28,7 +29,8 @@ def test_every_set_resolves_and_survives_json(name):
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_set_of_ours_opens_with_the_command_that_runs_it(name):
-    function = getattr(importlib.import_module("ut_tf.hparams.universal_transformer"), name)
+    module, _, attribute = HPARAMS_SETS[name].target.partition(":")
+    function = getattr(importlib.import_module(module), attribute)
     first_line = function.__doc__.splitlines()[0]
     assert first_line.startswith("``ut-trainer --problem=")
     assert f"--hparams_set={name}``" in first_line

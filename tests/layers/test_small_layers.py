@@ -69,6 +69,15 @@ def test_a_fact_is_the_sum_of_masked_words_and_the_question_has_its_own_mask() -
     assert embedding.mask(ids).numpy().tolist() == [[1.0, 1.0, 0.0]]
 
 
+def test_facts_of_fewer_words_are_padded_and_of_more_are_cut() -> None:
+    embedding = FactEmbedding(9, 3, NetworkConfig(hidden_size=4, num_heads=1, word_mask_stddev=1.0))
+    embedding.build((None, None))
+    ids = np.array([[[2, 3, 4, 5], [6, 7, 8, 2]]])
+    graph = tf.function(embedding, input_signature=[tf.TensorSpec([None, None, None], tf.int32)])
+    np.testing.assert_allclose(graph(ids), embedding(tf.constant(ids[..., :3])))
+    np.testing.assert_allclose(graph(ids[..., :1]), embedding(tf.constant(ids[..., :1] * [[[1, 0, 0]]])))
+
+
 def test_padding_embeds_to_zeros_and_logits_share_the_table() -> None:
     embedding = TokenEmbedding(4, NetworkConfig(hidden_size=2, num_heads=1))
     embedding.build((None, None))

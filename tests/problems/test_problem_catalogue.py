@@ -21,7 +21,7 @@ def test_every_name_makes_a_problem_that_knows_its_name() -> None:
         assert isinstance(problem, Problem)
         assert problem.name == name
         sets = problem.evaluation_sets()
-        assert sets and len({item.name for item in sets}) == len(sets)
+        assert sets and len({(item.name, item.method) for item in sets}) == len(sets)
         assert registry.problems.describe(name)
 
 

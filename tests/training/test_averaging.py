@@ -13,7 +13,7 @@ from toy import toy_run
 
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.training.averaging import average_checkpoints
+from ut_tf.training.averaging import MOST, average_checkpoints, averaged_steps, best_steps, last_steps
 from ut_tf.training.checkpoints import CheckpointStore, restore_weights
 
 
@@ -46,23 +46,54 @@ def weights_of(run: Run, which: str) -> tuple[int, set[float]]:
 
 
 def test_the_mean_of_the_last_two(run: Run, tmp_path: Path) -> None:
-    assert average_checkpoints(run, 2, tmp_path / "mean") == 6
+    assert average_checkpoints(run, last_steps(run, 2), tmp_path / "mean") == 6
     mean = Run.load(tmp_path / "mean")
     assert weights_of(mean, "best") == (6, {4.0})
     assert weights_of(mean, "last") == (6, {4.0})
+    assert averaged_steps(tmp_path / "mean") == [2, 6]
+    assert averaged_steps(run.output_dir) == averaged_steps(tmp_path / "nothing") == []
 
 
 def test_a_damaged_checkpoint_is_not_in_the_mean(run: Run, tmp_path: Path) -> None:
     (CheckpointStore(run.output_dir).path(6) / "state.json").write_text("{}")
-    average_checkpoints(run, 2, tmp_path / "mean")
+    average_checkpoints(run, last_steps(run, 2), tmp_path / "mean")
     assert weights_of(Run.load(tmp_path / "mean"), "last") == (2, {1.5})
 
 
+def test_the_best_by_the_metric_that_chooses_checkpoints(run: Run, tmp_path: Path) -> None:
+    values = {1: 0.5, 2: 0.3, 3: 0.1, 6: 0.5}  # Step 3 is no longer there.
+    lines = [json.dumps({"kind": "eval", "step": step, "loss": value}) for step, value in values.items()]
+    others = [json.dumps({"kind": "train", "step": 1, "loss": 0.0}), json.dumps({"kind": "eval", "step": 6, "loss": None}), '{"kind": "ev']
+    (run.output_dir / "metrics.jsonl").write_text("\n".join([*lines, *others]))
+    assert best_steps(run, 1) == [2]
+    assert best_steps(run, 2) == [2, 6]  # Of equals the later one.
+    assert best_steps(run) == [1, 2, 6]
+    assert average_checkpoints(run, best_steps(run, 2), tmp_path / "mean") == 6
+    assert weights_of(Run.load(tmp_path / "mean"), "best") == (6, {4.0})
+
+
+def test_without_a_number_all_there_are_but_no_more_than_eight(run: Run) -> None:
+    assert last_steps(run) == [1, 2, 6]
+    save(run, list(range(10, 20)), best_step=2)
+    (CheckpointStore(run.output_dir).path(18) / "state.json").write_text("{}")
+    assert last_steps(run) == [2, 15, 16, 17, 19]
+    assert MOST == 8
+
+
 def test_mistakes(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has 3 intact checkpoints"):
-        average_checkpoints(run, 4, tmp_path / "mean")
+    with pytest.raises(UserError, match=r"n=4: .* has 3 intact checkpoints; .* --keep_checkpoint_max=4"):
+        last_steps(run, 4)
+    with pytest.raises(UserError, match=r"metrics\.jsonl has no loss of any checkpoint of \[1, 2, 6\]"):
+        best_steps(run)
+    (run.output_dir / "metrics.jsonl").write_text(json.dumps({"kind": "eval", "step": 2, "loss": 1.0}))
+    with pytest.raises(UserError, match=r"n=2: .* has 1 intact checkpoints judged by loss"):
+        best_steps(run, 2)
     with pytest.raises(UserError, match="already exists"):
-        average_checkpoints(run, 2, run.output_dir)
+        average_checkpoints(run, [2], run.output_dir)
+    with pytest.raises(UserError, match=r"expected best, last, or one of \[1, 2, 6\]"):
+        average_checkpoints(run, [2, 3], tmp_path / "mean")
+    with pytest.raises(UserError, match="no checkpoint is named"):
+        average_checkpoints(run, [], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
 

@@ -12,8 +12,10 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from ut_tf.config import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
+_DATA_FIELDS = ("vocab_size", "subword_model")
 _NAMED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", types.NoneType: "null"}
 
 
@@ -36,6 +38,21 @@ def checked_arguments(problem: str, factory: Callable[..., Any], arguments: dict
             offer = f"it takes {', '.join(known)}" if known else "it takes none"
             raise UserError(f"problem {problem!r} has no argument {name!r}{did_you_mean(name, known) or f': {offer}.'}")
     return {name: _checked(problem, name, value, parameters[name]) if name in known else value for name, value in arguments.items()}
+
+
+def hyperparameter_arguments(problem: str, factory: Callable[..., Any], training: TrainingConfig) -> dict[str, Any]:
+    """Returns the hyperparameters of the data that are set, as arguments of the factory.
+
+    Raises:
+      UserError: one of them is set and the factory takes no argument of that name.
+    """
+    default, parameters = TrainingConfig(), _signature(factory).parameters
+    values = {name: getattr(training, name) for name in _DATA_FIELDS if getattr(training, name) != getattr(default, name)}
+    for name, value in values.items():
+        if name not in parameters:
+            unset = f"{name}={getattr(default, name)}"
+            raise UserError(f"hyperparameter {name}={value}: problem {problem!r} trains no subword vocabulary; set {unset} in --hparams.")
+    return values
 
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:

@@ -80,6 +80,24 @@ def find_or_download(archive: Archive, tmp_dir: Path, what: str, answer_seconds:
     )
 
 
+def check_reachable(url: str, what: str, advice: str, answer_seconds: float = _ANSWER_SECONDS) -> None:
+    """Returns where an address answers in time: to be asked before a library that tries for minutes.
+
+    Args:
+      url: an address of what is to be downloaded.
+      what: is to be downloaded, for messages.
+      advice: what a user without a network could do instead.
+      answer_seconds: how long it may take to answer.
+
+    Raises:
+      UserError: it gives no answer, or not what was asked for.
+    """
+    try:
+        _within(answer_seconds, functools.partial(_open, url)).close()
+    except (OSError, TimeoutError, ValueError) as error:
+        raise UserError(f"{what} is not there and cannot be downloaded ({url}: {_reason(error)}): {advice}.") from error
+
+
 def _warn_of_another(path: Path, archive: Archive, what: str) -> None:
     found = sha256_of(path) if archive.sha256 else ""
     if found != archive.sha256:

@@ -139,7 +139,7 @@ def eval_batches(
     sizes = [max(1, batch_tokens // bound) for bound in bounds]
     if table is not None:
         _check_lengths(problem, split, data_dir, table.lengths, None)
-        chosen = _spread(len(table), limit)
+        chosen = evenly_spaced(len(table), limit)
         lengths = table.lengths[chosen]
         plan = _consecutive(lengths, batch_examples) if batch_examples else plan_batches(lengths, bounds, sizes)
         batches = _planned(table, [chosen[numbers] for numbers in plan], bounds, sizes, full_shapes=False)
@@ -154,7 +154,7 @@ def eval_batches(
     return batches.prefetch(2).with_options(_options())
 
 
-def _spread(size: int, limit: int) -> Lengths:
+def evenly_spaced(size: int, limit: int) -> Lengths:
     """Returns at most `limit` (0: all) of the numbers below `size`, evenly spaced: a split may be sorted by task."""
     if not limit or limit >= size:
         return np.arange(size, dtype=np.int32)

@@ -1,7 +1,8 @@
-"""Preparing a problem's data, with one error for every way in which a disk may refuse."""
+"""Preparing a problem's data and reading it, with one error for every way in which a disk may refuse or data be damaged."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator
@@ -33,6 +34,24 @@ def prepare_data(problem: Problem, data_dir: Path, tmp_dir: Path) -> None:
             f"the data of {problem.name or type(problem).__name__} cannot be prepared in {data_dir} with archives in {tmp_dir} ({reason}): "
             "free or permit what is refused, or name other directories by --data_dir and --tmp_dir."
         ) from error
+
+
+@contextlib.contextmanager
+def undamaged(folder: Path) -> Iterator[None]:
+    """Turns what reading prepared data may raise into one error; tensorflow-datasets has no common class for its own."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (UserError, MemoryError, tf.errors.ResourceExhaustedError):
+        raise
+    except PermissionError as error:
+        raise UserError(
+            f"{error.filename or folder} cannot be read: {error.strerror}; change its rights, or give another --data_dir."
+        ) from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).strip()[:200]}"
+        raise UserError(f"{folder} is damaged ({reason}): delete it, it will be prepared again.") from error
 
 
 def _make(folder: Path) -> OSError | None:

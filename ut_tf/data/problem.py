@@ -19,8 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from ut_tf.errors import UserError
+
 if TYPE_CHECKING:
     from ut_tf.data.table import ExampleTable
+    from ut_tf.data.text import TextCodec
 
 PADDING_ID = 0
 END_ID = 1
@@ -64,18 +67,21 @@ class EvaluationSet:
     Args:
       name: prefix of its metrics ("length_400"); empty where the problem has one set only.
       split: the split its examples come from.
-      method: classify (arg max over classes), teacher_forced (next symbol given the right ones) or greedy (autoregressive).
+      method: classify (arg max over classes), teacher_forced (next symbol given the right ones), greedy (autoregressive), or translate
+        (autoregressive, scored as text against the problem's text_pairs).
       length: length of its examples, for problems that make them to measure.
       group_by: feature of the examples whose value names a group that is reported for itself (bAbI: "task").
       max_examples: examples judged at most, evenly spaced over the split (of a problem without a table: the first ones); 0: all.
+      decode: options of DecodeConfig, "name=value,name=value", for the method translate; greedy by default, which is quickest.
     """
 
     name: str
     split: str
-    method: Literal["classify", "teacher_forced", "greedy"]
+    method: Literal["classify", "teacher_forced", "greedy", "translate"]
     length: int | None = None
     group_by: str | None = None
     max_examples: int = 0
+    decode: str = "beam_size=1"
 
 
 class Problem(ABC):
@@ -127,6 +133,29 @@ class Problem(ABC):
         """Returns metrics computed from those of all sets (means over tasks and the like); default: none."""
         del metrics
         return {}
+
+    def text_codec(self, vocab_dir: Path) -> TextCodec:
+        """Returns what turns raw text into features and outputs into text.
+
+        Args:
+          vocab_dir: folder that holds the problem's ``vocab_files`` under their names (a run directory's vocab/).
+
+        Raises:
+          UserError: the problem has no text form, or a file in `vocab_dir` cannot be read.
+        """
+        del vocab_dir
+        raise UserError(
+            f"problem {self.name} has no text form (no text_codec): it can be trained and evaluated, but not decoded from text."
+        )
+
+    def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
+        """Returns the raw sources and references of a split, in order, for scores on text (BLEU).
+
+        Raises:
+          UserError: the problem has no text form.
+        """
+        del split, data_dir
+        raise UserError(f"problem {self.name} has no text pairs: scores on text need a translation problem.")
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """Returns the files that a run directory must hold to turn raw text into ids and back; default: none."""

@@ -52,10 +52,14 @@ def read_symbols(path: Path) -> list[str]:
     return symbols
 
 
-class WordVocabulary:
-    """The words of a file, in the order of their ids, the first of which is FIRST_SYMBOL_ID and stands for every unknown word."""
+class WordVocabulary(tf.Module):  # type: ignore[misc]
+    """The words of a file, in the order of their ids, the first of which is FIRST_SYMBOL_ID and stands for every unknown word.
+
+    A ``tf.Module``, so that its table is saved with whatever holds it.
+    """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(name="word_vocabulary")
         self.words = read_symbols(path)
         keys = tf.constant(self.words)
         ids = tf.range(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(self.words), dtype=tf.int64)

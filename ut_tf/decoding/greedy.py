@@ -1,24 +1,44 @@
-"""Greedy decoding: at every position the most probable symbol, until all sequences of the batch have ended.
+"""Decoding one symbol after the other: the most probable one (greedy), or one that the caller chooses.
 
 How it is used::
 
     symbols = greedy_decode(model, features, max_length=64)     # int32 [batch, 64], padded with 0 after the end symbol
+    written = write(stepper, features, bounds, greedy_choice)   # symbols and log-probabilities
 
-How it works: one ``tf.while_loop``, so the whole decoding is one graph when called in a ``tf.function``. Models that can decode
-incrementally keep what earlier positions computed in a cache; the others run over the whole prefix for each new symbol.
+Models that can decode incrementally keep what earlier positions computed; the others run over the whole prefix for each new symbol.
 Both forms choose the same symbols.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_tf.data.problem import END_ID, PADDING_ID
+from ut_tf.decoding.bounds import Bounds
+from ut_tf.decoding.loop import State, run
+from ut_tf.decoding.stepper import make_stepper
+
+Choice = Callable[[Any, Any, State], Any]
+"""Called with float32 logits [batch, outputs, vocab], the position and the state; returns the symbols, int32 [batch, outputs]."""
 
 
+class Written(NamedTuple):
+    """Outputs as they were written.
+
+    Fields:
+      symbols: int32 [batch, outputs, length], END_ID last and then padding; without END_ID where an output was cut.
+      scores: float32 [batch, outputs], log-probabilities.
+    """
+
+    symbols: Any
+    scores: Any
+
+
+# Nothing here needs AutoGraph, whose translation of every function takes longer than tracing them.
+@tf.autograph.experimental.do_not_convert
 def greedy_decode(model: Any, features: dict[str, Any], max_length: Any, incremental: bool | None = None) -> Any:
     """Returns the symbols that `model` writes for `features`: int32 [batch, max_length].
 
@@ -26,62 +46,83 @@ def greedy_decode(model: Any, features: dict[str, Any], max_length: Any, increme
     Padding itself is no symbol and is never chosen.
 
     Args:
-      model: a decoder model (``start_decoding``, ``decode_step``; called on a prefix where it cannot decode incrementally).
+      model: a decoder model (see ``stepper``).
       features: {"inputs": int32 [batch, length] or [batch, rows, words]}; for a language model {"batch_size": int32 []}, or any
         feature whose first dimension is the batch. Targets do not reach the model.
       max_length: int or int32 []: symbols written at most, the end symbol included.
-      incremental: whether to use the cache; None: where the model can.
+      incremental: whether to use the model's cache; None: where it can.
     """
-    batch_size = _batch_size(features)
-    features = {name: value for name, value in features.items() if name not in ("targets", "batch_size")}
-    max_length = tf.convert_to_tensor(max_length, tf.int32)
-    if incremental is None:
-        incremental = bool(model.supports_incremental_decoding)
-    if incremental:
-        cache = model.start_decoding({**features, "batch_size": batch_size}, max_length)
-        return _loop(model.decode_step, cache, batch_size, max_length)
-    return _loop(_prefix_step(model, features), (), batch_size, max_length, keep_prefix=True)
+    features = decoder_features(features)
+    longest = tf.fill([features["batch_size"]], tf.convert_to_tensor(max_length, tf.int32))
+    return write(make_stepper(model, 1, incremental), features, Bounds(longest), greedy_choice, max_length).symbols[:, 0]
 
 
-def _batch_size(features: dict[str, Any]) -> Any:
-    if "batch_size" in features:
-        return features["batch_size"]
-    return tf.shape(features["inputs"] if "inputs" in features else next(iter(features.values())))[0]
+def decoder_features(features: dict[str, Any]) -> dict[str, Any]:
+    """Returns the features without targets and with "batch_size", int32 []."""
+    tensors = {name: tf.convert_to_tensor(value) for name, value in features.items()}
+    if "batch_size" not in tensors:
+        tensors["batch_size"] = tf.shape(tensors["inputs"] if "inputs" in tensors else next(iter(tensors.values())))[0]
+    return {name: value for name, value in tensors.items() if name != "targets"}
 
 
-def _prefix_step(model: Any, features: dict[str, Any]) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
-    """Returns a step that runs the model over all of the prefix [batch, step]; its logits are those after the last symbol."""
-
-    def step_fn(prefix: Any, step: Any, cache: Any) -> tuple[Any, Any]:
-        del step
-        # The model shifts the targets right itself: the last target only has to be there, and not be padding.
-        unknown = tf.fill([tf.shape(prefix)[0], 1], END_ID)
-        logits = model({**features, "targets": tf.concat([prefix, unknown], 1)}, training=False)
-        return logits[:, -1], cache
-
-    return step_fn
+def greedy_choice(logits: Any, index: Any, state: State) -> Any:
+    """Returns the most probable symbols, the first of equal ones: a ``Choice``."""
+    del index, state
+    return tf.argmax(logits, -1, output_type=tf.int32)
 
 
-def _loop(step_fn: Callable[[Any, Any, Any], tuple[Any, Any]], cache: Any, batch: Any, max_length: Any, keep_prefix: bool = False) -> Any:
-    """Runs `step_fn` until all sequences have ended; it gets the last symbol [batch], or with `keep_prefix` all before it."""
+def write(
+    stepper: Any,
+    features: dict[str, Any],
+    bounds: Bounds,
+    choose: Choice,
+    max_length: Any = None,
+    extra_state: State | None = None,
+) -> Written:
+    """Writes outputs that do not compete with each other, as many of each example as the stepper has hypotheses.
 
-    def running(step: Any, symbols: Any, ended: Any, written: Any, cache: Any) -> Any:
-        del symbols, written, cache
-        return tf.logical_and(step < max_length, tf.logical_not(tf.reduce_all(ended)))
+    Args:
+      stepper: from ``make_stepper``.
+      features: from ``decoder_features``; where they have a "prefix", outputs begin with it.
+      bounds: of the outputs' lengths.
+      choose: decides each symbol.
+      max_length: int32 [], columns of the result; None: as many as `bounds` allows.
+      extra_state: tensors [batch, ...] that `choose` reads.
+    """
+    features = dict(features)
+    prefix = features.pop("prefix", None)
+    max_length = tf.reduce_max(bounds.longest) if max_length is None else max_length
+    batch_size = features["batch_size"]
+    shape = tf.stack([batch_size, stepper.beam_size])
+    written = tf.zeros(tf.concat([shape, [max_length]], 0), tf.int32)
+    written.set_shape([None, stepper.beam_size, None])
+    order = tf.range(tf.shape(written)[2])
+    state: State = {
+        "done": tf.zeros([batch_size], tf.bool),
+        "symbols": tf.fill(shape, PADDING_ID),
+        "ended": tf.fill(shape, False),
+        "written": written,
+        "scores": tf.zeros(shape),
+        "longest": bounds.longest,
+        **({} if prefix is None else {"prefix": prefix}),
+        **(extra_state or {}),
+    }
 
-    def body(step: Any, symbols: Any, ended: Any, written: Any, cache: Any) -> tuple[Any, ...]:
-        given = tf.transpose(written[:step]) if keep_prefix else symbols
-        logits, cache = step_fn(given, step, cache)
-        chosen = tf.argmax(logits[:, PADDING_ID + 1 :], -1, output_type=tf.int32) + PADDING_ID + 1
+    def advance(logits: Any, index: Any, state: State) -> tuple[State, None]:
+        logits = tf.reshape(logits, tf.stack([-1, stepper.beam_size, tf.shape(logits)[1]]))
+        chosen = choose(bounds.allowed(logits, index, state.get("prefix")), index, state)
+        score = tf.gather(logits, chosen, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
+        ended = state["ended"]
         symbols = tf.where(ended, PADDING_ID, chosen)
-        written = tf.tensor_scatter_nd_update(written, [[step]], symbols[None])
-        return step + 1, symbols, tf.logical_or(ended, tf.equal(symbols, END_ID)), written, cache
+        ended_now = ended | (symbols == END_ID) | (index + 1 >= state["longest"])[:, None]
+        changed = {
+            "done": tf.reduce_all(ended_now, 1),
+            "symbols": symbols,
+            "ended": ended_now,
+            "written": tf.where(order == index, symbols[:, :, None], state["written"]),
+            "scores": state["scores"] + tf.where(ended, 0.0, score),
+        }
+        return {**state, **changed}, None
 
-    start = (
-        tf.constant(0),
-        tf.fill([batch], PADDING_ID),
-        tf.zeros([batch], tf.bool),
-        tf.fill([max_length, batch], PADDING_ID),
-        cache,
-    )
-    return tf.transpose(tf.while_loop(running, body, start, maximum_iterations=max_length)[3])
+    final = run(stepper, features, state, advance, max_length)
+    return Written(final["written"], final["scores"])

@@ -16,6 +16,7 @@ the end. Metrics are named "<set>/<metric>", or "<metric>" for a set without a n
   right), ponder_time.
 - greedy: char_acc and seq_acc, the same shares for sequences that the model wrote itself. The end symbol counts as one; positions
   beyond the target's end do not.
+- translate: bleu (cased, sacrebleu's 13a) and chrf, 0 to 100, of the texts that the model wrote itself.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.data.pipeline import eval_batches
+from ut_tf.data.pipeline import eval_batches, evenly_spaced
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.decoding.config import DecodeConfig
 from ut_tf.decoding.greedy import greedy_decode
+from ut_tf.decoding.translator import Translator
 from ut_tf.errors import UserError
 from ut_tf.evaluation import metrics
+from ut_tf.evaluation.bleu import corpus_scores
 from ut_tf.run import Run
 from ut_tf.training.checkpoints import restore_weights
 
@@ -61,7 +65,7 @@ def evaluate(run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), sp
         sets = [dataclasses.replace(evaluation_set, split=split) for evaluation_set in sets]
     model = run.make_model()
     restore_weights(model, run, checkpoint)
-    return evaluate_model(model, problem, sets, run.data_dir)
+    return Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir).evaluate(sets)
 
 
 def evaluate_model(
@@ -85,14 +89,25 @@ class Evaluator:
     Args:
       model, problem, data_dir, label_smoothing: as for ``evaluate_model``.
       batch_tokens: tokens in a batch, padding included, for every method; None: as each method can take.
+      vocab_dir: a run's copy of the problem's vocabulary files; None: those of `data_dir`.
     """
 
-    def __init__(self, model: Any, problem: Problem, data_dir: Path, label_smoothing: float = 0.0, batch_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        problem: Problem,
+        data_dir: Path,
+        label_smoothing: float = 0.0,
+        batch_tokens: int | None = None,
+        vocab_dir: Path | None = None,
+    ) -> None:
         self._model = model
         self._problem = problem
         self._data_dir = data_dir
         self._label_smoothing = label_smoothing
         self._batch_tokens = batch_tokens
+        self._vocab_dir = vocab_dir
+        self._translators: dict[str, Translator] = {}
         self._graphs: dict[Any, Callable[[Any], dict[str, Any]]] = {}
 
     def evaluate(self, sets: Iterable[EvaluationSet]) -> dict[str, float]:
@@ -112,6 +127,8 @@ class Evaluator:
 
     def _evaluate_set(self, evaluation_set: EvaluationSet) -> dict[str, float]:
         method = evaluation_set.method
+        if method == "translate":
+            return self._translate(evaluation_set)
         batches = eval_batches(self._problem, evaluation_set, self._data_dir, batch_tokens=self._batch_tokens or _BATCH_TOKENS[method])
         judge = self._graph(method, batches.element_spec)
         sums = GroupedSums()
@@ -120,6 +137,17 @@ class Evaluator:
             groups = batch[evaluation_set.group_by].numpy() if evaluation_set.group_by else None
             sums.add(per_example, batch["weight"].numpy(), groups)
         return sums.metrics(method)
+
+    def _translate(self, evaluation_set: EvaluationSet) -> dict[str, float]:
+        sources, references = self._problem.text_pairs(evaluation_set.split, self._data_dir)
+        chosen = evenly_spaced(len(sources), evaluation_set.max_examples)
+        if evaluation_set.decode not in self._translators:
+            codec = self._problem.text_codec(self._vocab_dir or self._problem.vocab_files(self._data_dir)[0].parent)
+            self._translators[evaluation_set.decode] = Translator(self._model, codec, DecodeConfig.from_text(evaluation_set.decode))
+        translator = self._translators[evaluation_set.decode]
+        written = [best[0].text for best in translator.translate((sources[number],) for number in chosen)]
+        scores = corpus_scores(written, [[references[number] for number in chosen]])
+        return {"bleu": scores["bleu_cased"].value, "chrf": scores["chrf"].value}
 
     def _graph(self, method: str, element_spec: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
         """Returns the compiled judge of a batch; batch sizes and lengths stay unknown to it, so it is traced once."""

@@ -1,4 +1,4 @@
-"""Multi-head attention: projections, logits, weights, and the key-value cache of incremental decoding.
+"""Multi-head attention: projections, logits, weights, and the same for one new position in incremental decoding.
 
 Attention(Q, K, V) = softmax(Q Kᵀ / sqrt(d)) V with k heads (arXiv 1807.03819, equations 2 and 3). Logits and softmax are float32.
 """
@@ -14,10 +14,8 @@ import tensorflow as tf
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.linear import Linear, kernel_initializer, matmul, scaled
-
-MASKED = -1e9
-"""Added to the logit of a key that may not be seen: float32 softmax makes it an exact zero."""
+from ut_tf.layers.history import MASKED, Place, empty_history, read, write
+from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul, scaled
 
 
 def padding_bias(mask: Any) -> Any:
@@ -39,6 +37,13 @@ def length_scale(visible: Any, reference: int) -> Any:
       reference: keys up to which the factor is 1.
     """
     return tf.maximum(1.0, tf.math.log(tf.maximum(visible, 1.0)) / math.log(reference))
+
+
+def _attention_weights(queries: Any, keys: Any, bias: Any, logit_scale: Any) -> Any:
+    """Returns float32 [batch, num_heads, queries, keys], whose sums over the keys are 1."""
+    logits = tf.cast(tf.matmul(queries, keys, transpose_b=True), tf.float32)
+    logits = logits if logit_scale is None else logits * logit_scale
+    return tf.nn.softmax(logits if bias is None else logits + bias)
 
 
 def _copy_of(variable: Any) -> Any:
@@ -112,7 +117,8 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         if keys is None:
             queries, keys, values = self._project(x, ("query", "key", "value"))
             keys = keys if rotation is None else rotate(keys, rotation)
-            relative = self._relative_bias(tf.range(tf.shape(x)[1]), tf.range(tf.shape(x)[1]))
+            order = tf.range(tf.shape(x)[1])
+            relative = None if self.relative_table is None else self._relative_bias(order, order)
         else:
             (queries,) = self._project(x, ("query",))
             relative = None
@@ -125,72 +131,117 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         keys, values = self._project(states, ("key", "value"))
         return (keys if rotation is None else rotate(keys, rotation)), values
 
-    def step(
-        self, x: Any, cache: dict[str, Any], index: Any, rotation: tuple[Any, Any] | None = None, logit_scale: Any = None
+    def prepare(self, names: tuple[str, ...] = ("query", "key", "value")) -> dict[str, Any]:
+        """Returns the weights of the named projections as one matrix, and those of the output, as incremental decoding uses them."""
+        kernels, biases = self._projections(names, self.compute_dtype)
+        joined = {"kernel": kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1)}
+        if biases:
+            joined["bias"] = tf.concat(biases, 0)
+        prepared = {"projection": joined, "output": self.output_transform.prepare()}
+        return prepared if self.relative_table is None else {**prepared, "relative": tf.convert_to_tensor(self.relative_table)}
+
+    def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
+        """Returns the histories of keys and values before the first position."""
+        width = beam_size * self.head_size
+        names = ("keys", "values")
+        return {name: empty_history(batch_size, self.network.num_heads, capacity, width, self.compute_dtype) for name in names}
+
+    def remember(
+        self, x: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, rotation: tuple[Any, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Self-attention of one new position over itself and all earlier ones.
+        """Adds one new position to the histories.
 
         Args:
-          x: [batch, 1, hidden_size].
-          cache: "keys" and "values", each [max_length, batch, num_heads, head_size], filled below `index`.
-          index: int32 [], the new position, from 0.
+          x: [batch * beam_size, hidden_size].
+          weights: from ``prepare``.
+          cache: from ``empty_cache`` or an earlier position.
+          place: of the new position.
           rotation: of the new position, or None.
-          logit_scale: float32 [], or None.
 
         Returns:
-          (output [batch, 1, hidden_size], the cache filled up to `index`).
+          (queries [batch, num_heads, beam_size, head_size] for ``recall``, the new cache).
         """
-        queries, keys, values = self._project(x, ("query", "key", "value"))
+        queries, keys, values = self._project_rows(x, weights, 3, place.beam_size)
         if rotation is not None:
             queries, keys = rotate(queries, rotation), rotate(keys, rotation)
-        cache = {
-            "keys": tf.tensor_scatter_nd_update(cache["keys"], [[index]], tf.cast(keys[None, :, :, 0], cache["keys"].dtype)),
-            "values": tf.tensor_scatter_nd_update(cache["values"], [[index]], tf.cast(values[None, :, :, 0], cache["values"].dtype)),
-        }
-        order = tf.range(tf.shape(cache["keys"])[0])
-        bias = MASKED * tf.cast(order > index, tf.float32)
-        relative = self._relative_bias(index[None], order)
-        bias = bias if relative is None else bias + relative
-        all_keys, all_values = (tf.transpose(cache[name], [1, 2, 0, 3]) for name in ("keys", "values"))
-        output, _ = self._attend(queries, all_keys, all_values, bias, logit_scale, training=False)
-        return output, cache
+        return queries, {"keys": write(cache["keys"], keys, place), "values": write(cache["values"], values, place)}
 
-    def empty_cache(self, batch_size: Any, max_length: Any) -> dict[str, Any]:
-        """Returns the cache of ``step`` before the first position."""
-        zeros = tf.zeros([max_length, batch_size, self.network.num_heads, self.head_size], self.compute_dtype)
-        return {"keys": zeros, "values": zeros}
+    def history_bias(self, place: Place, weights: dict[str, Any]) -> Any:
+        """Returns what is added to the logits of ``recall``, with the relative bias: [batch, 1 or num_heads, beam_size, slots]."""
+        if self.relative_table is None:
+            return place.bias
+        relative = self._relative_bias(place.index[None], tf.range(place.capacity), weights["relative"])
+        return place.bias + tf.repeat(relative, place.beam_size, -1)
+
+    def recall(self, queries: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, bias: Any, logit_scale: Any = None) -> Any:
+        """Returns the attention of the queries over their hypotheses' histories: [batch * beam_size, hidden_size]."""
+        return self._attend_rows(queries, read(cache["keys"], place), read(cache["values"], place), bias, logit_scale, weights)
+
+    def recall_memory(
+        self,
+        x: Any,
+        weights: dict[str, Any],
+        memory: dict[str, Any],
+        beam_size: int,
+        rotation: tuple[Any, Any] | None = None,
+    ) -> Any:
+        """Returns the attention of one new position over an encoder's states: [batch * beam_size, hidden_size].
+
+        Args:
+          x: [batch * beam_size, hidden_size].
+          weights: from ``prepare(("query",))``.
+          memory: "keys", "values", "bias" and where there is one "scale", per example: all its hypotheses share them.
+          beam_size: hypotheses per example.
+          rotation: of the new position, or None.
+        """
+        (queries,) = self._project_rows(x, weights, 1, beam_size)
+        queries = queries if rotation is None else rotate(queries, rotation)
+        return self._attend_rows(queries, memory["keys"], memory["values"], memory["bias"], memory.get("scale"), weights)
+
+    def _project_rows(self, x: Any, weights: dict[str, Any], count: int, beam_size: int) -> list[Any]:
+        """Returns `count` of [batch, num_heads, beam_size, head_size]."""
+        heads = tf.reshape(affine(x, weights["projection"]), [-1, beam_size, count, self.network.num_heads, self.head_size])
+        return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count))
+
+    def _attend_rows(self, queries: Any, keys: Any, values: Any, bias: Any, logit_scale: Any, weights: dict[str, Any]) -> Any:
+        attention = _attention_weights(queries, keys, bias, logit_scale)
+        mixed = tf.transpose(tf.matmul(tf.cast(attention, values.dtype), values), [0, 2, 1, 3])
+        return affine(tf.reshape(mixed, [-1, self.network.hidden_size]), weights["output"])
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:
         """Returns one [batch, num_heads, length, head_size] per name, queries times head_size^-0.5; several kernels make one product."""
         x = tf.cast(x, self.compute_dtype)
-        # The kernels are smaller than what they make, so they are scaled.
-        scales = [self.head_size**-0.5 if name == "query" else 1.0 for name in names]
-        kernels = [scaled(getattr(self, f"{name}_kernel"), scale, x.dtype) for name, scale in zip(names, scales, strict=True)]
+        kernels, biases = self._projections(names, x.dtype)
         projected = matmul(x, kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1))
-        if self.network.attention_bias:
-            biases = [scaled(getattr(self, f"{name}_bias"), scale, x.dtype) for name, scale in zip(names, scales, strict=True)]
+        if biases:
             projected += tf.concat(biases, 0)
         shape = tf.shape(x)
         heads = tf.reshape(projected, [shape[0], shape[1], len(names), self.network.num_heads, self.head_size])
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), len(names)))
 
-    def _relative_bias(self, queries: Any, keys: Any) -> Any | None:
-        """Returns float32 [1, num_heads, queries, keys] for int32 positions [queries] and [keys], or None."""
-        if self.relative_table is None:
-            return None
+    def _projections(self, names: tuple[str, ...], dtype: Any) -> tuple[list[Any], list[Any]]:
+        """Returns the kernels and biases (none without attention_bias) of these projections, queries' times head_size^-0.5."""
+        # The kernels are smaller than what they make, so they are scaled.
+        scales = [self.head_size**-0.5 if name == "query" else 1.0 for name in names]
+        kernels = [scaled(getattr(self, f"{name}_kernel"), scale, dtype) for name, scale in zip(names, scales, strict=True)]
+        if not self.network.attention_bias:
+            return kernels, []
+        return kernels, [scaled(getattr(self, f"{name}_bias"), scale, dtype) for name, scale in zip(names, scales, strict=True)]
+
+    def _relative_bias(self, queries: Any, keys: Any, table: Any = None) -> Any:
+        """Returns float32 [1, num_heads, queries, keys] for int32 positions [queries] and [keys], from the layer's own table or a copy."""
+        table = self.relative_table if table is None else table
         reach = self.network.relative_bias
         distance = tf.clip_by_value(keys[None, :] - queries[:, None], -reach, reach) + reach
         # A product with one-hot rows: its gradient is a product too, where a gather's is a slow scatter of queries * keys rows.
         one_hot = tf.one_hot(tf.reshape(distance, [-1]), 2 * reach + 1)
-        table = tf.matmul(self.relative_table, one_hot, transpose_a=True, transpose_b=True)
-        return tf.reshape(table, tf.concat([[1, self.network.num_heads], tf.shape(distance)], 0))
+        biases = tf.matmul(table, one_hot, transpose_a=True, transpose_b=True)
+        return tf.reshape(biases, tf.concat([[1, self.network.num_heads], tf.shape(distance)], 0))
 
     def _attend(
         self, queries: Any, keys: Any, values: Any, bias: Any, logit_scale: Any, training: bool, output_scale: float = 1.0
     ) -> tuple[Any, Any]:
-        logits = tf.cast(tf.matmul(queries, keys, transpose_b=True), tf.float32)
-        logits = logits if logit_scale is None else logits * logit_scale
-        weights = tf.nn.softmax(logits if bias is None else logits + bias)
+        weights = _attention_weights(queries, keys, bias, logit_scale)
         kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
         mixed = tf.transpose(tf.matmul(kept, values), [0, 2, 1, 3])
         shape = tf.shape(mixed)

@@ -14,6 +14,7 @@ import keras
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.history import Place
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.transition import TRANSITIONS
 
@@ -43,6 +44,20 @@ class Surroundings(NamedTuple):
     memory_bias: Any = None
     memory_rotation: Rotation | None = None
     memory_scale: Any = None
+
+
+class StepSurroundings(NamedTuple):
+    """The same for one new position in incremental decoding.
+
+    Fields:
+      rotation: of the position, for rotary attention, or None.
+      logit_scale: of the self-attention, or None.
+      memory: what ``MultiHeadAttention.recall_memory`` reads, or None.
+    """
+
+    rotation: Rotation | None = None
+    logit_scale: Any = None
+    memory: dict[str, Any] | None = None
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -111,42 +126,76 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             x = self._sublayer("transition", transform, x, training)
         return x, weights[0], weights[1]
 
-    def step(self, x: Any, surroundings: Surroundings, cache: dict[str, Any], index: Any) -> tuple[Any, dict[str, Any]]:
-        """Computes the block for one new position, given what it remembers of the earlier ones.
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``remember`` and ``proceed``, read, joined and cast once for all positions."""
+        weights = {f"{name}_norm": getattr(self, f"{name}_norm").prepare() for name in self._sublayers()}
+        weights["self_attention"] = self.self_attention.prepare()
+        if self.with_memory:
+            weights["memory_attention"] = self.memory_attention.prepare(("query",))
+        if self.transition is not None:
+            weights["transition"] = self.transition.prepare()
+        return weights
+
+    def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
+        """Returns what ``step`` remembers before the first position: the histories of "attention", and "transition" of each hypothesis."""
+        transition = {} if self.transition is None else self.transition.empty_cache(batch_size, beam_size)
+        return {"attention": self.self_attention.empty_cache(batch_size, capacity, beam_size), "transition": transition}
+
+    def step(
+        self, x: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, bias: Any, surroundings: StepSurroundings
+    ) -> tuple[Any, dict[str, Any]]:
+        """Computes the block for one new position of each hypothesis, given what it remembers of the earlier ones.
 
         Args:
-          x: [batch, 1, hidden_size].
-          surroundings: of the new position; its bias is not used (all earlier positions are seen).
-          cache: from ``empty_cache`` or an earlier step.
-          index: int32 [], the new position, from 0.
+          x: [batch * beam_size, hidden_size].
+          weights: from ``prepare``.
+          cache: from ``empty_cache`` or an earlier position.
+          place: of the new position.
+          bias: from the self-attention's ``history_bias``.
+          surroundings: of the new position.
 
         Returns:
-          (output [batch, 1, hidden_size], the new cache).
+          (output [batch * beam_size, hidden_size], the new cache).
         """
-        new_cache: dict[str, Any] = {}
+        queries, cache = self.remember(x, weights, cache, place, surroundings)
+        return self.proceed(x, queries, weights, cache, place, bias, surroundings)
 
-        def attend(y: Any) -> Any:
-            s = surroundings
-            output, new_cache["attention"] = self.self_attention.step(y, cache["attention"], index, s.rotation, s.logit_scale)
+    def remember(
+        self, x: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, surroundings: StepSurroundings
+    ) -> tuple[Any, dict[str, Any]]:
+        """Does the part of ``step`` that later positions read: (queries, the cache with keys and values of the new position)."""
+        y = self.self_attention_norm.step(x, weights["self_attention_norm"]) if self.network.norm == "pre" else x
+        queries, attention = self.self_attention.remember(y, weights["self_attention"], cache["attention"], place, surroundings.rotation)
+        return queries, {**cache, "attention": attention}
+
+    def proceed(
+        self,
+        x: Any,
+        queries: Any,
+        weights: dict[str, Any],
+        cache: dict[str, Any],
+        place: Place,
+        bias: Any,
+        surroundings: StepSurroundings,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Does the rest of ``step``, from the queries on."""
+        s = surroundings
+        new_cache = dict(cache)
+
+        def remember(y: Any) -> Any:
+            return self.memory_attention.recall_memory(y, weights["memory_attention"], s.memory, place.beam_size, s.rotation)
+
+        def transform(y: Any) -> Any:
+            output, new_cache["transition"] = self.transition.step(y, weights["transition"], cache["transition"])
             return output
 
-        def transition(y: Any) -> Any:
-            output, new_cache["transition"] = self.transition.step(y, cache["transition"])
-            return output
-
-        x = self._sublayer("self_attention", attend, x, False)
+        recalled = self.self_attention.recall(queries, weights["self_attention"], cache["attention"], place, bias, s.logit_scale)
+        x = self._sublayer_step("self_attention", lambda _: recalled, x, weights)
         if self.with_memory:
-            x = self._sublayer("memory_attention", lambda y: self._attend_memory(y, surroundings, False)[0], x, False)
+            x = self._sublayer_step("memory_attention", remember, x, weights)
         if self.transition is not None:
-            x = self._sublayer("transition", transition, x, False)
+            x = self._sublayer_step("transition", transform, x, weights)
         return x, new_cache
-
-    def empty_cache(self, batch_size: Any, max_length: Any) -> dict[str, Any]:
-        """Returns the cache of ``step`` before the first position."""
-        cache = {"attention": self.self_attention.empty_cache(batch_size, max_length)}
-        if self.transition is not None:
-            cache["transition"] = self.transition.empty_cache(batch_size)
-        return cache
 
     def _sublayers(self) -> list[str]:
         return ["self_attention", *["memory_attention"] * self.with_memory, *["transition"] * self.with_transition]
@@ -170,6 +219,13 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         if self.network.norm == "pre":
             return x + dropout.drop(function(norm(x)), training)
         return norm(x + dropout.drop(function(x), training))
+
+    def _sublayer_step(self, name: str, function: Callable[[Any], Any], x: Any, weights: dict[str, Any]) -> Any:
+        norm, norm_weights = getattr(self, f"{name}_norm"), weights[f"{name}_norm"]
+        if self.network.norm == "post":
+            return norm.step(x + function(x), norm_weights)
+        # The norm before self-attention is part of ``remember``.
+        return x + function(x if name == "self_attention" else norm.step(x, norm_weights))
 
     def get_config(self) -> dict[str, Any]:
         own = {"causal": self.causal, "with_memory": self.with_memory, "with_transition": self.with_transition}

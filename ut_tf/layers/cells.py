@@ -7,14 +7,18 @@ A cell is called as ``cell(block_output, state, memory, inputs)`` and returns (n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
-from ut_tf.layers.linear import Linear
+from ut_tf.layers.linear import Linear, affine
 from ut_tf.layers.normalization import LayerNorm
+
+_Norm = Callable[[Any], Any]
+_Gate = Callable[[str, Any], Any]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -34,6 +38,15 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         del state, inputs
+        return block_output, memory
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``: nothing."""
+        return {}
+
+    def step(self, block_output: Any, state: Any, memory: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
+        """Returns what the call returns for one new position, [rows, hidden_size] each."""
+        del state, weights
         return block_output, memory
 
     def get_config(self) -> dict[str, Any]:
@@ -67,8 +80,28 @@ class _GatedCell(BasicCell):
         for name in self.gates:
             getattr(self, f"{name}_gate").build((None, None, 2 * width))
 
-    def _gate(self, name: str, attended: Any, state: Any) -> Any:
-        return getattr(self, f"{name}_gate")(tf.concat([attended, tf.cast(state, attended.dtype)], -1))
+    def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
+        del inputs
+        return self._combine(
+            self.before_norm(block_output), state, memory, self.after_norm, lambda name, joined: getattr(self, f"{name}_gate")(joined)
+        )
+
+    def prepare(self) -> dict[str, Any]:
+        gates = {name: getattr(self, f"{name}_gate").prepare() for name in self.gates}
+        return {**gates, "before_norm": self.before_norm.prepare(), "after_norm": self.after_norm.prepare()}
+
+    def step(self, block_output: Any, state: Any, memory: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
+        return self._combine(
+            self.before_norm.step(block_output, weights["before_norm"]),
+            state,
+            memory,
+            lambda x: self.after_norm.step(x, weights["after_norm"]),
+            lambda name, joined: affine(joined, weights[name]),
+        )
+
+    def _combine(self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate) -> tuple[Any, Any]:
+        """Returns (new state, new memory), given the norm that follows and the gates' affine maps by their names."""
+        raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -77,13 +110,12 @@ class GRUCell(_GatedCell):
 
     gates: ClassVar[dict[str, float]] = {"update": 1.0, "reset": 1.0, "candidate": 0.0}
 
-    def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
-        del inputs
-        attended = self.before_norm(block_output)
-        update = tf.sigmoid(self._gate("update", attended, state))
-        reset = tf.sigmoid(self._gate("reset", attended, state))
-        candidate = tf.tanh(self._gate("candidate", attended, reset * tf.cast(state, reset.dtype)))
-        return self.after_norm((1.0 - update) * attended + update * candidate), memory
+    def _combine(self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate) -> tuple[Any, Any]:
+        state = tf.cast(state, attended.dtype)
+        joined = tf.concat([attended, state], -1)
+        update, reset = tf.sigmoid(gate("update", joined)), tf.sigmoid(gate("reset", joined))
+        candidate = tf.tanh(gate("candidate", tf.concat([attended, reset * state], -1)))
+        return norm((1.0 - update) * attended + update * candidate), memory
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -92,14 +124,12 @@ class LSTMCell(_GatedCell):
 
     gates: ClassVar[dict[str, float]] = {"input": 0.0, "forget": 0.0, "output": 0.0, "modulation": 0.0}
 
-    def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
-        del inputs
-        attended = self.before_norm(block_output)
-        into = tf.sigmoid(self._gate("input", attended, state))
-        forget = tf.sigmoid(self._gate("forget", attended, state) + self.network.lstm_forget_bias)
-        out = tf.sigmoid(self._gate("output", attended, state))
-        memory = forget * tf.cast(memory, into.dtype) + into * tf.tanh(self._gate("modulation", attended, state))
-        return self.after_norm(out * tf.tanh(memory)), memory
+    def _combine(self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate) -> tuple[Any, Any]:
+        joined = tf.concat([attended, tf.cast(state, attended.dtype)], -1)
+        into, out = tf.sigmoid(gate("input", joined)), tf.sigmoid(gate("output", joined))
+        forget = tf.sigmoid(gate("forget", joined) + self.network.lstm_forget_bias)
+        memory = forget * tf.cast(memory, into.dtype) + into * tf.tanh(gate("modulation", joined))
+        return norm(out * tf.tanh(memory)), memory
 
 
 CELLS: dict[str, type[BasicCell]] = {"basic": BasicCell, "gru": GRUCell, "lstm": LSTMCell}

@@ -99,6 +99,12 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
             return tensor2tensor_sinusoid(tf.cast(step, tf.float32), width)
         return paper_sinusoid(tf.cast(step, tf.float32) + 1.0, width)
 
+    def step_signals(self, count: int) -> Any | None:
+        """Returns float32 [count, hidden_size], the signals of the first `count` recurrent steps, or None without a step embedding."""
+        if self.network.step_encoding == "none":
+            return None
+        return tf.stack([self.step_signal(step) for step in range(count)])
+
     def call(self, state: Any, step: Any, position_signal: Any | None) -> Any:
         """Returns state + position signal + step signal, in the compute dtype.
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.dropout import replica_seed
-from ut_tf.layers.linear import Linear
+from ut_tf.layers.linear import Linear, affine
 
 
 class RecurrenceDetails(NamedTuple):
@@ -129,6 +129,14 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
         total = tf.reduce_sum(probability * counted, 1, keepdims=True)
         mean = total / tf.maximum(tf.reduce_sum(counted, 1, keepdims=True), 1.0)
         return mean * tf.ones_like(probability)
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``."""
+        return self.linear.prepare()
+
+    def step(self, state: Any, weights: dict[str, Any]) -> Any:
+        """Returns the probabilities of one new position, [rows, hidden_size] -> float32 [rows], in the forms that look at it alone."""
+        return tf.sigmoid(affine(state, weights)[:, 0])
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict()}

@@ -47,6 +47,12 @@ def scaled(weight: Any, factor: float, dtype: Any) -> Any:
     return tf.cast(value if factor == 1.0 else value * factor, dtype)
 
 
+def affine(x: Any, weights: dict[str, Any]) -> Any:
+    """Returns x · kernel + bias, in the weights' dtype: x [rows, inputs] -> [rows, units]; `weights` from ``Linear.prepare``."""
+    y = tf.matmul(tf.cast(x, weights["kernel"].dtype), weights["kernel"])
+    return tf.nn.bias_add(y, weights["bias"]) if "bias" in weights else y
+
+
 @keras.saving.register_keras_serializable("ut_tf")
 class Linear(keras.layers.Layer):  # type: ignore[misc]
     """y = output_scale * (input_scale * x · kernel + bias).
@@ -86,6 +92,11 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
             # Next to the product, TensorFlow makes one kernel of the two (and of a ReLU that follows directly).
             y = tf.nn.bias_add(y, scaled(self.bias, output_scale, x.dtype))
         return unflatten(y, x)
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``affine`` in the compute dtype, so that a loop reads and casts them once."""
+        weights = {"kernel": scaled(self.kernel, 1.0, self.compute_dtype)}
+        return weights if self.bias is None else {**weights, "bias": scaled(self.bias, 1.0, self.compute_dtype)}
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape[:-1], self.units)

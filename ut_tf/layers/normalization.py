@@ -18,10 +18,7 @@ def normalize(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
       bias: float32 [hidden_size].
       epsilon: float32 [].
     """
-    mean = tf.reduce_mean(x, -1, keepdims=True)
-    centered = x - mean
-    inverse = tf.math.rsqrt(tf.reduce_mean(tf.square(centered), -1, keepdims=True) + epsilon)
-    normal = centered * inverse
+    normal, inverse = _normal(x, epsilon)
 
     def gradient(upstream: Any) -> tuple[Any, Any, Any, None]:
         axes = tf.range(tf.rank(x) - 1)
@@ -32,6 +29,13 @@ def normalize(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
         return grad_x, tf.reduce_sum(product, axes), tf.reduce_sum(upstream, axes), None
 
     return normal * scale + bias, gradient
+
+
+def _normal(x: Any, epsilon: Any) -> tuple[Any, Any]:
+    """Returns x with mean 0 and variance 1 over the last axis, and the factor that it took."""
+    centered = x - tf.reduce_mean(x, -1, keepdims=True)
+    inverse = tf.math.rsqrt(tf.reduce_mean(tf.square(centered), -1, keepdims=True) + epsilon)
+    return centered * inverse, inverse
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -60,6 +64,15 @@ class LayerNorm(keras.layers.Layer):  # type: ignore[misc]
         scale, bias = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.bias)
         y = normalize(tf.cast(x, tf.float32), scale, bias, tf.constant(self.epsilon, tf.float32))
         return tf.cast(y, self.compute_dtype)
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``."""
+        return {"scale": tf.convert_to_tensor(self.scale), "bias": tf.convert_to_tensor(self.bias)}
+
+    def step(self, x: Any, weights: dict[str, Any]) -> Any:
+        """Returns what the call returns, without a gradient of its own to carry along."""
+        normal, _ = _normal(tf.cast(x, tf.float32), tf.constant(self.epsilon, tf.float32))
+        return tf.cast(normal * weights["scale"] + weights["bias"], self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape

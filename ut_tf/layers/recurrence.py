@@ -12,6 +12,7 @@ Positions outside the mask have halted from the start unless padding_ponders.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,10 +20,11 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
-from ut_tf.layers.block import Block, Surroundings
+from ut_tf.layers.block import Block, StepSurroundings, Surroundings
 from ut_tf.layers.cells import CELLS
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.halting import HaltingState, HaltingUnit, RecurrenceDetails, combine_states, halting_step, start_halting
+from ut_tf.layers.history import Place
 from ut_tf.layers.normalization import LayerNorm
 
 
@@ -118,49 +120,51 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         keys_values: tuple[Any, Any] = self.block.memory_attention.keys_values(states, rotation)
         return keys_values
 
-    def step(
-        self, inputs: Any, index: Any, positions: Any, surroundings: Surroundings, caches: list[dict[str, Any]]
-    ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position, given the caches of the earlier ones: incremental decoding.
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``, read, joined and cast once for all positions and steps."""
+        weights = {"block": self.block.prepare(), "cell": self.cell.prepare()}
+        signals = self.coordinates.step_signals(self.depth(training=False))
+        optional = {"steps": signals, "halting": self.halting_unit, "final_norm": self.final_norm}
+        return weights | {name: part if name == "steps" else part.prepare() for name, part in optional.items() if part is not None}
 
-        Under dynamic halting every position takes act_max_steps here, copied once it has halted: the same result as
-        in the loop, and every step's cache is filled for the positions to come.
+    def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
+        """Returns the caches of ``step`` before the first position: one per recurrent step at evaluation."""
+        return [self.block.empty_cache(batch_size, capacity, beam_size) for _ in range(self.depth(training=False))]
+
+    def step(
+        self,
+        inputs: Any,
+        weights: dict[str, Any],
+        caches: list[dict[str, Any]],
+        place: Place,
+        positions: Any,
+        surroundings: StepSurroundings,
+    ) -> tuple[Any, list[dict[str, Any]]]:
+        """Computes one new position of each hypothesis, given the caches of the earlier ones: incremental decoding.
+
+        Under dynamic halting every step's cache is filled for the positions to come, whatever the step at which this one halts.
 
         Args:
-          inputs: [batch, 1, hidden_size], embedded.
-          index: int32 [], the new position, from 0.
-          positions: float32 [batch or 1, 1], its coordinate.
-          surroundings: of the new position.
+          inputs: [batch * beam_size, hidden_size], embedded.
+          weights: from ``prepare``.
           caches: one per recurrent step, from ``empty_caches`` or an earlier call.
+          place: of the new position.
+          positions: float32 [batch * beam_size or 1], its coordinate.
+          surroundings: of the new position.
 
         Returns:
-          (state [batch, 1, hidden_size], the new caches).
+          (state [batch * beam_size, hidden_size], the new caches).
         """
         signal = self.coordinates.position_signal(positions)
         if signal is not None and not self.network.position_every_step:
             inputs = tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
             signal = None
-        state, memory = inputs, tf.zeros_like(inputs)
-        output = tf.zeros(tf.shape(inputs), tf.float32)
-        halting = start_halting(tf.ones(tf.shape(inputs)[:2]))
-        new_caches = []
-        for step, cache in enumerate(caches):
-            prepared = self.coordinates(state, step=step, position_signal=signal)
-            block_output, new_cache = self.block.step(prepared, surroundings, cache, index)
-            new_state, memory = self.cell(block_output, state, memory, inputs)
-            if self.halting_unit is not None:
-                probability = self.halting_unit(prepared, counted=tf.ones(tf.shape(inputs)[:2]))
-                halting, weight, running = halting_step(halting, probability, self.threshold)
-                output = combine_states(self.network.halting, new_state, output, weight)
-                new_state = self.next_state(new_state, state, running)
-            state = new_state
-            new_caches.append(new_cache)
-        return self._finish(self._result(state, memory, output)), new_caches
-
-    def empty_caches(self, batch_size: Any, max_length: Any, steps: int | None = None) -> list[dict[str, Any]]:
-        """Returns the caches of ``step`` before the first position: one per recurrent step at evaluation."""
-        count = self.depth(training=False) if steps is None else steps
-        return [self.block.empty_cache(batch_size, max_length) for _ in range(count)]
+        bias = self.block.self_attention.history_bias(place, weights["block"]["self_attention"])
+        run = _PositionRun(self, weights, place, bias, surroundings)
+        signals = _sums(signal, weights.get("steps"), len(caches))
+        state, caches = (run.fixed if self.halting_unit is None else run.dynamic)(inputs, signals, caches)
+        state = tf.cast(state, self.compute_dtype)
+        return state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"]), caches
 
     @property
     def threshold(self) -> float:
@@ -314,3 +318,72 @@ class _Run:
     def _details(self, times: Any, remainders: Any, mask: Any, probabilities: Any, attention: list[Any]) -> RecurrenceDetails:
         weights = [*attention, None, None]
         return RecurrenceDetails(times, remainders, mask, probabilities, weights[0], weights[1])
+
+
+class _PositionRun:
+    """The steps of one new position of each hypothesis; arguments as for ``Recurrence.step``."""
+
+    def __init__(self, recurrence: Recurrence, weights: dict[str, Any], place: Place, bias: Any, surroundings: StepSurroundings) -> None:
+        self.recurrence = recurrence
+        self.block = recurrence.block
+        self.weights = weights
+        self.place = place
+        self.bias = bias
+        self.surroundings = surroundings
+
+    def fixed(self, inputs: Any, signals: list[Any], caches: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+        """Runs one step per cache."""
+        state, memory = inputs, tf.zeros_like(inputs)
+        new_caches = []
+        for signal, cache in zip(signals, caches, strict=True):
+            prepared = self._prepared(state, signal)
+            output, cache = self.block.step(prepared, self.weights["block"], cache, self.place, self.bias, self.surroundings)
+            state, memory = self.recurrence.cell.step(output, state, memory, self.weights["cell"])
+            new_caches.append(cache)
+        return self.recurrence._result(state, memory, None), new_caches
+
+    def dynamic(self, inputs: Any, signals: list[Any], caches: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+        """Runs one step per cache; once all positions have halted, only as much of each as later positions read."""
+        state, output = inputs, tf.zeros_like(inputs, tf.float32)
+        halting = start_halting(tf.ones_like(inputs[:, 0], tf.float32))
+        new_caches: list[dict[str, Any]] = []
+        for signal, cache in zip(signals, caches, strict=True):
+            prepared = self._prepared(state, signal)
+            queries, cache = self.block.remember(prepared, self.weights["block"], cache, self.place, self.surroundings)
+            advance = functools.partial(self._advance, prepared, queries, cache, state, output, halting)
+            if new_caches and self._may_stop:
+                running = tf.reduce_any(halting.halting_sum < self.recurrence.threshold)
+                # A halted state is copied, and a position's own past is all that its block would read again.
+                state, output, halting = tf.cond(running, lambda go=advance: go()[:3], lambda now=(state, output, halting): now)
+            else:
+                state, output, halting, cache = advance()
+            new_caches.append(cache)
+        return output, new_caches
+
+    @property
+    def _may_stop(self) -> bool:
+        """Whether nothing but keys and values comes of a step at which all positions have halted."""
+        network = self.recurrence.network
+        return network.halted_states == "copy" and network.transition == "fc"
+
+    def _advance(
+        self, prepared: Any, queries: Any, cache: dict[str, Any], state: Any, output: Any, halting: HaltingState
+    ) -> tuple[Any, Any, HaltingState, dict[str, Any]]:
+        recurrence, weights = self.recurrence, self.weights
+        assert recurrence.halting_unit is not None
+        new_state, cache = self.block.proceed(prepared, queries, weights["block"], cache, self.place, self.bias, self.surroundings)
+        probability = recurrence.halting_unit.step(prepared, weights["halting"])
+        halting, weight, running = halting_step(halting, probability, recurrence.threshold)
+        output = combine_states(recurrence.network.halting, new_state, output, weight)
+        return recurrence.next_state(new_state, state, running), output, halting, cache
+
+    def _prepared(self, state: Any, signal: Any) -> Any:
+        return state if signal is None else tf.cast(tf.cast(state, tf.float32) + signal, self.recurrence.compute_dtype)
+
+
+def _sums(signal: Any, steps: Any, count: int) -> list[Any]:
+    """Returns what is added to the state at each step: position signal [rows or 1, hidden_size] or None plus its row of `steps` or None."""
+    if steps is None:
+        return [signal] * count
+    steps = steps[:, None]
+    return list(tf.unstack(steps if signal is None else signal + steps, count))

@@ -16,9 +16,10 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
-from ut_tf.layers.block import Block, Surroundings
+from ut_tf.layers.block import Block, StepSurroundings, Surroundings
 from ut_tf.layers.coordinates import position_signal
 from ut_tf.layers.halting import RecurrenceDetails
+from ut_tf.layers.history import Place
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.recurrence import Observer, StepView
 
@@ -63,8 +64,9 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         return [getattr(self, f"block_{number}") for number in range(self.network.num_layers)]
 
     def build(self, input_shape: Any) -> None:
-        for part in [*self.blocks, *([self.final_norm] if self.final_norm is not None else [])]:
-            if not part.built:
+        parts: list[Any] = [*self.blocks, self.final_norm]
+        for part in parts:
+            if part is not None and not part.built:
                 part.build(input_shape)
 
     def call(
@@ -97,30 +99,46 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         pairs = [block.memory_attention.keys_values(states, rotation) for block in self.blocks]
         return [keys for keys, _ in pairs], [values for _, values in pairs]
 
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``, read, joined and cast once for all positions."""
+        weights: dict[str, Any] = {"blocks": [block.prepare() for block in self.blocks]}
+        return weights if self.final_norm is None else {**weights, "final_norm": self.final_norm.prepare()}
+
+    def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
+        """Returns the caches of ``step`` before the first position: one per layer."""
+        return [block.empty_cache(batch_size, capacity, beam_size) for block in self.blocks]
+
     def step(
-        self, inputs: Any, index: Any, positions: Any, surroundings: Surroundings, caches: list[dict[str, Any]]
+        self,
+        inputs: Any,
+        weights: dict[str, Any],
+        caches: list[dict[str, Any]],
+        place: Place,
+        positions: Any,
+        surroundings: StepSurroundings,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position, given the caches of the earlier ones: incremental decoding.
+        """Computes one new position of each hypothesis, given the caches of the earlier ones: incremental decoding.
 
         Args:
-          inputs: [batch, 1, hidden_size], embedded.
-          index: int32 [], the new position, from 0.
-          positions: float32 [batch or 1, 1], its coordinate.
-          surroundings: of the new position.
+          inputs: [batch * beam_size, hidden_size], embedded.
+          weights: from ``prepare``.
           caches: one per layer, from ``empty_caches`` or an earlier call.
+          place: of the new position.
+          positions: float32 [batch * beam_size or 1], its coordinate.
+          surroundings: of the new position; keys and values of its memory hold one entry per layer.
 
         Returns:
-          (state [batch, 1, hidden_size], the new caches).
+          (state [batch * beam_size, hidden_size], the new caches).
         """
         state, new_caches = self._positioned(inputs, positions), []
-        for number, (block, cache) in enumerate(zip(self.blocks, caches, strict=True)):
-            state, cache = block.step(state, self._of_layer(surroundings, number), cache, index)
+        for number, (block, block_weights, cache) in enumerate(zip(self.blocks, weights["blocks"], caches, strict=True)):
+            bias = block.self_attention.history_bias(place, block_weights["self_attention"])
+            memory = surroundings.memory
+            if memory is not None:
+                memory = {**memory, "keys": memory["keys"][number], "values": memory["values"][number]}
+            state, cache = block.step(state, block_weights, cache, place, bias, surroundings._replace(memory=memory))
             new_caches.append(cache)
-        return self._finish(state), new_caches
-
-    def empty_caches(self, batch_size: Any, max_length: Any) -> list[dict[str, Any]]:
-        """Returns the caches of ``step`` before the first position: one per layer."""
-        return [block.empty_cache(batch_size, max_length) for block in self.blocks]
+        return state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"]), new_caches
 
     def _positioned(self, inputs: Any, positions: Any) -> Any:
         signal = position_signal(self.network, positions)

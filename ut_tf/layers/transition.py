@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.linear import Linear, flatten, kernel_initializer, unflatten
+from ut_tf.layers.linear import Linear, affine, flatten, kernel_initializer, unflatten
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -44,13 +44,17 @@ class Transition(keras.layers.Layer):  # type: ignore[misc]
         hidden = self.dropout.drop_relu(self.inner(flatten(x)), training)
         return unflatten(self.outer(hidden, input_scale=self.dropout.scale(training), output_scale=output_scale), x)
 
-    def step(self, x: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns (the transition of the newest position [batch, 1, hidden_size], the cache)."""
-        return self(x), cache
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``."""
+        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
-    def empty_cache(self, batch_size: Any) -> dict[str, Any]:
+    def step(self, x: Any, weights: dict[str, Any], cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
+        return affine(tf.nn.relu(affine(x, weights["inner"])), weights["outer"]), cache
+
+    def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
         """Returns the cache of ``step`` before the first position: nothing."""
-        del batch_size
+        del batch_size, beam_size
         return {}
 
     def get_config(self) -> dict[str, Any]:
@@ -124,10 +128,26 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
         padded = tf.pad(tf.cast(x, self.compute_dtype), [[0, 0], [before, self.kernel_size - 1 - before], [0, 0]])
         return self.pointwise(depthwise(padded, tf.cast(self.depthwise_kernel, padded.dtype)), output_scale=output_scale)
 
-    def step(self, x: Any, earlier: Any) -> tuple[Any, Any]:
-        """Returns (output of the newest position [batch, 1, units], inputs to remember [batch, kernel_size - 1, channels])."""
-        window = tf.concat([earlier, tf.cast(x, earlier.dtype)], 1)
-        return self.pointwise(depthwise(window, tf.cast(self.depthwise_kernel, window.dtype))), window[:, 1:]
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``."""
+        return {"depthwise": tf.cast(self.depthwise_kernel, self.compute_dtype), "pointwise": self.pointwise.prepare()}
+
+    def step(self, x: Any, weights: dict[str, Any], earlier: Any) -> tuple[Any, Any]:
+        """Computes the newest position.
+
+        Args:
+          x: [batch * beam_size, channels].
+          weights: from ``prepare``.
+          earlier: [batch, beam_size, kernel_size - 1, channels], the positions before it.
+
+        Returns:
+          (output [batch * beam_size, units], the same of the next position).
+        """
+        size = tf.shape(earlier)
+        newest = tf.reshape(tf.cast(x, earlier.dtype), [size[0], size[1], 1, size[3]])
+        window = tf.concat([earlier, newest], 2)
+        mixed = tf.reshape(tf.reduce_sum(window * weights["depthwise"], 2), [-1, x.shape[-1]])
+        return affine(mixed, weights["pointwise"]), window[:, :, 1:]
 
     def get_config(self) -> dict[str, Any]:
         own = {"units": self.units, "kernel_size": self.kernel_size, "causal": self.causal, "kernel_init": self.kernel_init}
@@ -165,16 +185,20 @@ class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
         hidden = self.dropout(tf.nn.relu(self.inner(_keep(x, keep))), training=training)
         return self.outer(_keep(hidden, keep), output_scale=output_scale)
 
-    def step(self, x: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns (the transition of the newest position [batch, 1, hidden_size], the cache)."""
-        hidden, inner = self.inner.step(x, cache["inner"])
-        output, outer = self.outer.step(tf.nn.relu(hidden), cache["outer"])
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``."""
+        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
+
+    def step(self, x: Any, weights: dict[str, Any], cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of the newest position [batch * beam_size, hidden_size], the cache)."""
+        hidden, inner = self.inner.step(x, weights["inner"], cache["inner"])
+        output, outer = self.outer.step(tf.nn.relu(hidden), weights["outer"], cache["outer"])
         return output, {"inner": inner, "outer": outer}
 
-    def empty_cache(self, batch_size: Any) -> dict[str, Any]:
+    def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
         """Returns the cache of ``step`` before the first position: the inputs that the convolutions reach back to."""
         sizes = {"inner": (2, self.network.hidden_size), "outer": (4, self.network.filter_size)}
-        return {name: tf.zeros([batch_size, reach, width], self.compute_dtype) for name, (reach, width) in sizes.items()}
+        return {name: tf.zeros(tf.stack([batch_size, beam_size, *size]), self.compute_dtype) for name, size in sizes.items()}
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}

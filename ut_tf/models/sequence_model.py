@@ -10,8 +10,8 @@ decoder. Targets one class: encoder and a classifier. No inputs: a language mode
 weights can be loaded at once.
 
 A stack is a Keras layer ``stack(inputs, symbol_mask, positions, surroundings, steps, training, return_attention, observer)`` that returns
-(states, RecurrenceDetails) and has ``project_memory``, ``step`` and ``empty_caches`` for its place in a decoder, as ``Recurrence`` and
-``LayerStack`` do.
+(states, RecurrenceDetails) and has ``project_memory``, ``prepare``, ``empty_caches`` and ``step`` for its place in a decoder, as
+``Recurrence`` and ``LayerStack`` do.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
+from ut_tf.decoding.config import DecodeConfig
+from ut_tf.decoding.search import Decoded, decode
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
-from ut_tf.layers.block import Surroundings
+from ut_tf.layers.block import StepSurroundings, Surroundings
 from ut_tf.layers.coordinates import rotation_table
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.halting import RecurrenceDetails
-from ut_tf.layers.linear import Linear
+from ut_tf.layers.history import MASKED, extended, next_place, no_history
+from ut_tf.layers.linear import Linear, affine
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Observer
 
@@ -159,40 +162,100 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             self.add_loss(self.network.act_loss_weight * tf.add_n(costs))
         return (logits, details) if return_details or return_attention else logits
 
-    def start_decoding(self, features: dict[str, Any], max_length: Any) -> dict[str, Any]:
-        """Encodes the inputs and returns what ``decode_step`` needs: a nested structure of tensors of constant shapes.
+    def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> dict[str, Any]:
+        """Encodes the inputs and returns what ``decode_step`` needs before the first position.
 
         Args:
           features: {"inputs": ...} as in the call; for a language model {"batch_size": int32 []}.
-          max_length: int32 [], the most symbols that will be decoded.
+          capacity: int32 [], positions that there is room for; ``resize_cache`` makes more.
+          beam_size: hypotheses for each example.
+
+        Returns:
+          a nested structure: "constants", the same for all examples and positions; "examples", tensors [batch, ...] that stay as they are;
+          the rest changes at every position, also with the examples on the first axis.
         """
-        batch_size = tf.shape(features["inputs"])[0] if self.has_encoder else features["batch_size"]
-        cache: dict[str, Any] = {"steps": self.decoder.empty_caches(batch_size, max_length)}
-        if self.has_encoder:
-            encoded = self._encode(features, 0, {"training": False, "return_attention": False, "observer": None})
-            keys, values = self.decoder.project_memory(encoded.states, encoded.rotation)
-            cache["memory"] = {"keys": keys, "values": values, "mask": encoded.mask, "lengths": encoded.lengths}
+        batch_size = tf.shape(features["inputs"])[0] if self.has_encoder else tf.convert_to_tensor(features["batch_size"], tf.int32)
+        cache = {
+            "constants": self._prepare_decoding(),
+            "visible": no_history(batch_size, capacity, beam_size),
+            "blocks": self.decoder.empty_caches(batch_size, capacity, beam_size),
+        }
+        if not self.has_encoder:
+            return cache
+        encoded = self._encode(features, 0, {"training": False, "return_attention": False, "observer": None})
+        keys, values = self.decoder.project_memory(encoded.states, encoded.rotation)
+        memory = {"keys": keys, "values": values, "bias": padding_bias(encoded.mask)}
+        scale = self._logit_scale(tf.reduce_sum(encoded.mask, 1)[:, None, None, None])
+        cache["examples"] = {"memory": memory if scale is None else {**memory, "scale": scale}, "lengths": encoded.lengths}
         return cache
 
     def decode_step(self, symbols: Any, step: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Decodes one position.
+        """Decodes one position of every hypothesis.
 
         Args:
-          symbols: int32 [batch], the decoder's input at this position: the symbol before it, 0 at the start.
+          symbols: int32 [batch * beam_size], the decoder's input at this position: the symbol before it, 0 at the start.
           step: int32 [], the position, from 0.
           cache: from ``start_decoding`` or an earlier step.
 
         Returns:
-          (float32 logits [batch, target_vocab_size], the new cache).
+          (float32 logits [batch * beam_size, target_vocab_size], the new cache).
         """
-        memory = cache.get("memory")
-        inputs = self.target_embedding(symbols[:, None])
-        order = tf.cast(step, tf.float32)[None, None]
-        assigned = self.positions(batch_size=1, size=1)
-        positions = self.positions.targets(assigned, order, None if memory is None else memory["lengths"])
-        surroundings = self._decoder_surroundings(positions, order[0] + 1.0, memory)
-        states, caches = self.decoder.step(inputs, step, positions, surroundings, cache["steps"])
-        return self._token_logits(states)[:, 0], {**cache, "steps": caches}
+        weights, examples = cache["constants"], cache.get("examples", {})
+        head_size = self.network.hidden_size // self.network.num_heads
+        place, visible = next_place(cache["visible"], step, self.network.num_heads, head_size, self.compute_dtype)
+        order = tf.cast(step, tf.float32)
+        positions = self.positions.targets(self.positions(batch_size=1, size=1), order[None, None], examples.get("lengths"))
+        surroundings = StepSurroundings(
+            self._rotation(positions, positions), self._logit_scale((order + 1.0)[None, None, None, None]), examples.get("memory")
+        )
+        # Positions that follow from the inputs differ between examples, not between an example's hypotheses.
+        positions = positions[:, 0] if place.beam_size == 1 or positions.shape[0] == 1 else tf.repeat(positions[:, 0], place.beam_size, 0)
+        inputs = self.target_embedding.step(symbols, weights["embedding"])
+        states, blocks = self.decoder.step(inputs, weights["decoder"], cache["blocks"], place, positions, surroundings)
+        return tf.cast(affine(states, weights["logits"]), tf.float32), {**cache, "visible": visible, "blocks": blocks}
+
+    def reorder_cache(self, cache: dict[str, Any], parents: Any) -> dict[str, Any]:
+        """Returns the cache in which each hypothesis goes on from another one: `parents`, int32 [batch, beam_size]."""
+
+        def follow(tensor: Any) -> Any:
+            return tf.gather(tensor, parents, batch_dims=1)
+
+        # Keys and values stay where they are: ``visible`` says whose they are.
+        blocks = [{**block, "transition": tf.nest.map_structure(follow, block["transition"])} for block in cache["blocks"]]
+        return {**cache, "visible": follow(cache["visible"]), "blocks": blocks}
+
+    def resize_cache(self, cache: dict[str, Any], kept: Any, capacity: Any) -> dict[str, Any]:
+        """Returns the cache of some of its examples, with room for more positions.
+
+        Args:
+          cache: from ``decode_step`` or ``start_decoding``.
+          kept: int32 [kept], the examples that are decoded further.
+          capacity: int32 [], positions that there must be room for; at least as many as now.
+        """
+        changing = {name: tf.nest.map_structure(lambda x: tf.gather(x, kept), cache[name]) for name in cache if name != "constants"}
+        blocks = [
+            {**block, "attention": {name: extended(history, capacity, 0) for name, history in block["attention"].items()}}
+            for block in changing["blocks"]
+        ]
+        return {**cache, **changing, "visible": extended(changing["visible"], capacity, MASKED), "blocks": blocks}
+
+    def generate(self, features: dict[str, Any], seed: Any = None, **options: Any) -> Decoded:
+        """Writes outputs for `features`.
+
+        Args:
+          features: {"inputs": ...} as in the call; for a language model {"batch_size": int32 []}, or {"prefix": int32 [batch, length]}.
+          seed: of sampling; int or int32 [2].
+          options: fields of ``DecodeConfig``: beam_size, alpha, n_best, extra_length, sampling, temperature …
+
+        Returns:
+          ``Decoded``: symbols int32 [batch, n_best, length], padded with 0 behind the end symbol, and scores float32 [batch, n_best], best
+          first.
+
+        Raises:
+          UserError: an option cannot be.
+        """
+        decoded: Decoded = decode(self, features, DecodeConfig(**options), seed)
+        return decoded
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict(), "spec": self.spec.to_dict()}
@@ -322,6 +385,11 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             memory_rotation=rotation,
             memory_scale=self._logit_scale(tf.reduce_sum(memory["mask"], 1)[:, None, None, None]),
         )
+
+    def _prepare_decoding(self) -> dict[str, Any]:
+        embedding = self.target_embedding
+        logits = embedding.prepare_logits() if self.output_projection is None else self.output_projection.prepare()
+        return {"embedding": embedding.prepare(), "decoder": self.decoder.prepare(), "logits": logits}
 
     def _class_logits(self, encoded: _Encoded) -> Any:
         states = tf.cast(encoded.states, tf.float32)

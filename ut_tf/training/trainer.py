@@ -115,7 +115,7 @@ class _Trainer:
             self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size)
         self._checkpoint = checkpoints.training_checkpoint(self._model, self._optimizer)
         self._store = checkpoints.CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
-        self._evaluator = Evaluator(self._model, self._problem, run.data_dir)
+        self._evaluator = Evaluator(self._model, self._problem, run.data_dir, vocab_dir=run.vocab_dir)
         self._pending: list[Any] = []
         self._saved_step = -1
         self._state = self._restore()

@@ -1,0 +1,298 @@
+"""Measures decoding: symbols per second, greedy and with a beam, beside CTranslate2 on a network of the same shape where it is installed.
+
+How it is used::
+
+    python benchmarks/decode.py                                              # d 512, 6 steps or 6 + 6 layers, 32 lines of 25 symbols
+    python benchmarks/decode.py --lengths=50,200,800 --models=transformer    # what a symbol costs behind so many others
+    python benchmarks/decode.py --hparams_set=ut_act_tiny --vocab_size=12 --batch_size=64 --source_length=41 --lengths=41
+
+What is timed is what ut-decoder does with a batch of ids: one graph, encoder and search, with random weights and outputs of a forced length,
+so that every search computes all positions. The first call, which traces the graph, is timed apart. CTranslate2 (pip install ctranslate2)
+gets a Transformer of the sizes of the model transformer, also with random weights.
+
+The last line on standard output is JSON with all numbers. They mean something on an idle machine only: the load average (of all
+processes, before the start) and the matrix multiplication peak are printed beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
+
+from ut_tf.config import HParams, NetworkConfig  # noqa: E402
+from ut_tf.data.problem import ProblemSpec  # noqa: E402
+from ut_tf.errors import UserError  # noqa: E402
+from ut_tf.training.threads import set_threads  # noqa: E402
+
+# tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, on a machine of this float32 peak.
+TENSOR2TENSOR_SECONDS = {1: 32.0, 4: 44.0}
+TENSOR2TENSOR_PEAK = 217e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What is decoded: so many lines of so many symbols (the end included) from a vocabulary, and outputs of so many symbols."""
+
+    batch_size: int
+    source_length: int
+    vocab_size: int
+    length: int
+
+    @property
+    def symbols(self) -> int:
+        """Output symbols of a batch."""
+        return self.batch_size * self.length
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """One search that was timed.
+
+    Fields:
+      name: of the model.
+      beam_size: 1: greedy.
+      shape: what was decoded.
+      seconds: of the fastest repetition.
+      cpu_seconds: processor time of this process, all threads together, in the repetition that took the least.
+      first_seconds: of the first call, with tracing.
+    """
+
+    name: str
+    beam_size: int
+    shape: Shape
+    seconds: float
+    cpu_seconds: float
+    first_seconds: float
+
+    def row(self) -> dict[str, Any]:
+        """Returns the numbers, ready for JSON."""
+        return {
+            "model": self.name,
+            "beam_size": self.beam_size,
+            "length": self.shape.length,
+            "symbols_per_second": round(self.shape.symbols / self.seconds, 1),
+            "seconds": round(self.seconds, 4),
+            "ms_per_position": round(1e3 * self.seconds / self.shape.length, 3),
+            "cpu_ms_per_position": round(1e3 * self.cpu_seconds / self.shape.length, 3),
+            "first_seconds": round(self.first_seconds, 2),
+        }
+
+
+def measure(name: str, beam_size: int, shape: Shape, repetitions: int, search: Callable[[], Any]) -> Measurement:
+    """Returns how long `search` takes: at first, and at best of `repetitions`."""
+    seconds, cpu_seconds = [], []
+    for _ in range(repetitions + 1):
+        began, cpu_began = time.perf_counter(), time.process_time()
+        search()
+        seconds.append(time.perf_counter() - began)
+        cpu_seconds.append(time.process_time() - cpu_began)
+    return Measurement(name, beam_size, shape, min(seconds[1:]), min(cpu_seconds[1:]), seconds[0])
+
+
+def make_model(name: str, network: NetworkConfig, vocab_size: int, policy: str) -> Any:
+    """Returns a network with random weights that translates within one vocabulary."""
+    import keras
+
+    from ut_tf.registry import models
+
+    keras.utils.set_random_seed(1)
+    spec = ProblemSpec("tokens", "tokens", vocab_size, vocab_size, shared_vocab=True)
+    return models.get(name)(network, spec, dtype=policy)
+
+
+def our_search(model: Any, beam_size: int, shape: Shape) -> Callable[[], Any]:
+    """Returns a function that decodes random inputs, each time anew."""
+    import tensorflow as tf
+
+    from ut_tf.decoding.config import DecodeConfig
+    from ut_tf.decoding.search import decode
+
+    config = DecodeConfig(beam_size=beam_size, force_length=shape.length)
+    inputs = tf.random.stateless_uniform([shape.batch_size, shape.source_length], [1, 2], 2, shape.vocab_size, tf.int32)
+    signature = [tf.TensorSpec([None, None], tf.int32)]
+    graph = tf.function(lambda inputs: decode(model, {"inputs": inputs}, config), input_signature=signature)
+    return lambda: graph(inputs).symbols.numpy()
+
+
+def has_ctranslate2() -> bool:
+    """Returns whether CTranslate2 is installed."""
+    return importlib.util.find_spec("ctranslate2") is not None
+
+
+def ctranslate2_searches(network: NetworkConfig, shapes: Sequence[Shape], threads: int) -> Iterator[tuple[Shape, Callable[[int], Any]]]:
+    """Yields for each shape a function of the beam size that decodes with CTranslate2, in float32."""
+    import ctranslate2
+    import numpy as np
+
+    generator = np.random.default_rng(1)
+    names = [f"s{number}" for number in range(shapes[0].vocab_size - 3)]
+    with tempfile.TemporaryDirectory() as folder:
+        save_ctranslate2(network, names, folder, generator)
+        translator = ctranslate2.Translator(folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads)
+        for shape in shapes:
+            source = [[names[i] for i in row] for row in generator.integers(0, len(names), (shape.batch_size, shape.source_length))]
+
+            def search(beam_size: int, shape: Shape = shape, source: Any = source) -> Any:
+                lengths = {"min_decoding_length": shape.length, "max_decoding_length": shape.length}
+                return translator.translate_batch(source, beam_size=beam_size, max_batch_size=0, **lengths)
+
+            yield shape, search
+
+
+def save_ctranslate2(network: NetworkConfig, names: Sequence[str], folder: str, generator: Any) -> None:
+    """Writes a Transformer of the network's sizes with random weights as a CTranslate2 model.
+
+    Args:
+      network: its hidden_size, filter_size, num_heads, num_layers and norm are used.
+      names: of the symbols; three more are added.
+      folder: to write to.
+      generator: a numpy random generator.
+    """
+    import numpy as np
+    from ctranslate2.specs import TransformerSpec
+
+    width, vocabulary = network.hidden_size, ["<blank>", "<s>", "</s>", *names]
+    spec = TransformerSpec.from_config(network.num_layers, network.num_heads, pre_norm=network.norm == "pre")
+
+    def linear(part: Any, units: int, inputs: int) -> None:
+        part.weight = (generator.standard_normal((units, inputs)) * inputs**-0.5).astype(np.float32)
+        part.bias = np.zeros(units, np.float32)
+
+    def norm(part: Any) -> None:
+        part.gamma, part.beta = np.ones(width, np.float32), np.zeros(width, np.float32)
+
+    def layer(part: Any) -> None:
+        for attention, outputs in ((part.self_attention, [3 * width, width]), (getattr(part, "attention", None), [width, 2 * width, width])):
+            if attention is not None:
+                norm(attention.layer_norm)
+                for one, units in zip(attention.linear, outputs, strict=True):
+                    linear(one, units, width)
+        norm(part.ffn.layer_norm)
+        linear(part.ffn.linear_0, network.filter_size, width)
+        linear(part.ffn.linear_1, width, network.filter_size)
+
+    table = (generator.standard_normal((len(vocabulary), width)) * width**-0.5).astype(np.float32)
+    spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = table
+    linear(spec.decoder.projection, len(vocabulary), width)
+    for stack in (spec.encoder, spec.decoder):
+        stack.scale_embeddings = True
+        if network.norm == "pre":
+            norm(stack.layer_norm)
+        for part in stack.layer:
+            layer(part)
+    spec.register_source_vocabulary(vocabulary)
+    spec.register_target_vocabulary(vocabulary)
+    spec.validate()
+    spec.optimize()
+    spec.save(folder)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns the rows as aligned lines below their names."""
+    lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Returns the flags' values."""
+    parser = argparse.ArgumentParser(description="Measures decoding, beside CTranslate2 where it is installed.")
+    add = parser.add_argument
+    add("--models", default="universal_transformer,transformer", help="measured one after the other (default: %(default)s)")
+    add("--hparams_set", default="", help="sizes by name (default: d 512, filter 2048, 8 heads, 6 steps or layers)")
+    add("--hparams", default="", help='changes, "name=value,name=value"')
+    add("--vocab_size", type=int, default=8000, help="symbols (default: %(default)s)")
+    add("--batch_size", type=int, default=32, help="lines decoded at once (default: %(default)s)")
+    add("--source_length", type=int, default=25, help="symbols of each input (default: %(default)s)")
+    add("--lengths", default="25", help="symbols of each output, one measurement each (default: %(default)s)")
+    add("--beam_sizes", default="1,4", help="1: greedy (default: %(default)s)")
+    add("--dtype_policy", default="float32", help="of our models (default: %(default)s)")
+    add("--repetitions", type=int, default=3, help="of which the fastest counts (default: %(default)s)")
+    add("--threads", type=int, default=os.cpu_count(), help="per operation, also CTranslate2's (default: the cores)")
+    add("--ctranslate2", choices=["auto", "yes", "no"], default="auto", help="auto: where it is installed and the models include transformer")
+    add("--peak_repetitions", type=int, default=8, help="products before, and after, for the peak; 0: none (default: %(default)s)")
+    return parser.parse_args(argv)
+
+
+def make_network(flags: argparse.Namespace) -> NetworkConfig:
+    """Returns the network that the flags name."""
+    if flags.hparams_set:
+        from ut_tf.registry import hparams_sets
+
+        hparams = hparams_sets.get(flags.hparams_set)()
+    else:
+        hparams = HParams().change(hidden_size=512, filter_size=2048, num_heads=8, num_steps=6, num_layers=6, attention_bias=True)
+    network: NetworkConfig = hparams.override(flags.hparams).resolve().network
+    return network
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    flags = parse(argv)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        network = make_network(flags)
+        if flags.ctranslate2 == "yes" and not has_ctranslate2():
+            raise UserError("--ctranslate2=yes: it is not installed; run pip install ctranslate2.")
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    load = os.getloadavg()[0]
+    if load > BUSY_LOAD:
+        print(f"warning: the load average is {load:.1f}: with others at work here, neither peak nor speed means much.", file=sys.stderr)
+    peaks = [machine_peaks(["float32"], flags.peak_repetitions)["float32"]] if flags.peak_repetitions else []
+    set_threads(flags.threads, 1)
+    measurements = list(_measurements(flags, network))
+    if flags.peak_repetitions:
+        peaks.append(machine_peaks(["float32"], flags.peak_repetitions)["float32"])
+    rows = _compared([one.row() for one in measurements])
+    peak = round(max(peaks) / 1e9, 1) if peaks else None
+    print(f"float32 peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peak}; load average {load:.2f}; {flags.threads} threads")
+    print(table(rows))
+    settings = {name: value for name, value in vars(flags).items() if name != "peak_repetitions"}
+    print(json.dumps({**settings, "load_average": round(load, 2), "peak_gflop_per_second": peak, "measurements": rows}))
+    return 0
+
+
+def _measurements(flags: argparse.Namespace, network: NetworkConfig) -> Iterator[Measurement]:
+    names = [name for name in flags.models.split(",") if name]
+    lengths, beam_sizes = ([int(part) for part in text.split(",")] for text in (flags.lengths, flags.beam_sizes))
+    shapes = [Shape(flags.batch_size, flags.source_length, flags.vocab_size, length) for length in lengths]
+    for name in names:
+        model = make_model(name, network, flags.vocab_size, flags.dtype_policy)
+        for shape in shapes:
+            for beam_size in beam_sizes:
+                yield measure(name, beam_size, shape, flags.repetitions, our_search(model, beam_size, shape))
+    if flags.ctranslate2 == "no" or (flags.ctranslate2 == "auto" and not (has_ctranslate2() and "transformer" in names)):
+        return
+    for shape, search in ctranslate2_searches(network, shapes, flags.threads):
+        for beam_size in beam_sizes:
+            yield measure("ctranslate2", beam_size, shape, flags.repetitions, lambda search=search, size=beam_size: search(size))
+
+
+def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the rows, each with its speed as a multiple of CTranslate2's at the same beam size and length."""
+    speeds = {(row["beam_size"], row["length"]): row["symbols_per_second"] for row in rows if row["model"] == "ctranslate2"}
+    if not speeds:
+        return rows
+    return [
+        {**row, "times_ctranslate2": round(row["symbols_per_second"] / speeds[row["beam_size"], row["length"]], 2)} for row in rows
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""ut-decoder: answers lines of text with a trained run; needs nothing but its directory.
+
+``ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de``
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from ut_tf.bin import flags
+from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.decoding.config import DecodeConfig
+from ut_tf.decoding.text_files import Speed, input_lines, output_line, read_input, shard_path, share
+from ut_tf.errors import UserError
+from ut_tf.run import LARGEST_SEED, Run
+
+if TYPE_CHECKING:
+    from ut_tf.data.text import TextCodec
+    from ut_tf.decoding.translator import Texts, Translator
+
+COMMAND = "ut-decoder"
+DESCRIPTION = """ut-decoder: answers lines of text with a trained run; needs nothing but its directory.
+
+  ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de
+  echo 31415 | ut-decoder --output_dir=runs/reverse
+  ut-decoder --output_dir=runs/ende --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
+  ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
+
+Line n of the output answers line n of the input; several outputs of one line stand beside each other, with tabs between. bAbI reads
+files in bAbI's own format, and gives one line for each question."""
+
+_HOW, _FILES = "How", "Text in and out"
+DECODE_HPARAMS = Flag(
+    "decode_hparams",
+    "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length, min_length, n_best, write_beam_scores, "
+    "sampling, temperature, top_k, top_p, batch_size, max_input_length.",
+    _HOW,
+    default="",
+    shown_default="beam_size=4,alpha=0.6,extra_length=50,n_best=1,batch_size=32,max_input_length=1000",
+)
+CHECKPOINT = Flag(
+    "checkpoint", "best (by validation), last, a step, or the path of a checkpoint.", "What", default="best", aliases=("checkpoint_path",)
+)
+FLAGS = (
+    CHECKPOINT,
+    DECODE_HPARAMS,
+    Flag("random_seed", "Decides what is sampled.", _HOW, "integer", default=0),
+    Flag("decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"),
+    Flag("decode_to_file", "Where the answers go.", _FILES, shown_default="standard output"),
+    Flag(
+        "decode_interactive",
+        "Answers each line of standard input as soon as it is read, instead of many at once.",
+        _FILES,
+        "boolean",
+        default=False,
+        shown_default="false; true where lines are typed at a terminal",
+    ),
+    Flag(
+        "score_file",
+        "Lines of source, tab, target: prints log p(target | source) in nats for each, the target divided into symbols as in training. "
+        "Of several sources (bAbI: story, question) each is a column, in which \\n stands for a new line.",
+        _FILES,
+        shown_default="none",
+    ),
+    Flag(
+        "decode_shards",
+        "Consecutive shares that the input is divided into, one for each call; `cat OUT-*-of-*` joins the outputs.",
+        _FILES,
+        "integer",
+        default=1,
+    ),
+    Flag("shard", "Number of this call's share, from 0.", _FILES, "integer", default=0, aliases=("worker_id",)),
+    flags.RUN_DIR,
+    flags.RUN_USR_DIR,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    return execute(COMMAND, lambda: _main(flags.command_line(argv)))
+
+
+def _main(argv: list[str]) -> None:
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    _check(values)
+    config = decode_config(values.decode_hparams)
+    source = values.score_file or values.decode_from_file
+    lines = read_input(Path(source).expanduser()) if source else None
+    run = Run.load(values.output_dir, usr_dir=values.usr_dir)
+    import_tensorflow()
+    from ut_tf.decoding.translator import READ_AHEAD, Translator
+
+    interactive = values.decode_interactive or (lines is None and not values.decode_to_file and sys.stdin.isatty())
+    if interactive:
+        config = dataclasses.replace(config, batch_size=1)
+    with stdout_to_stderr():
+        translator = Translator.from_run(run, values.checkpoint, config, values.random_seed, 1 if interactive else READ_AHEAD)
+    if interactive:
+        _interact(translator)
+        return
+    answers, total = _score(translator, lines or [], values) if values.score_file else _decode(translator, lines, values)
+    _write(answers, _destination(values), total)
+
+
+def decode_config(text: str) -> DecodeConfig:
+    """Returns the options in --decode_hparams.
+
+    Raises:
+      FlagError: lists every mistake.
+    """
+    try:
+        return DecodeConfig.from_text(text)
+    except UserError as error:
+        raise FlagError(f"--decode_hparams: {error}") from error
+
+
+def _check(values: Any) -> None:
+    if values.decode_shards < 1 or not 0 <= values.shard < values.decode_shards:
+        raise FlagError(
+            f"--shard={values.shard} of --decode_shards={values.decode_shards}: expected a share from 0 to the number of shares less 1."
+        )
+    if not 0 <= values.random_seed <= LARGEST_SEED:
+        raise FlagError(f"--random_seed={values.random_seed}: expected a whole number from 0 to {LARGEST_SEED}.")
+    given = [name for name in ("decode_from_file", "score_file", "decode_interactive") if values[name].value]
+    if len(given) > 1:
+        raise FlagError(f"--{given[0]} and --{given[1]} each say what to read: give one of them.")
+    if values.decode_shards > 1 and not (values.decode_to_file and (values.decode_from_file or values.score_file)):
+        raise FlagError(
+            f"--decode_shards={values.decode_shards} needs files: a --decode_from_file or --score_file, and a --decode_to_file."
+        )
+    if values.decode_interactive and values.decode_to_file:
+        raise FlagError("--decode_interactive answers on the screen: leave --decode_to_file out.")
+    source, target = values.decode_from_file or values.score_file, _destination(values)
+    if source and target and Path(source).exists() and target.exists() and Path(source).samefile(target):
+        raise FlagError(f"--decode_to_file={target} is the file that is read: name another.")
+
+
+def _destination(values: Any) -> Path | None:
+    if not values.decode_to_file:
+        return None
+    return shard_path(Path(values.decode_to_file).expanduser(), values.decode_shards, values.shard)
+
+
+def _decode(translator: Translator, lines: list[str] | None, values: Any) -> tuple[Iterator[str], int | None]:
+    """Returns one line for each example of the input, and how many there will be where that is known."""
+    codec, config = translator.codec, translator.config
+    if lines is None:
+        # Lines are answered while others are still to come, so their number is not known.
+        texts: Iterable[Texts] = codec.read(input_lines(sys.stdin.buffer, "standard input"), "standard input")
+        return (output_line(one, config.write_beam_scores) for one in translator.translate(texts)), None
+    examples, first = share(list(codec.read(lines, values.decode_from_file)), values.decode_shards, values.shard)
+    return (output_line(one, config.write_beam_scores) for one in translator.translate(examples, first)), len(examples)
+
+
+def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Iterator[str], int]:
+    pairs, first = share(scored_pairs(translator.codec, lines, values.score_file), values.decode_shards, values.shard)
+    scores = translator.score((source for source, _ in pairs), (target for _, target in pairs), first)
+    return (f"{value:.6f}" for value in scores), len(pairs)
+
+
+def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tuple[Texts, str]]:
+    """Returns the source and the target of each line; it has a column for each of the codec's fields and one for the target.
+
+    Raises:
+      UserError: a line has another number of columns, or is not of the problem's format; names file and line.
+    """
+    rows = [line.split("\t") for line in lines]
+    names = [*(codec.fields if len(codec.fields) != 1 else ("source",)), "target"]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(names):
+            raise UserError(f"{name}, line {number}: it has {len(row)} columns, expected {len(names)}: {', tab, '.join(names)}.")
+    if len(codec.fields) == 1:
+        sources = list(codec.read((row[0] for row in rows), name))
+    else:
+        sources = [tuple(column.replace("\\n", "\n") for column in row[:-1]) for row in rows]
+    return list(zip(sources, codec.read_targets((row[-1] for row in rows), name), strict=True))
+
+
+def _write(answers: Iterator[str], destination: Path | None, total: int | None) -> None:
+    speed = Speed(COMMAND, total)
+    with _opened(destination) as file:
+        for answer in answers:
+            file.write(answer.encode("utf-8", errors="replace") + b"\n")
+            file.flush()
+            speed.add()
+    if destination is not None or not sys.stdout.isatty():
+        speed.finish()
+
+
+@contextlib.contextmanager
+def _opened(destination: Path | None) -> Iterator[IO[bytes]]:
+    """Gives standard output, or the file; an OSError of the file within becomes a UserError."""
+    if destination is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        return
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        with destination.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise UserError(f"{destination} cannot be written ({error.strerror or error}): name another --decode_to_file.") from error
+
+
+def _interact(translator: Translator) -> None:
+    """Answers each example as soon as it is read; a line that is not of the problem's format gets its error, and the next one is read."""
+    asks = sys.stdin.isatty()
+    lines = _prompted(input_lines(sys.stdin.buffer, "standard input"), "> " if asks else "")
+    count = 0
+    while True:
+        try:
+            for texts in translator.codec.read(lines, "standard input"):
+                count += 1
+                for hypothesis in next(translator.translate([texts], count)):
+                    print(output_line([hypothesis], translator.config.write_beam_scores), flush=True)
+            return
+        except UserError as error:
+            print(f"{COMMAND}: error: {error}", file=sys.stderr, flush=True)
+
+
+def _prompted(lines: Iterator[str], prompt: str) -> Iterator[str]:
+    while True:
+        print(prompt, end="", file=sys.stderr, flush=True)
+        line = next(lines, None)
+        if line is None:
+            return
+        yield line
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""ut-query: sends lines of text to a model in TensorFlow Serving and prints its answers.
+
+``ut-query --server=http://localhost:8501 --model_name=ende < lines.txt``
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ut_tf.bin import flags
+from ut_tf.bin.command import execute
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.decoding.text_files import input_lines, one_line, read_input
+from ut_tf.errors import UserError
+from ut_tf.problems.babi_lines import questions
+from ut_tf.serving.rest import RestClient
+
+COMMAND = "ut-query"
+DESCRIPTION = """ut-query: sends lines of text to a model in TensorFlow Serving and prints its answers, in order.
+
+  ut-query --server=http://localhost:8501 --model_name=ende < lines.txt
+  ut-query --model_name=ende                     # asks for lines
+  ut-query --model_name=ende --signature=score --decode_from_file=pairs.tsv
+
+A model of stories and questions reads files in bAbI's own format, as ut-decoder does; other inputs of one example stand on one line, with
+tabs between. Printed are an example's outputs, several of them with tabs between or, where a signature has none, its value as JSON."""
+
+_SERVER, _FILES = "Server", "Text in and out"
+FLAGS = (
+    Flag("server", "Address of TensorFlow Serving's REST port.", _SERVER, default="http://localhost:8501"),
+    Flag("model_name", "Name under which the model is served.", _SERVER, default="model", aliases=("servable_name",)),
+    Flag("model_version", "Number of the version to ask.", _SERVER, "integer", shown_default="the highest"),
+    Flag("signature", "Name of the signature to ask.", _SERVER, default="serving_default"),
+    Flag("timeout", "Seconds to wait for each answer.", _SERVER, "float", default=60.0, aliases=("timeout_secs",)),
+    Flag("batch_size", "Examples in one request.", _SERVER, "integer", default=32),
+    Flag("decode_from_file", "Text to send, plain or gzip.", _FILES, shown_default="standard input"),
+    Flag("json", "Prints all that the signature returns, one JSON value a line.", _FILES, "boolean", default=False),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    return execute(COMMAND, lambda: _main(flags.command_line(argv)))
+
+
+def _main(argv: list[str]) -> None:
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    for name, value in (("batch_size", values.batch_size), ("timeout", values.timeout)):
+        if value <= 0:
+            raise FlagError(f"--{name}={value}: expected a number above 0.")
+    path = values.decode_from_file
+    typed = not path and sys.stdin.isatty()
+    lines = read_input(Path(path).expanduser()) if path else input_lines(sys.stdin.buffer, "standard input")
+    client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
+    examples = _examples(_prompted(lines) if typed else lines, path or "standard input", client.inputs(values.signature))
+    while batch := list(itertools.islice(examples, 1 if typed else values.batch_size)):
+        for prediction in client.predict(batch, values.signature):
+            print(json.dumps(prediction, ensure_ascii=False) if values.json else answer_line(prediction), flush=True)
+
+
+def answer_line(prediction: Any) -> str:
+    """Returns what is printed of a prediction: its outputs with tabs between, or its only value, or one JSON object."""
+    value = prediction.get("outputs", prediction) if isinstance(prediction, dict) else prediction
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    texts = [value] if isinstance(value, str) else value
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        return "\t".join(map(one_line, texts))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _prompted(lines: Iterable[str]) -> Iterator[str]:
+    source = iter(lines)
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = next(source, None)
+        if line is None:
+            print(file=sys.stderr)
+            return
+        yield line
+
+
+def _examples(lines: Iterable[str], name: str, inputs: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """Yields the inputs of each example by their names.
+
+    Raises:
+      UserError: a line does not hold what the signature takes.
+    """
+    if inputs == ("story", "question"):
+        yield from (dict(zip(inputs, texts, strict=True)) for texts in questions(lines, name))
+        return
+    for count, line in enumerate(lines, start=1):
+        texts = line.split("\t", len(inputs) - 1)
+        if len(texts) != len(inputs):
+            raise UserError(f"{name}, line {count}: expected {', '.join(inputs)} with a tab between, got one text; mend the line.")
+        yield dict(zip(inputs, texts, strict=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

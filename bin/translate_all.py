@@ -1,0 +1,107 @@
+"""ut-translate-all: averages a run's checkpoints, translates with the mean, and scores the translation, in one step.
+
+``ut-translate-all --output_dir=runs/ende``
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ut_tf.bin import flags
+from ut_tf.bin.avg_checkpoints import AVERAGE_FLAGS, check_choice, chosen_steps, default_destination
+from ut_tf.bin.bleu import SCORE_FLAGS, chosen_variants, parallel_set, report
+from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.decoder import DECODE_HPARAMS, decode_config
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.decoding.text_files import Speed, one_line
+from ut_tf.run import Run
+
+if TYPE_CHECKING:
+    from ut_tf.decoding.translator import Translator
+
+COMMAND = "ut-translate-all"
+DESCRIPTION = """ut-translate-all: averages a run's checkpoints, translates with the mean, and scores the translation, in one step.
+
+  ut-translate-all --output_dir=runs/ende                       # the problem's test set
+  ut-translate-all --output_dir=runs/ende --best=4 --source=news.en --reference=news.de
+
+It is what ut-avg-checkpoints, ut-decoder and ut-bleu do one after the other."""
+
+_TEXTS = "Texts"
+FLAGS = (
+    *AVERAGE_FLAGS,
+    DECODE_HPARAMS,
+    *SCORE_FLAGS,
+    Flag("source", "File to translate, one sentence a line.", _TEXTS, shown_default="the problem's own text"),
+    Flag("reference", "Its references, line by line; several files with commas between.", _TEXTS, shown_default="the problem's"),
+    Flag("split", "Split of the problem to translate, without --source.", _TEXTS, default="test"),
+    Flag("translation", "Where the translation is written.", _TEXTS, shown_default="<avg_dir>/translations/<source or split>"),
+    flags.RUN_DIR,
+    Flag("avg_dir", "Where the averaged run is written.", "Where", shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>"),
+    flags.RUN_DATA_DIR,
+    flags.RUN_TMP_DIR,
+    flags.RUN_USR_DIR,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    return execute(COMMAND, lambda: _main(flags.command_line(argv)))
+
+
+def _main(argv: list[str]) -> None:
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    check_choice(values)
+    variants = chosen_variants(values.bleu_variant)
+    config = decode_config(values.decode_hparams)
+    if values.reference and not values.source:
+        raise FlagError(f"--reference={values.reference} needs the --source that it translates.")
+    run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
+    import_tensorflow()
+    from ut_tf.decoding.translator import Translator
+    from ut_tf.evaluation.bleu import corpus_scores
+
+    with stdout_to_stderr():
+        texts = parallel_set(run, values)
+        averaged = _averaged(run, values)
+        path = Path(values.translation).expanduser() if values.translation else averaged.output_dir / "translations" / texts.name
+        written = _translate(Translator.from_run(averaged, "last", config), texts.sources, path)
+    if texts.references:
+        print(report(corpus_scores(written, texts.references, variants, values.tokenize, values.ter)))
+    print(f"translation: {path}")
+
+
+def _translate(translator: Translator, sources: Sequence[str], path: Path) -> list[str]:
+    """Writes the translation of each sentence to a file as soon as it is there, and returns them all."""
+    from ut_tf.training.checkpoints import readable_disk_errors
+
+    speed = Speed(COMMAND, len(sources))
+    written = []
+    with readable_disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8") as file:
+            for hypotheses in translator.translate((source,) for source in sources):
+                written.append(one_line(hypotheses[0].text))
+                print(written[-1], file=file, flush=True)
+                speed.add()
+    speed.finish()
+    return written
+
+
+def _averaged(run: Run, values: Any) -> Run:
+    """Returns the run with the mean of the chosen checkpoints; one that lies there already is used again."""
+    from ut_tf.training.averaging import average_checkpoints, averaged_steps
+
+    steps = chosen_steps(run, values)
+    destination = Path(values.avg_dir).expanduser() if values.avg_dir else default_destination(run.output_dir, values, steps)
+    if averaged_steps(destination) != steps:
+        average_checkpoints(run, steps, destination)
+    print(f"{COMMAND}: the mean of the checkpoints of steps {', '.join(map(str, steps))} is in {destination}")
+    return Run.load(destination, usr_dir=values.usr_dir)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""ut-exporter: from a run directory to a folder that other programs load, and its messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.serving import toy
+from ut_tf.bin import exporter
+from ut_tf.serving.export import SUMMARY_FILE
+from ut_tf.serving.warmup import FILE as WARMUP_FILE
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return toy.untrained_run(tmp_path_factory.mktemp("run"), "letters", "halting=none,num_steps=1")
+
+
+def _flags(run, *more):
+    return [f"--output_dir={run.output_dir}", "--decode_hparams=beam_size=1,extra_length=3", *more]
+
+
+def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
+    flags = _flags(run, f"--export_dir={tmp_path}/served", "--signatures=serving_default,score", "--quantize=int8", "--nowarmup")
+    assert exporter.main(flags) == 0
+    captured = capsys.readouterr()
+    folder = tmp_path / "served" / "1"
+    assert captured.out == f"{folder}\n"
+    assert "letters with letters_tiny, checkpoint best:" in captured.err
+    summary = json.loads((folder / SUMMARY_FILE).read_text())
+    assert (list(summary["signatures"]), summary["quantize"]) == (["serving_default", "score"], "int8")
+    assert (summary["decode"]["beam_size"], summary["decode"]["extra_length"]) == (1, 3)
+    assert not (folder / WARMUP_FILE).exists()
+    assert toy.Loaded(folder).ask("serving_default", inputs=["abc"])["outputs"].shape == (1,)
+
+    assert exporter.main([*flags, "--version=1"]) == 1
+    assert f"{folder} already exists" in capsys.readouterr().err
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_without_a_name_it_lies_in_the_run_directory(run, capsys):
+    assert exporter.main(_flags(run, "--signatures=score", "--version=4", f"--checkpoint_path={toy.STEP}")) == 0
+    assert capsys.readouterr().out == f"{run.output_dir}/export/4\n"
+    assert (run.output_dir / "export" / "4" / WARMUP_FILE).is_file()
+
+
+def test_what_the_run_does_not_have(run, tmp_path, capsys):
+    for flag, expected in (("--signatures=ponders", "did you mean ponder"), ("--checkpoint=7", "checkpoint=7")):
+        assert exporter.main(_flags(run, flag, f"--export_dir={tmp_path}/served")) == 1
+        assert expected in capsys.readouterr().err
+    assert not (tmp_path / "served").exists()
+
+
+QUICK = """
+import sys
+from ut_tf.bin.exporter import main
+status = main({argv!r})
+sys.exit(99 if {{"tensorflow", "keras", "numpy"}} & set(sys.modules) else status)
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "expected"),
+    [
+        (["--help"], 0, "--decode_hparams"),
+        ([], 2, "--output_dir is missing"),
+        (["--output_dir=x", "--dtype=float16"], 2, "--dtype=float16: expected float32 or bfloat16"),
+        (["--output_dir=x", "--quantize=int4"], 2, "--quantize=int4: expected int8"),
+        (["--output_dir=x", "--version=-1"], 2, "--version=-1: expected a whole number from 0"),
+        (["--output_dir=x", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
+        (["--output_dir=/nonexistent/run"], 1, "holds no run"),
+    ],
+)
+def test_mistakes_are_answered_without_tensorflow(argv, status, expected):
+    done = subprocess.run([sys.executable, "-c", QUICK.format(argv=argv)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status, done.stderr
+    assert expected in done.stdout + done.stderr
+    assert done.stderr.count("\n") == (1 if status else 0)

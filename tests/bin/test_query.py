@@ -1,0 +1,141 @@
+"""ut-query: lines in, answers out in order, from a stub that speaks the protocol and from one that holds a real exported model."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import types
+
+import pytest
+
+from tests.serving import toy
+from tests.serving.rest_server import RestServer, signatures_of
+from ut_tf.bin import query
+from ut_tf.decoding.config import DecodeConfig
+from ut_tf.serving.export import export_run
+
+
+def upper(examples):
+    return [{"outputs": example["inputs"].upper(), "scores": -1.5} for example in examples]
+
+
+def best_two(examples):
+    return [{"outputs": [example["inputs"], "a\tb\nc"], "scores": [-1.0, -2.0]} for example in examples]
+
+
+def score(examples):
+    return [{"log_probabilities": -float(len(example["targets"]))} for example in examples]
+
+
+def answers(examples):
+    return [{"outputs": example["question"].split()[-1], "story": example["story"]} for example in examples]
+
+
+def ponder(examples):
+    return [{"tokens": list(example["inputs"]), "ponder_times": [2.0] * len(example["inputs"])} for example in examples]
+
+
+SIGNATURES = {
+    "serving_default": (["inputs"], upper),
+    "best": (["inputs"], best_two),
+    "score": (["inputs", "targets"], score),
+    "classify": (["story", "question"], answers),
+    "ponder": (["inputs"], ponder),
+}
+
+
+@pytest.fixture
+def ask(monkeypatch, capsys):
+    def call(server, lines, *argv, typed=False):
+        stdin = types.SimpleNamespace(buffer=io.BytesIO(lines.encode()), isatty=lambda: typed)
+        monkeypatch.setattr(sys, "stdin", stdin)
+        status = query.main([f"--server={server.address}", "--model_name=toy", *argv])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def test_lines_are_answered_in_order_and_in_batches(ask):
+    with RestServer(SIGNATURES) as server:
+        status, out, err = ask(server, "\n".join("abcdefg") + "\n", "--batch_size=3")
+    assert (status, out, err) == (0, "\n".join("ABCDEFG") + "\n", "")
+    assert [len(request["instances"]) for request in server.requests] == [3, 3, 1]
+
+
+def test_an_empty_line_has_an_answer_of_its_own(ask):
+    with RestServer(SIGNATURES) as server:
+        assert ask(server, "a\n\nb\n")[1] == "A\n\nB\n"
+        assert ask(server, "")[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("signature", "line", "printed"),
+    [
+        ("best", "x", "x\ta b c"),
+        ("score", "x\tabcd", "-4.000000"),
+        ("ponder", "ab", '{"tokens": ["a", "b"], "ponder_times": [2.0, 2.0]}'),
+    ],
+)
+def test_what_is_printed(ask, signature, line, printed):
+    with RestServer(SIGNATURES) as server:
+        assert ask(server, f"{line}\n", f"--signature={signature}") == (0, f"{printed}\n", "")
+
+
+def test_json_holds_all_that_the_model_returns(ask, tmp_path):
+    (tmp_path / "lines.txt").write_text("ä\n")
+    with RestServer(SIGNATURES) as server:
+        _, out, _ = ask(server, "", "--json", f"--decode_from_file={tmp_path}/lines.txt")
+    assert json.loads(out) == {"outputs": "Ä", "scores": -1.5}
+
+
+def test_stories_are_read_in_babi_s_format(ask):
+    lines = "1 Mary left.\n2 Where is Mary?\thall\t1\n3 John came.\n4 Who is John?\n1 Bill slept.\n2 Where is Bill?\n"
+    with RestServer(SIGNATURES) as server:
+        _, out, _ = ask(server, lines, "--signature=classify")
+    assert out.splitlines() == ["Mary?", "John?", "Bill?"]
+    assert [one["story"] for one in server.requests[0]["instances"]] == ["Mary left.", "Mary left.\nJohn came.", "Bill slept."]
+
+
+def test_typed_lines_are_answered_one_by_one(ask):
+    with RestServer(SIGNATURES) as server:
+        status, out, err = ask(server, "a\nb\n", typed=True)
+    assert (status, out, err) == (0, "A\nB\n", "> > > \n")
+    assert [len(request["instances"]) for request in server.requests] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "lines", "status", "expected"),
+    [
+        (["--signature=scor"], "a\n", 1, "did you mean score"),
+        (["--signature=score"], "a\tb\nc\n", 1, "standard input, line 2: expected inputs, targets with a tab between"),
+        (["--signature=classify"], "Mary left.\n", 1, "standard input, line 1"),
+        (["--model_name=other"], "a\n", 1, "Servable not found"),
+        (["--server=http://127.0.0.1:1"], "a\n", 1, "does not answer"),
+        (["--batch_size=0"], "a\n", 2, "--batch_size=0: expected a number above 0"),
+        (["--decode_from_file=/nonexistent"], "", 1, "/nonexistent cannot be read"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(ask, argv, lines, status, expected):
+    with RestServer(SIGNATURES) as server:
+        found, out, err = ask(server, lines, *argv)
+    assert (found, out) == (status, "")
+    assert err.startswith("ut-query: error: ")
+    assert expected in err
+    assert err.count("\n") == 1
+
+
+def test_an_exported_model_behind_the_protocol(ask, tmp_path):
+    run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,num_steps=1")
+    loaded = toy.Loaded(export_run(run, tmp_path / "export", decode=DecodeConfig(beam_size=1), signatures=["serving_default", "ponder"]))
+    expected = loaded.ask("serving_default", story=["abc", "abc\ndef"], question=["a?", "d?"])
+    lines = "1 abc\n2 a?\n3 def\n4 d?\n"
+    with RestServer(signatures_of(loaded)) as server:
+        status, out, err = ask(server, lines)
+        assert (status, err) == (0, "")
+        assert out.splitlines() == [text.decode() for text in expected["outputs"]]
+        _, out, _ = ask(server, lines, "--json")
+        ponder = [json.loads(line) for line in ask(server, lines, "--signature=ponder")[1].splitlines()]
+    probabilities = [json.loads(line)["probabilities"] for line in out.splitlines()]
+    assert [pytest.approx(row, abs=1e-5) for row in expected["probabilities"].tolist()] == probabilities
+    assert ponder[0]["tokens"][:4] == ["a", "b", "c", "a"]

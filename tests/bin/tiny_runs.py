@@ -1,0 +1,64 @@
+"""Run directories with random weights, made without training and without data: all that the commands about text need."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.data.vocabulary import UNKNOWN, write_symbols
+from ut_tf.run import Run
+from ut_tf.training.checkpoints import CheckpointStore
+
+TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1"
+WORDS = (UNKNOWN, "mary", "john", "left", "moved", "to", "the", "kitchen", "where", "is")
+ANSWERS = ("hall", "kitchen", "garden")
+
+
+def digits_run(output_dir: Path, steps: tuple[int, ...] = (100,), problem: str = "algorithmic_copy_decimal40") -> Run:
+    """Returns a run that copies digits, in principle; its best checkpoint is the first."""
+    run = Run.create(problem, "ut_algorithmic", TINY, output_dir, output_dir / "data", output_dir / "tmp")
+    save(run, steps)
+    return run
+
+
+def stories_run(output_dir: Path, problem: str = "babi_qa_task1_1k") -> Run:
+    """Returns a run that answers bAbI's questions, in principle."""
+    data_dir = output_dir.with_name("data")
+    plan = Run.plan(problem, "ut_babi", TINY, output_dir, data_dir, data_dir)
+    for path, symbols in zip(plan.make_problem().vocab_files(data_dir), (WORDS, ANSWERS), strict=True):
+        write_symbols(path, symbols)
+    facts = "concat" not in problem
+    spec = ProblemSpec("facts" if facts else "tokens", "class", len(WORDS) + 2, len(ANSWERS), max_words=6 if facts else 0)
+    run = dataclasses.replace(plan, spec=spec)
+    run._write()
+    save(run, (100,))
+    return run
+
+
+def save(run: Run, steps: tuple[int, ...]) -> None:
+    """Writes a checkpoint of random weights for each step; the first is the best."""
+    store = CheckpointStore(run.output_dir)
+    for step in steps:
+        keras.utils.set_random_seed(step)
+        store.save(step, tf.train.Checkpoint(model=run.make_model()), {"best_step": steps[0], "averaged": False})
+
+
+def translation_run(folder: Path, steps: tuple[int, ...] = (100, 200), hparams: str = "") -> Run:
+    """Returns a run that translates, in principle, with its prepared data; the files lie in `folder`."""
+    texts = {"train": range(100, 160), "dev": range(200, 204), "test": range(300, 306)}
+    for part, numbers in texts.items():
+        (folder / f"{part}.en").write_text("".join(f"the number {number}\n" for number in numbers))
+        (folder / f"{part}.de").write_text("".join(f"Die Zahl {number}.\n" for number in numbers))
+    arguments = {
+        f"{part}{side}_files": [str(folder / f"{part.removesuffix('_') or 'train'}.{language}")]
+        for part in ("", "dev_", "test_")
+        for side, language in (("source", "en"), ("target", "de"))
+    }
+    overrides = f"{TINY},vocab_size=300,dtype_policy=float32" + (f",{hparams}" if hparams else "")
+    run = Run.create("translate_files", "ut_translate_small", overrides, folder / "run", folder / "data", folder, problem_args=arguments)
+    save(run, steps)
+    return run

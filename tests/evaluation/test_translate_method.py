@@ -1,0 +1,82 @@
+"""Sets that are judged by the text the model writes: during training, and by ut-eval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from ut_tf.data.problem import EvaluationSet, ProblemSpec
+from ut_tf.data.text import TextCodec
+from ut_tf.errors import UserError
+from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.problems.algorithmic import Algorithmic
+
+SOURCES = ["12345", "1", "", "777777", "908070605"]
+
+
+class Numbers(Algorithmic):
+    """Digit strings that are to be written again, but for the last reference, which is another."""
+
+    def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
+        assert data_dir == Path("data")
+        if split != "validation":
+            raise UserError(f"no split {split}")
+        return SOURCES, [*SOURCES[:-1], "1"]
+
+    def text_codec(self, vocab_dir: Path) -> Any:
+        assert vocab_dir == Path("vocab")
+        return super().text_codec(vocab_dir)
+
+
+class Echo:
+    """Writes its inputs again."""
+
+    supports_incremental_decoding = False
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+
+    def __init__(self) -> None:
+        self.traces = 0
+
+    def __call__(self, features: dict[str, Any], training: bool = False) -> Any:
+        assert not training
+        self.traces += 1
+        inputs, length = features["inputs"], tf.shape(features["targets"])[1]
+        ended = tf.pad(inputs, [[0, 0], [0, tf.maximum(length - tf.shape(inputs)[1], 0)]], constant_values=1)[:, :length]
+        return 20.0 * tf.one_hot(tf.where(ended == 0, 1, ended), 12)
+
+
+def judge(model: Echo) -> Evaluator:
+    return Evaluator(model, Numbers(), Path("data"), vocab_dir=Path("vocab"))
+
+
+def test_the_text_is_scored_against_the_references() -> None:
+    model = Echo()
+    evaluator = judge(model)
+    found = evaluator.evaluate([EvaluationSet("dev", "validation", "translate")])
+    # One word in each of four sentences, of which three are right; BLEU needs four words in a row.
+    assert set(found) == {"dev/bleu", "dev/chrf"}
+    assert 0 < found["dev/chrf"] < 100
+    traced = model.traces
+    # Of five sentences two, evenly spaced, are the first and the third: both right.
+    some = evaluator.evaluate([EvaluationSet("", "validation", "translate", max_examples=2)])
+    assert some["chrf"] == pytest.approx(100)
+    assert model.traces == traced
+
+
+def test_the_options_are_those_of_the_set() -> None:
+    with pytest.raises(UserError, match="did you mean beam_size"):
+        judge(Echo()).evaluate([EvaluationSet("", "validation", "translate", decode="beam=1")])
+    cut = judge(Echo()).evaluate([EvaluationSet("", "validation", "translate", decode="beam_size=1,max_length=2")])
+    assert cut["chrf"] < 50
+
+
+def test_a_codec_must_be_had() -> None:
+    class Plain(Numbers):
+        def text_codec(self, vocab_dir: Path) -> TextCodec:
+            return super(Algorithmic, self).text_codec(vocab_dir)
+
+    with pytest.raises(UserError, match="has no text form"):
+        Evaluator(Echo(), Plain(), Path("data"), vocab_dir=Path("vocab")).evaluate([EvaluationSet("", "validation", "translate")])

@@ -1,0 +1,140 @@
+"""Pairs of lines that say the same in two languages, read from the user's files and checked on the way.
+
+How it is used::
+
+    pairs = ParallelFiles((Path("train.en.gz"),), (Path("train.de.gz"),))     # line n of one belongs to line n of the other
+    pairs = ParallelFiles((Path("pairs.tsv"),))                               # source<TAB>target<TAB>whatever follows
+    for source, target in pairs: ...
+
+How it works: lines end with a line feed (a carriage return before it is left out) and are UTF-8; a file that begins with gzip's
+mark is unpacked as it is read. Nothing is held in memory, and every pass over the pairs reads the files again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from ut_tf.errors import UserError
+
+_GZIP_MARK = b"\x1f\x8b"
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True)
+class ParallelFiles:
+    """Files of parallel text.
+
+    Args:
+      sources: files with one sentence a line; without `targets`, files whose lines hold source, tab, target.
+      targets: as many files as `sources`, each with as many lines as its counterpart.
+
+    Raises:
+      UserError: the two sides have different numbers of files.
+    """
+
+    sources: tuple[Path, ...]
+    targets: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.targets and len(self.targets) != len(self.sources):
+            raise UserError(
+                f"{len(self.sources)} source files ({_named(self.sources)}) but {len(self.targets)} target files "
+                f"({_named(self.targets)}): name one target file for each source file, in the same order."
+            )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files, the sources first."""
+        return (*self.sources, *self.targets)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yields (source, target), as they stand in the files, without line ends.
+
+        Raises:
+          UserError: a file cannot be read, is no UTF-8 or has no lines, two files have different numbers of lines, or a line lacks its
+            tab; names file and line.
+        """
+        for file in self.files:
+            if not file.is_file():
+                raise UserError(f"{file} is no file: expected {'parallel text' if self.targets else 'lines of source, tab, target'}.")
+        if not self.targets:
+            for path in self.sources:
+                yield from _tabbed(path)
+        for source, target in zip(self.sources, self.targets, strict=bool(self.targets)):
+            yield from _paired(source, target)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a text file, plain or packed by gzip, without their ends; a byte order mark at the start is left out.
+
+    Raises:
+      UserError: the file cannot be read, or a line is no UTF-8; names file and line.
+    """
+    number = 0
+    try:
+        with open_bytes(path) as file:
+            for number, line in enumerate(file, start=1):
+                text = _decoded(line, path, number)
+                yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path} cannot be unpacked after line {number} ({error}): it is cut off or damaged; restore it.") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror or error}): check its name and its rights.") from error
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Opens a file, plain or packed by gzip, to read what it says as bytes."""
+    with path.open("rb") as file:
+        packed = file.read(len(_GZIP_MARK)) == _GZIP_MARK
+    return cast(IO[bytes], gzip.open(path, "rb")) if packed else path.open("rb")
+
+
+def _decoded(line: bytes, path: Path, number: int) -> str:
+    try:
+        return line.rstrip(b"\r\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}, line {number}: byte {error.start + 1} of the line is no UTF-8 ({line[error.start : error.start + 1]!r}): "
+            "convert the file to UTF-8 (iconv does it)."
+        ) from None
+
+
+def _paired(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    count = 0
+    lines = itertools.zip_longest(read_lines(source), read_lines(target))
+    for first, second in lines:
+        if first is None or second is None:
+            longest = count + 1 + sum(1 for _ in lines)
+            counts = (count, longest) if first is None else (longest, count)
+            raise UserError(
+                f"{source} has {counts[0]} lines, {target} {counts[1]}: expected as many lines in both, of which line n of one "
+                "translates line n of the other."
+            )
+        count += 1
+        yield first, second
+    if not count:
+        raise UserError(f"{source} and {target} have no lines: expected one sentence a line.")
+
+
+def _tabbed(path: Path) -> Iterator[tuple[str, str]]:
+    number = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = line.split("\t", 2)
+        if len(columns) < 2:
+            raise UserError(
+                f"{path}, line {number}: {line[:80]!r} has no tab: expected source, tab, target (or name the files of the targets, "
+                "where these are sources alone)."
+            )
+        yield columns[0], columns[1]
+    if not number:
+        raise UserError(f"{path} has no lines: expected source, tab, target in each.")
+
+
+def _named(files: tuple[Path, ...]) -> str:
+    return ", ".join(file.name for file in files)

@@ -1,0 +1,29 @@
+"""The log-probability of given outputs.
+
+How it is used::
+
+    scores = log_probabilities(model, {"inputs": inputs, "targets": targets})     # float32 [batch], in nats
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ut_tf.data.problem import PADDING_ID
+
+
+def log_probabilities(model: Any, features: dict[str, Any]) -> Any:
+    """Returns log p(targets | inputs) of each example, the sum over its target symbols, the end symbol included: float32 [batch].
+
+    Args:
+      model: a model of sequences or of classes.
+      features: as the model takes them; "targets" int32 [batch, length], padding not counted, or int32 [batch] classes.
+    """
+    targets = tf.convert_to_tensor(features["targets"])
+    logits = tf.cast(model({**features, "targets": targets}, training=False), tf.float32)
+    found = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    if targets.shape.rank == 1:
+        return found
+    return tf.reduce_sum(tf.where(targets == PADDING_ID, 0.0, found), 1)

@@ -1,0 +1,107 @@
+"""BLEU of every checkpoint of a run: a curve over the steps, in the run directory and in TensorBoard.
+
+How it is used::
+
+    for row in score_checkpoints(run, [100, 200], problem_set(run, "test"), DecodeConfig(beam_size=4)):
+        row.step, row.scores["bleu_cased"]
+
+How it works: each figure is appended to ``<output_dir>/bleu.jsonl`` with all that decides it (step, set, a digest of its text, options,
+tokeniser), and is not measured again. TensorBoard shows it under ``bleu/<set>_cased`` and the like, at the checkpoint's step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ut_tf.decoding.config import DecodeConfig
+from ut_tf.decoding.translator import Translator
+from ut_tf.evaluation.bleu import DEFAULT_TOKENIZER, VARIANTS, corpus_scores
+from ut_tf.evaluation.parallel_sets import ParallelSet
+from ut_tf.run import Run
+from ut_tf.training.checkpoints import readable_disk_errors, restore_weights
+from ut_tf.training.logs import EVENTS_FOLDER
+
+SCORES_FILE = "bleu.jsonl"
+# Options that do not change what is written.
+_WITHOUT_EFFECT = ("batch_size", "write_beam_scores")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A checkpoint's figures.
+
+    Args:
+      step: of the checkpoint.
+      scores: by name: bleu_cased, bleu_uncased, chrf.
+      known: whether they were measured by an earlier call.
+    """
+
+    step: int
+    scores: dict[str, float]
+    known: bool
+
+
+def score_checkpoints(
+    run: Run, steps: Sequence[int], texts: ParallelSet, config: DecodeConfig, seed: int = 0, tokenize: str = DEFAULT_TOKENIZER
+) -> Iterator[Row]:
+    """Yields the figures of each checkpoint of `steps`, as soon as it is measured.
+
+    Args:
+      run: trained.
+      steps: of the checkpoints.
+      texts: sentences and references.
+      config: how the sentences are decoded.
+      seed: of sampling.
+      tokenize: sacrebleu's tokeniser.
+
+    Raises:
+      UserError: a checkpoint is missing or damaged, or the problem has no text form.
+    """
+    path = run.output_dir / SCORES_FILE
+    options = {name: value for name, value in config.to_dict().items() if name not in _WITHOUT_EFFECT}
+    key = {"set": texts.name, "text": texts.digest, "decode": options, "seed": seed, "tokenize": tokenize}
+    known = _known(path, key)
+    model, translator = None, None
+    for step in steps:
+        if step in known:
+            yield Row(step, known[step], known=True)
+            continue
+        if translator is None:
+            model = run.make_model()
+            translator = Translator(model, run.make_problem().text_codec(run.vocab_dir), config, seed)
+        restore_weights(model, run, str(step))
+        written = [best[0].text for best in translator.translate((source,) for source in texts.sources)]
+        found = corpus_scores(written, texts.references, VARIANTS, tokenize)
+        scores = {name: score.value for name, score in found.items()}
+        with readable_disk_errors(run.output_dir), path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **key, **scores}) + "\n")
+        _show(run.output_dir, step, {f"bleu/{texts.name}_{name.removeprefix('bleu_')}": value for name, value in scores.items()})
+        yield Row(step, scores, known=False)
+
+
+def _known(path: Path, key: dict[str, Any]) -> dict[int, dict[str, float]]:
+    """Returns the figures by step that a file has under `key`; the last of a step counts."""
+    found: dict[int, dict[str, float]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue  # The last line of a call that was killed while it wrote.
+        if {name: values.get(name) for name in key} == key:
+            found[int(values["step"])] = {name: float(values[name]) for name in (*(f"bleu_{one}" for one in VARIANTS), "chrf")}
+    return found
+
+
+def _show(output_dir: Path, step: int, values: dict[str, float]) -> None:
+    # A writer for each checkpoint: TensorBoard shows the figure at once, also where a later one fails.
+    writer = tf.summary.create_file_writer(str(output_dir / EVENTS_FOLDER), filename_suffix=".bleu")
+    with writer.as_default(step=step):
+        for name, value in values.items():
+            tf.summary.scalar(name, value)
+    writer.close()

@@ -1,0 +1,79 @@
+"""Sentences with their reference translations: a problem's split, or the user's files.
+
+How it is used::
+
+    problem_set(run, "test")                                                       # of the prepared data
+    file_set(Path("news.en"), [Path("news.de"), Path("news.other.de")])            # as many references as one likes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ut_tf.data.parallel_text import read_lines
+from ut_tf.decoding.text_files import read_input
+from ut_tf.errors import UserError
+from ut_tf.evaluation.bleu import check_lines
+from ut_tf.run import Run
+
+
+@dataclass(frozen=True)
+class ParallelSet:
+    """Sentences and, where there are any, references.
+
+    Args:
+      name: "test", "validation", or the source file's name without its end.
+      sources: one sentence each.
+      references: lists as long as `sources`; none: nothing to compare with.
+    """
+
+    name: str
+    sources: Sequence[str]
+    references: Sequence[Sequence[str]] = ()
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that follow from all sentences and references."""
+        content = json.dumps([list(self.sources), [list(one) for one in self.references]])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def problem_set(run: Run, split: str) -> ParallelSet:
+    """Returns a split of a run's problem; its data must be prepared.
+
+    Raises:
+      UserError: the problem has no raw text, no such split, or its data is not there.
+    """
+    problem = run.make_problem()
+    if split not in problem.splits:
+        raise UserError(f"--split={split}: problem {run.problem} has the splits {', '.join(problem.splits)}; name one of them.")
+    sources, references = problem.text_pairs(split, run.data_dir)
+    return ParallelSet(split, sources, [references])
+
+
+def file_set(source: Path, references: Sequence[Path] = ()) -> ParallelSet:
+    """Returns the sentences of a file and of its references.
+
+    Raises:
+      UserError: a file cannot be read, or has another number of lines than the source.
+    """
+    sources = read_input(source)
+    found = [read_reference(path) for path in references]
+    if references:
+        check_lines(len(sources), [len(lines) for lines in found], [str(source), *map(str, references)])
+    elif not sources:
+        raise UserError(f"{source} has no lines: expected one sentence a line.")
+    return ParallelSet(source.name.removesuffix(".gz"), sources, found)
+
+
+def read_reference(path: Path) -> list[str]:
+    """Returns the lines of a file of translations, plain or packed by gzip.
+
+    Raises:
+      UserError: the file cannot be read or is no UTF-8; names file and line.
+    """
+    return list(read_lines(path))

@@ -1,0 +1,127 @@
+"""What incremental decoding remembers of earlier positions, and how the hypotheses of a beam share it without copies.
+
+How it is used, once per position and then by every block::
+
+    visible = no_history(batch_size, capacity=16, beam_size=4)
+    place, visible = next_place(visible, index, num_heads=8, head_size=64)     # hypothesis k writes into slot k of position `index`
+    history = write(history, entries, place)                                   # entries [batch, heads, beam, head_size]
+    keys = read(history, place, dtype)                                         # [batch, heads, capacity * beam, head_size]
+    visible = tf.gather(visible, parents, batch_dims=1)                        # hypothesis k goes on from parents[:, k]
+
+How it works: a history only grows. When a hypothesis goes on from another one nothing is copied: `visible` says for each hypothesis which
+slots of its example are its own past, and its attention looks at the slots of all hypotheses with a bias that hides the others'. All
+queries of an example then are one product with keys that are read once.
+
+Every tensor has the examples on its first axis; `visible` and histories have the positions on their third.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+MASKED = -1e9
+"""Added to the logit of a key that may not be seen: float32 softmax makes it an exact zero."""
+
+# A slice assignment costs TensorFlow as much for an element of 16 bytes as for one of 2, and by far the most of a write.
+_UNIT = tf.complex128
+
+
+class Place(NamedTuple):
+    """Where a new position stands in the histories; the same for all blocks of a decoder.
+
+    Fields:
+      index: int32 [], the position, from 0.
+      capacity: int32 [], positions that the histories have room for.
+      bias: float32 [batch, 1, beam_size, capacity * beam_size]: 0 for a hypothesis' own past and itself, else MASKED.
+      beam_size: hypotheses per example.
+      dtype: of the entries.
+      shape: int32 [4], of what ``read`` returns: batch, num_heads, capacity * beam_size, head_size.
+      units: int32 [4], of a history.
+      rows: int32 [2], of a history as one row per example and head.
+      begin, end: int32 [2], of this position in such rows.
+    """
+
+    index: Any
+    capacity: Any
+    bias: Any
+    beam_size: int
+    dtype: Any
+    shape: Any
+    units: Any
+    rows: Any
+    begin: Any
+    end: Any
+
+
+def no_history(batch_size: Any, capacity: Any, beam_size: int) -> Any:
+    """Returns what is visible before the first position, nothing: float32 [batch, beam_size, capacity, beam_size] of MASKED."""
+    return tf.fill([batch_size, beam_size, capacity, beam_size], MASKED)
+
+
+def next_place(visible: Any, index: Any, num_heads: int, head_size: int, dtype: Any) -> tuple[Place, Any]:
+    """Returns the place of position `index`, at which each hypothesis also sees itself, and `visible` from there on."""
+    size = tf.shape(visible)
+    beam_size, batch_size, capacity = visible.shape[1], size[0], size[2]
+    now = tf.equal(tf.range(capacity), index)[:, None]
+    itself = now if beam_size == 1 else tf.logical_and(now, tf.eye(beam_size, dtype=tf.bool)[:, None])
+    visible = tf.where(itself, 0.0, visible)
+    slots = capacity * beam_size
+    _, width = _unit(beam_size * head_size, dtype)
+    place = Place(
+        index,
+        capacity,
+        bias=tf.reshape(visible, tf.stack([batch_size, 1, beam_size, slots])),
+        beam_size=beam_size,
+        dtype=dtype,
+        shape=tf.stack([batch_size, num_heads, slots, head_size]),
+        units=tf.stack([batch_size, num_heads, capacity, width]),
+        rows=tf.stack([batch_size * num_heads, capacity * width]),
+        begin=tf.stack([0, index * width]),
+        end=tf.stack([0, (index + 1) * width]),
+    )
+    return place, visible
+
+
+def empty_history(batch_size: Any, num_heads: int, capacity: Any, width: int, dtype: Any) -> Any:
+    """Returns a history [batch, num_heads, capacity, units] for entries that are `width` numbers of `dtype` wide in all hypotheses."""
+    unit, units = _unit(width, dtype)
+    return tf.zeros(tf.stack([batch_size, num_heads, capacity, units]), unit)
+
+
+def write(history: Any, entries: Any, place: Place) -> Any:
+    """Returns the history with `entries` [batch, num_heads, beam_size, head_size] at this position, in place if nobody else reads it."""
+    width = place.beam_size * entries.shape[3]
+    unit, units = _unit(width, place.dtype)
+    values = tf.reshape(entries, [-1, units] if units == width else [-1, units, width // units])
+    rows = tf.raw_ops.TensorStridedSliceUpdate(
+        input=tf.reshape(history, place.rows),
+        begin=place.begin,
+        end=place.end,
+        strides=[1, 1],
+        value=values if units == width else tf.bitcast(values, unit),
+        begin_mask=0b01,
+        end_mask=0b01,
+    )
+    written = tf.reshape(rows, place.units)
+    written.set_shape(history.shape)
+    return written
+
+
+def read(history: Any, place: Place) -> Any:
+    """Returns all entries, [batch, num_heads, capacity * beam_size, head_size]; what was not written yet is 0."""
+    return tf.reshape(history if history.dtype == place.dtype else tf.bitcast(history, place.dtype), place.shape)
+
+
+def extended(tensor: Any, capacity: Any, value: float) -> Any:
+    """Returns a history, or what is visible of one, with room for `capacity` positions; the new ones hold `value`."""
+    missing = capacity - tf.shape(tensor)[2]
+    fill = tf.cast(value, tensor.dtype)
+    return tf.pad(tensor, [[0, 0], [0, 0], [0, missing], [0, 0]], constant_values=fill)
+
+
+def _unit(width: int, dtype: Any) -> tuple[Any, int]:
+    """Returns the type in which an entry of `width` numbers is kept, and how many of that type it takes."""
+    per_unit = _UNIT.size // tf.as_dtype(dtype).size
+    return (_UNIT, width // per_unit) if width % per_unit == 0 else (tf.as_dtype(dtype), width)

@@ -1,0 +1,162 @@
+"""What an exported model answers: from raw text to raw text, one function per signature.
+
+How it is used::
+
+    servable = Servable(model, codec, spec, DecodeConfig(beam_size=4), StoredWeights(model))
+    servable.signature("serving_default").function(tf.constant(["Ein Hund läuft."]))     # {"outputs": [batch], "scores": [batch]}
+
+Signatures, all for any number of texts of any length (texts: strings [batch], one input for each of the codec's fields):
+
+- ``serving_default``: texts -> ``outputs`` strings and ``scores`` float32, [batch] each ([batch, n_best] for more than one hypothesis,
+  best first); for a problem of classes the same as ``classify``; for a language model the same as ``score``.
+- ``score``: texts and ``targets`` -> ``log_probabilities`` float32 [batch].
+- ``classify``: texts -> ``outputs`` strings [batch], their ``probability`` [batch], and ``probabilities`` [batch, classes].
+- ``ponder``: texts -> ``tokens`` strings [batch, length] and ``ponder_times`` float32 [batch, length], the encoder's recurrent steps at
+  each of them, "" and 0 on padding.
+
+Bytes that are no UTF-8 are read as U+FFFD, whatever the codec makes of them; the other rows are not affected. Inputs of which an output
+is written are cut to ``max_input_length`` symbols, as ut-decoder cuts them: memory grows with the square of their length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_tf.data.problem import END_ID, ProblemSpec
+from ut_tf.data.text import TextCodec
+from ut_tf.decoding.config import DecodeConfig
+from ut_tf.decoding.scoring import log_probabilities
+from ut_tf.decoding.search import decode
+from ut_tf.serving.weights import StoredWeights
+
+DEFAULT = "serving_default"
+TARGETS = "targets"
+
+
+class Signature(NamedTuple):
+    """A function that is traced for strings [batch], and the names of its inputs, in order."""
+
+    inputs: tuple[str, ...]
+    function: Any
+
+
+class Servable(tf.Module):  # type: ignore[misc]
+    """What is saved: the codec's tables, the stored weights and, for sampling, a random generator; not the Keras model.
+
+    Args:
+      model: a built keras.Model for `spec`.
+      codec: the problem's TextCodec.
+      spec: ProblemSpec.
+      config: how ``serving_default`` decodes.
+      weights: of `model`.
+      seed: of sampling; each request draws anew.
+    """
+
+    def __init__(
+        self, model: Any, codec: TextCodec, spec: ProblemSpec, config: DecodeConfig, weights: StoredWeights, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.codec = codec
+        self.weights = weights
+        self.generator = tf.random.Generator.from_seed(seed) if config.sampling else None
+        # A function, because a model that is an attribute would be saved as well.
+        self._model: Callable[[], Any] = lambda: model
+        self._spec = spec
+        self._config = config
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the signatures that the problem has."""
+        return tuple(self._answers())
+
+    def signature(self, name: str) -> Signature:
+        """Returns the named one of ``names``, traced."""
+        answer, inputs = self._answers()[name]
+
+        def call(*texts: Any) -> dict[str, Any]:
+            size = tf.shape(texts[0])[0]
+            with self.weights.scope(self._model()):
+                found = answer(*(_valid(text, size) for text in texts))
+            return {one: value[:size] for one, value in found.items()}
+
+        specs = [tf.TensorSpec([None], tf.string, name=one) for one in inputs]
+        return Signature(inputs, tf.function(call, autograph=False).get_concrete_function(*specs))
+
+    def classes(self) -> list[str]:
+        """Returns the text of every class, in the order of ``probabilities``."""
+        return [text.decode() for text in self.codec.decode(tf.range(self._spec.target_vocab_size)).numpy()]
+
+    def decode(self, *texts: Any) -> dict[str, Any]:
+        """Returns the best hypotheses of each example and their scores; of blank texts "" and 0."""
+        seed = None if self.generator is None else self.generator.make_seeds(1)[:, 0]
+        symbols, scores = decode(self._model(), self._features(texts), self._config, seed=seed)
+        outputs = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
+        blank = tf.reduce_all([tf.equal(tf.strings.strip(text), "") for text in texts], 0)[:, None]
+        outputs, scores = tf.where(blank, "", tf.reshape(outputs, tf.shape(scores))), tf.where(blank, 0.0, scores)
+        several = self._config.n_best > 1
+        return {"outputs": outputs if several else outputs[:, 0], "scores": scores if several else scores[:, 0]}
+
+    def score(self, *texts: Any) -> dict[str, Any]:
+        """Returns the log-probability of each example's target, the last of `texts`."""
+        features = {**self._features(texts[:-1]), "targets": self.codec.encode_targets(texts[-1])}
+        return {"log_probabilities": log_probabilities(self._model(), features)}
+
+    def classify(self, *texts: Any) -> dict[str, Any]:
+        """Returns the most probable class of each example, and every class's probability."""
+        probabilities = tf.nn.softmax(self._model()(self._features(texts), training=False))
+        best = tf.argmax(probabilities, -1, output_type=tf.int32)
+        return {"outputs": self.codec.decode(best), "probability": tf.reduce_max(probabilities, -1), "probabilities": probabilities}
+
+    def ponder(self, *texts: Any) -> dict[str, Any]:
+        """Returns what stands at each position of the inputs, and how many recurrent steps the encoder took there."""
+        features = self._features(texts)
+        inputs = features["inputs"]
+        if self._spec.targets == "tokens":
+            features = {**features, "targets": tf.fill([tf.shape(inputs)[0], 1], END_ID)}
+        times = self._model()(features, training=False, return_details=True)[1].encoder.ponder_times
+        # Without the start symbol, where the model puts one before the inputs.
+        times = times[:, tf.shape(times)[1] - tf.shape(inputs)[1] :]
+        symbols = inputs != 0
+        present = tf.reduce_any(symbols, -1) if inputs.shape.rank == 3 else symbols
+        return {"tokens": self.codec.tokens(features), "ponder_times": tf.where(present, times, 0.0)}
+
+    def _features(self, texts: tuple[Any, ...]) -> dict[str, Any]:
+        if not texts:
+            return {}
+        features = self.codec.encode(*texts)
+        inputs = _with_a_position(features["inputs"])
+        cuts = self._spec.inputs == "tokens" and self._spec.targets == "tokens"
+        return {**features, "inputs": _cut(inputs, self._config.max_input_length) if cuts else inputs}
+
+    def _answers(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """Returns what computes each signature, and the names of its inputs."""
+        fields = self.codec.fields
+        score = (self.score, (*fields, TARGETS))
+        if self._spec.inputs == "none":
+            return {DEFAULT: score, "score": score}
+        ponder = (self.ponder, fields)
+        if self._spec.targets == "class":
+            return {DEFAULT: (self.classify, fields), "classify": (self.classify, fields), "ponder": ponder}
+        return {DEFAULT: (self.decode, fields), "score": score, "ponder": ponder}
+
+
+def _valid(texts: Any, size: Any) -> Any:
+    """Returns strings [max(size, 1)] that are UTF-8: most of what computes an answer wants one example at least."""
+    valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+    return tf.concat([valid, tf.fill([tf.maximum(1 - size, 0)], "")], 0)
+
+
+def _with_a_position(ids: Any) -> Any:
+    """Returns ids [batch, length, ...] with one position of padding where there is none, which no network can read."""
+    missing = tf.maximum(1 - tf.shape(ids)[1], 0)
+    return tf.pad(ids, [[0, 0], [0, missing], [0, 0]][: ids.shape.rank])
+
+
+def _cut(ids: Any, most: int) -> Any:
+    """Returns the first `most` positions of ids [batch, length]; rows that go on there have END_ID in the last of them."""
+    goes_on = tf.reduce_any(ids[:, most:] != 0, 1, keepdims=True)
+    last = tf.equal(tf.range(tf.minimum(tf.shape(ids)[1], most)), most - 1)
+    return tf.where(tf.logical_and(goes_on, last), END_ID, ids[:, :most])

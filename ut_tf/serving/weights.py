@@ -1,0 +1,102 @@
+"""A model's weights in the form in which an exported model keeps them: float32, bfloat16 or int8 with scales.
+
+How it is used::
+
+    stored = StoredWeights(model, "int8")
+    with stored.scope(model):                  # inside a tf.function
+        logits = model(features)               # computed from the stored form
+
+How it works: inside the scope Keras reads each of the model's variables from a tensor that is computed from its stored form. A graph
+traced there holds no variable of the model itself, so that the module that keeps the ``StoredWeights`` can be saved without it.
+
+int8 keeps one float32 scale per output channel: per column of a kernel, per row of an embedding table (a row makes one logit). The
+weights are multiplied out again once per call, so this saves size, not time. What is small, a vector or not a matrix stays float32.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+StoredForm = Literal["float32", "bfloat16", "int8"]
+
+_SMALL = 1024
+_LEVELS = 127.0
+# Names of the variables whose rows, not columns, are channels: ours and Keras's.
+_EMBEDDINGS = ("table", "embeddings")
+
+
+class StoredWeights(tf.Module):  # type: ignore[misc]
+    """The values that a model's variables have now, in a stored form.
+
+    Args:
+      model: a built keras.Model.
+      form: float32, bfloat16 (matrices rounded to 8 bits of mantissa) or int8 (matrices rounded to 255 levels per channel).
+    """
+
+    def __init__(self, model: Any, form: StoredForm = "float32") -> None:
+        super().__init__()
+        self._stored = [_stored(variable, form) for variable in model.variables]
+
+    def scope(self, model: Any) -> Any:
+        """Returns a context in which `model`, built like the one given, computes with these weights; no variable changes in it."""
+        return _ReadOnlyScope([(variable, stored()) for variable, stored in zip(model.variables, self._stored, strict=True)])
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the stored values."""
+        return sum(math.prod(variable.shape) * variable.dtype.size for stored in self._stored for variable in stored.variables)
+
+
+class _ReadOnlyScope(keras.StatelessScope):  # type: ignore[misc]
+    """A scope whose variables keep their values: random generators too, so that their states do not leak out of loops."""
+
+    def add_update(self, update: tuple[Any, Any]) -> None:
+        del update
+
+
+class _Plain(tf.Module):  # type: ignore[misc]
+    """A value in a given dtype."""
+
+    def __init__(self, variable: Any, dtype: Any) -> None:
+        super().__init__()
+        self._value = _constant(tf.cast(variable.value, dtype), variable.path)
+        self._dtype = variable.dtype
+
+    def __call__(self) -> Any:
+        return tf.cast(self._value, self._dtype)
+
+
+class _Scaled(tf.Module):  # type: ignore[misc]
+    """A matrix as int8 times a scale per output channel; each value is off by at most half a scale."""
+
+    def __init__(self, variable: Any) -> None:
+        super().__init__()
+        value = variable.numpy().astype(np.float32)
+        scale = np.abs(value).max(axis=_within_channel(variable), keepdims=True) / _LEVELS
+        levels = np.rint(value / np.where(scale > 0, scale, 1.0)).astype(np.int8)
+        self._levels = _constant(levels, f"{variable.path}/levels")
+        self._scale = _constant(scale, f"{variable.path}/scale")
+
+    def __call__(self) -> Any:
+        return tf.cast(self._levels, tf.float32) * self._scale
+
+
+def _stored(variable: Any, form: StoredForm) -> Any:
+    matrix = len(variable.shape) == 2 and math.prod(variable.shape) >= _SMALL and variable.dtype == "float32"
+    if form == "float32" or not matrix:
+        return _Plain(variable, variable.dtype)
+    return _Plain(variable, tf.bfloat16) if form == "bfloat16" else _Scaled(variable)
+
+
+def _within_channel(variable: Any) -> int:
+    """Returns the axis over which one scale holds."""
+    return 1 if variable.name in _EMBEDDINGS else 0
+
+
+def _constant(value: Any, name: str) -> Any:
+    return tf.Variable(value, trainable=False, name=name.replace("/", "_"))
