@@ -20,17 +20,21 @@ import os
 import platform
 import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf import registry
 from ut_tf.config import HParams, TrainingConfig, differences
 from ut_tf.data.arguments import checked_arguments, hyperparameter_arguments
+from ut_tf.data.files import sha256_of
 from ut_tf.data.preparation import prepare_data
 from ut_tf.data.problem import Problem, ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.version import __version__
+
+if TYPE_CHECKING:
+    from ut_tf.data.text import TextCodec
 
 CONFIG_FILE = "config.json"
 VOCAB_FOLDER = "vocab"
@@ -72,6 +76,7 @@ class Run:
       output_dir: the run directory.
       usr_dir: folder of the user's own registrations, if any.
       spec: what the problem says of itself; None until its data is prepared.
+      vocab_sha256: checksums of the run's vocabulary files, by name, once they are written.
     """
 
     problem: str
@@ -85,6 +90,7 @@ class Run:
     output_dir: Path
     usr_dir: str | None = None
     spec: ProblemSpec | None = None
+    vocab_sha256: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def create(
@@ -154,9 +160,7 @@ class Run:
           UserError: a directory that cannot be written, or data that cannot be had.
         """
         _make_writable(self.output_dir)
-        run = self.prepare()
-        run._write()
-        return run
+        return self.prepare()._write()
 
     @classmethod
     def load(
@@ -192,6 +196,7 @@ class Run:
             output_dir=folder,
             usr_dir=usr_dir,
             spec=_spec_from(values, folder),
+            vocab_sha256=values.get("vocab_sha256", {}),
         )
 
     @property
@@ -219,6 +224,18 @@ class Run:
     def make_problem(self) -> Problem:
         """Returns the problem, made with its arguments; imports its module, and with it what that needs."""
         return make_problem(self.problem, self.problem_args, self.hparams.training)
+
+    def text_codec(self) -> TextCodec:
+        """Returns what turns the problem's text into ids and back, from the run's own vocabulary.
+
+        Raises:
+          UserError: the problem has no text form, or a vocabulary file is missing or not as it was written.
+        """
+        for name, digest in self.vocab_sha256.items():
+            path = self.vocab_dir / name
+            if path.is_file() and sha256_of(path) != digest:
+                raise UserError(f"{path} is not the vocabulary that the run was trained with: put back what ut-trainer wrote there.")
+        return self.make_problem().text_codec(self.vocab_dir)
 
     def make_model(self) -> Any:
         """Returns a newly initialised keras.Model for the problem; imports TensorFlow.
@@ -265,17 +282,20 @@ class Run:
                     f"give --data_dir of the data it was trained on, or copy {kept} over it and prepare the data anew."
                 )
 
-    def _write(self) -> None:
+    def _write(self) -> Self:
         try:
             for source in self.make_problem().vocab_files(self.data_dir):
                 target = self.vocab_dir / source.name
                 if not target.is_file():
                     _write_atomically(target, source.read_bytes())
-            _write_atomically(self.output_dir / CONFIG_FILE, json.dumps(self._to_dict(), indent=2).encode() + b"\n")
+            files = sorted(self.vocab_dir.iterdir()) if self.vocab_dir.is_dir() else []
+            run = dataclasses.replace(self, vocab_sha256={path.name: sha256_of(path) for path in files if path.is_file()})
+            _write_atomically(self.output_dir / CONFIG_FILE, json.dumps(run._to_dict(), indent=2).encode() + b"\n")
         except OSError as error:
             raise UserError(
                 f"--output_dir={self.output_dir} cannot be written: {error.strerror or error}; free or name another."
             ) from error
+        return run
 
     def _to_dict(self) -> dict[str, Any]:
         return {
@@ -291,6 +311,7 @@ class Run:
             "tmp_dir": str(self.tmp_dir),
             "usr_dir": self.usr_dir,
             "spec": None if self.spec is None else self.spec.to_dict(),
+            "vocab_sha256": self.vocab_sha256,
             "versions": installed_versions(),
         }
 

@@ -246,6 +246,13 @@ def test_a_vocabulary_that_does_not_fit(decode, stories_dir, tmp_path):
     damaged = tmp_path / "run"
     shutil.copytree(stories_dir, damaged)
     words = damaged / "vocab" / "words.txt"
+    words.write_text(words.read_text().replace("kitchen", "chicken"))
+    status, _, errors = decode(stdin=b"", output_dir=damaged)
+    assert (status, len(errors)) == (1, 1)
+    assert f"{words} is not the vocabulary that the run was trained with" in errors[0]
+    # A run of an earlier version does not know its vocabulary's checksum.
+    config = json.loads((damaged / "config.json").read_text())
+    (damaged / "config.json").write_text(json.dumps({name: value for name, value in config.items() if name != "vocab_sha256"}))
     words.write_text(words.read_text() + "surplus\n")
     status, _, errors = decode(stdin=b"", output_dir=damaged)
     assert (status, len(errors)) == (1, 1)

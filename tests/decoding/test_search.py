@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.decoding.models import CLASSES, INPUTS, Table, penalty, random_model, unpadded
-from ut_tf.decoding.beam import beam_search
+from ut_tf.decoding.beam import beam_search, best_symbols
 from ut_tf.decoding.bounds import Bounds
 from ut_tf.decoding.config import DecodeConfig
 from ut_tf.decoding.greedy import decoder_features, greedy_decode
@@ -211,6 +211,16 @@ def test_samples_depend_on_the_seed_and_the_examples_number_alone() -> None:
     draws = uniform_draws(tf.constant([1, 0]), tf.constant([4, 5]), 50, 3).numpy()
     np.testing.assert_array_equal(uniform_draws(tf.constant([1, 0]), tf.constant([5]), 9, 3), draws[1:, :9])
     assert len(np.unique(draws)) > 290
+
+
+@pytest.mark.parametrize("vocab", [640, 1000])
+def test_the_best_of_many_symbols_are_found_by_groups(vocab: int) -> None:
+    draws = np.random.default_rng(4)
+    # Few different values: of equal ones the first counts, also across groups.
+    for logits in (draws.normal(size=[3, 2, vocab]), draws.integers(0, 9, [3, 2, vocab])):
+        logits = tf.constant(np.where(logits == 3, -np.inf, logits), tf.float32)
+        for found, expected in zip(best_symbols(logits, 8), tf.math.top_k(logits, 8), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_temperature_top_k_and_top_p() -> None:

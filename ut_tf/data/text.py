@@ -2,7 +2,7 @@
 
 How it is used::
 
-    codec = problem.text_codec(run.vocab_dir)
+    codec = run.text_codec()
     features = codec.encode(tf.constant(["Ein Hund läuft."]))     # {"inputs": int32 [1, length]}
     texts = codec.decode(symbols)                                  # strings [1]
 

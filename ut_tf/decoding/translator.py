@@ -102,7 +102,7 @@ class Translator:
           UserError: the problem has no text form, a vocabulary is missing or not the one the run was trained with, or there is no such
             checkpoint.
         """
-        codec = run.make_problem().text_codec(run.vocab_dir)
+        codec = run.text_codec()
         model = run.make_model()
         check_vocabulary(codec, run)
         step = restore_weights(model, run, checkpoint)

@@ -74,7 +74,7 @@ def score_checkpoints(
             continue
         if translator is None:
             model = run.make_model()
-            translator = Translator(model, run.make_problem().text_codec(run.vocab_dir), config, seed)
+            translator = Translator(model, run.text_codec(), config, seed)
         restore_weights(model, run, str(step))
         written = [best[0].text for best in translator.translate((source,) for source in texts.sources)]
         found = corpus_scores(written, texts.references, VARIANTS, tokenize)

@@ -80,7 +80,7 @@ def export_run(
     folder = new_version(destination, version)
     directory = find_checkpoint(run, checkpoint)
     step = int(read_state(directory)["step"])
-    codec = run.make_problem().text_codec(run.vocab_dir)
+    codec = run.text_codec()
     hparams = run.hparams.change(dtype_policy=_POLICIES[dtype])
     model = dataclasses.replace(run, hparams=hparams).make_model()
     check_vocabulary(codec, run)
