@@ -113,7 +113,8 @@ def _train(values: Any) -> int:
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
         result = train(run, values.train_steps, strategy=strategy, log_frequency=values.log_frequency, warm_start_from=warm_start)
     print(f"step {result.step}, stopped by {result.stopped_by}")
-    print(metrics_table(result.metrics))
+    if result.metrics:
+        print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
     if result.stopped_by == "signal":
         return EXIT_INTERRUPTED
     print(f"\nnext: ut-eval --output_dir={shlex.quote(values.output_dir or _default_output_dir(values))}")

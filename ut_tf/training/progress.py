@@ -35,11 +35,10 @@ class ProgressLine:
         elapsed = time.monotonic() - self._started
         left = elapsed / max(step - self._first_step, 1) * (self._train_steps - step)
         ponder = "" if ponder_time is None else f"  ponder {ponder_time:.2f}"
-        line = (
-            f"step {step}/{self._train_steps}  loss {loss:.4f}  rate {rate:.3g}  "
-            f"{speed:,.0f} {self._unit}/s{ponder}  left {format_duration(left)}"
-        )
-        self._write(line)
+        # Right after the first update nothing is known of the speed.
+        pace = f"  {speed:,.0f} {self._unit}/s" if speed else ""
+        left_over = f"  left {format_duration(left)}" if speed else ""
+        self._write(f"step {step}/{self._train_steps}  loss {loss:.4f}  rate {rate:.3g}{pace}{ponder}{left_over}")
 
     def say(self, text: str) -> None:
         """Writes a line that stays."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NOTICE = b"\nstopping after this update, or the evaluation under way, with a checkpoint; a second signal stops at once, without\n"
 
 
 class StopRequest:
@@ -31,6 +34,8 @@ class StopRequest:
     def _note(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self.requested = True
+        # Not print: the signal may have interrupted a print.
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, _NOTICE)
         self._put_back()
 
     def _put_back(self) -> None:

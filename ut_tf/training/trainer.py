@@ -57,11 +57,13 @@ class TrainingResult:
       step: updates so far, those of earlier processes included.
       metrics: of the last evaluation on the validation sets (of the chief; empty on the other workers).
       stopped_by: "train_steps", "early_stopping" or "signal".
+      evaluated_step: step of that evaluation; 0: there was none.
     """
 
     step: int
     metrics: dict[str, float]
     stopped_by: StoppedBy
+    evaluated_step: int = 0
 
 
 def train(
@@ -165,7 +167,7 @@ class _Trainer:
 
     def _updates(self, stop: StopRequest, log: RunLog | None, batches: TrainingBatches, step: TrainingStep) -> StoppedBy:
         training = self._run.hparams.training
-        first_step = self._state.step + 1
+        first_step, began = self._state.step + 1, time.monotonic()
         self._start_clock()
         while True:
             self._pending.append(step.update([batches.next() for _ in range(training.accumulate_steps)]))
@@ -175,6 +177,8 @@ class _Trainer:
                 # The first update includes the tracing: speeds are measured from here.
                 self._drain(step)
                 self._progress.start(first_step)
+                seconds = time.monotonic() - began
+                self._say(f"step {first_step} took {seconds:.0f} s, most of it for the graph; a line every {self._log_frequency} steps")
                 self._start_clock()
             last = self._state.step >= self._train_steps
             if last or self._state.step % self._log_frequency == 0:
@@ -331,4 +335,5 @@ class _Trainer:
             self._progress.say(text)
 
     def _result(self, stopped_by: StoppedBy) -> TrainingResult:
-        return TrainingResult(self._state.step, dict(self._state.metrics) if self._workers.is_chief else {}, stopped_by)
+        metrics = dict(self._state.metrics) if self._workers.is_chief else {}
+        return TrainingResult(self._state.step, metrics, stopped_by, self._state.evaluated_step)
