@@ -6,9 +6,9 @@ How it is used::
     python benchmarks/decode.py --lengths=50,200,800 --models=transformer    # what a symbol costs behind so many others
     python benchmarks/decode.py --hparams_set=ut_act_tiny --vocab_size=12 --batch_size=64 --source_length=41 --lengths=41
 
-What is timed is what ut-decoder does with a batch of ids: one graph, encoder and search, with random weights and outputs of a forced length,
-so that every search computes all positions. The first call, which traces the graph, is timed apart. CTranslate2 (pip install ctranslate2)
-gets a Transformer of the sizes of the model transformer, also with random weights.
+What is timed is what ut-decoder does with a batch of ids: one graph, encoder and search, with random weights and outputs of a forced
+length, so that every search computes all positions. The first call, which traces the graph, is timed apart. CTranslate2 (pip install
+ctranslate2) gets a Transformer of the sizes of the model transformer, also with random weights.
 
 The last line on standard output is JSON with all numbers. They mean something on an idle machine only: the load average (of all
 processes, before the start) and the matrix multiplication peak are printed beside them.
@@ -38,7 +38,9 @@ from ut_tf.data.problem import ProblemSpec  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
 
-# tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, on a machine of this float32 peak.
+# tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, by beam size, on a machine of this float32 peak.
+TENSOR2TENSOR_SHAPE = {"vocab_size": 12, "batch_size": 64, "source_length": 41, "lengths": "41", "hparams": ""}
+TENSOR2TENSOR_SETS = ("ut_act_tiny", "adaptive_universal_transformer_tiny")
 TENSOR2TENSOR_SECONDS = {1: 32.0, 4: 44.0}
 TENSOR2TENSOR_PEAK = 217e9
 
@@ -176,7 +178,10 @@ def save_ctranslate2(network: NetworkConfig, names: Sequence[str], folder: str, 
         part.gamma, part.beta = np.ones(width, np.float32), np.zeros(width, np.float32)
 
     def layer(part: Any) -> None:
-        for attention, outputs in ((part.self_attention, [3 * width, width]), (getattr(part, "attention", None), [width, 2 * width, width])):
+        for attention, outputs in (
+            (part.self_attention, [3 * width, width]),
+            (getattr(part, "attention", None), [width, 2 * width, width]),
+        ):
             if attention is not None:
                 norm(attention.layer_norm)
                 for one, units in zip(attention.linear, outputs, strict=True):
@@ -223,7 +228,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--dtype_policy", default="float32", help="of our models (default: %(default)s)")
     add("--repetitions", type=int, default=3, help="of which the fastest counts (default: %(default)s)")
     add("--threads", type=int, default=os.cpu_count(), help="per operation, also CTranslate2's (default: the cores)")
-    add("--ctranslate2", choices=["auto", "yes", "no"], default="auto", help="auto: where it is installed and the models include transformer")
+    add(
+        "--ctranslate2",
+        choices=["auto", "yes", "no"],
+        default="auto",
+        help="auto: where it is installed and the models include transformer",
+    )
     add("--peak_repetitions", type=int, default=8, help="products before, and after, for the peak; 0: none (default: %(default)s)")
     return parser.parse_args(argv)
 
@@ -260,6 +270,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if flags.peak_repetitions:
         peaks.append(machine_peaks(["float32"], flags.peak_repetitions)["float32"])
     rows = _compared([one.row() for one in measurements])
+    same = all(getattr(flags, name) == value for name, value in TENSOR2TENSOR_SHAPE.items())
+    if peaks and same and flags.hparams_set in TENSOR2TENSOR_SETS:
+        rows = [{**row, "times_tensor2tensor": times_tensor2tensor(row, max(peaks))} for row in rows]
     peak = round(max(peaks) / 1e9, 1) if peaks else None
     print(f"float32 peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peak}; load average {load:.2f}; {flags.threads} threads")
     print(table(rows))
@@ -284,14 +297,18 @@ def _measurements(flags: argparse.Namespace, network: NetworkConfig) -> Iterator
             yield measure("ctranslate2", beam_size, shape, flags.repetitions, lambda search=search, size=beam_size: search(size))
 
 
+def times_tensor2tensor(row: dict[str, Any], peak: float) -> float | None:
+    """Returns how many times as fast as tensor2tensor on a machine of this float32 peak a row is; None where that was not measured."""
+    seconds = TENSOR2TENSOR_SECONDS.get(row["beam_size"])
+    return None if seconds is None else round(seconds * TENSOR2TENSOR_PEAK / peak / row["seconds"], 1)
+
+
 def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the rows, each with its speed as a multiple of CTranslate2's at the same beam size and length."""
     speeds = {(row["beam_size"], row["length"]): row["symbols_per_second"] for row in rows if row["model"] == "ctranslate2"}
     if not speeds:
         return rows
-    return [
-        {**row, "times_ctranslate2": round(row["symbols_per_second"] / speeds[row["beam_size"], row["length"]], 2)} for row in rows
-    ]
+    return [{**row, "times_ctranslate2": round(row["symbols_per_second"] / speeds[row["beam_size"], row["length"]], 2)} for row in rows]
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.decoder import DECODE_HPARAMS, decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.evaluation.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ FLAGS = (
     Flag("checkpoints", "Translates with every checkpoint of a run, and scores each.", _RUN, "boolean", default=False),
     Flag("output_dir", "The run directory.", _RUN, shown_default="none", aliases=("model_dir",)),
     Flag("steps", "Steps of the checkpoints, such as 1000,2000.", _RUN, default="", shown_default="all"),
-    Flag("split", "Split of the problem to translate: test or validation.", _RUN, default="test"),
+    Flag("split", "Split of the problem to translate: test or validation.", _RUN, shown_default="the one that ut-eval judges"),
     Flag("source", "File to translate instead; --reference then names its references.", _RUN, shown_default="none"),
     DECODE_HPARAMS,
     flags.RUN_DATA_DIR,
@@ -67,7 +68,6 @@ def _main(argv: list[str]) -> None:
         return
     if not values.translation or not values.reference:
         raise FlagError(f"--translation and --reference are needed, or --checkpoints and --output_dir; see {COMMAND} --help.")
-    from ut_tf.evaluation.bleu import check_lines, corpus_scores
     from ut_tf.evaluation.parallel_sets import read_reference
 
     paths = [Path(values.translation).expanduser(), *files(values.reference)]
@@ -118,6 +118,7 @@ def _score_run(values: Any) -> None:
         raise FlagError("--ter is for --translation: leave it out.")
     steps = flags.integers(values.steps, "steps")
     config = decode_config(values.decode_hparams)
+    check_tokenizer(values.tokenize)
     run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
     import_tensorflow()
     from ut_tf.evaluation.bleu_curve import score_checkpoints

@@ -7,7 +7,8 @@ import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from absl import logging
 
@@ -81,6 +82,21 @@ def stdout_to_stderr() -> Iterator[None]:
     """Sends what Python code prints to standard error, so that standard output holds the command's result alone."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
+
+
+def refuse_overwriting(flag: str, target: Path | None, sources: Iterable[Path]) -> None:
+    """Raises FlagError where a file that is to be written is one of those that are read.
+
+    Args:
+      flag: name of the flag that says where to write.
+      target: what it says; None: no file.
+      sources: the files that are read.
+    """
+    if target is None or not target.exists():
+        return
+    for source in sources:
+        if source.exists() and source.samefile(target):
+            raise FlagError(f"--{flag}={target} is the file that is read: name another.")
 
 
 def registry_page() -> str:

@@ -20,7 +20,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.config import TrainingConfig
 from ut_tf.data.preparation import prepare_data
 from ut_tf.errors import UserError
-from ut_tf.run import default_data_dir, default_tmp_dir, make_hparams, make_problem
+from ut_tf.run import default_data_dir, default_tmp_dir, make_hparams, make_problem, parse_problem_args
 
 COMMAND = "ut-datagen"
 DESCRIPTION = """ut-datagen: makes or downloads the data of problems. ut-trainer does so by itself; this command does it beforehand.
@@ -69,6 +69,7 @@ def _main(argv: list[str]) -> None:
     if values.only_list:
         print("\n".join(names))
         return
+    names = _without_files(names, values)
     arguments = flags.problem_arguments(values, names)
     data_dir = Path(values.data_dir or default_data_dir()).expanduser().absolute()
     tmp_dir = Path(values.tmp_dir or default_tmp_dir()).expanduser().absolute()
@@ -114,6 +115,18 @@ def _names(values: Any) -> list[str]:
     for name in found:
         registry.problems.check(name)
     return found
+
+
+def _without_files(names: list[str], values: Any) -> list[str]:
+    """Returns the names without the problems that a pattern matched and that need files, where none are given; says which."""
+    if values.source_files or "source_files" in parse_problem_args(values.problem_args):
+        return names
+    asked = [part.strip() for part in values.problem.split(",")]
+    skipped = [name for name in names if name.startswith("translate_files") and name not in asked]
+    if not skipped or len(skipped) == len(names):
+        return names
+    print(f"{COMMAND}: skips {' and '.join(skipped)}, which need files of your own (--source_files)", file=sys.stderr)
+    return [name for name in names if name not in skipped]
 
 
 def _with_own_flags(name: str, arguments: dict[str, Any], values: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ut_tf.bin import flags
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.decoding.config import DecodeConfig
 from ut_tf.decoding.text_files import Speed, input_lines, output_line, read_input, shard_path, share
@@ -136,9 +136,8 @@ def _check(values: Any) -> None:
         )
     if values.decode_interactive and values.decode_to_file:
         raise FlagError("--decode_interactive answers on the screen: leave --decode_to_file out.")
-    source, target = values.decode_from_file or values.score_file, _destination(values)
-    if source and target and Path(source).exists() and target.exists() and Path(source).samefile(target):
-        raise FlagError(f"--decode_to_file={target} is the file that is read: name another.")
+    source = values.decode_from_file or values.score_file
+    refuse_overwriting("decode_to_file", _destination(values), [Path(source).expanduser()] if source else [])
 
 
 def _destination(values: Any) -> Path | None:

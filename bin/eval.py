@@ -52,12 +52,12 @@ def _main(argv: list[str]) -> None:
     with stdout_to_stderr():
         run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
         import_tensorflow()
-        from ut_tf.evaluation.evaluator import evaluate
+        from ut_tf.evaluation.evaluator import evaluate_checkpoint
 
         run = run.prepare()
         _check_lengths(run, lengths)
-        metrics = evaluate(run, checkpoint=values.checkpoint, lengths=lengths, split=values.split)
-        print(f"{run.problem} with {run.hparams_set}, checkpoint {values.checkpoint}\n{metrics_table(metrics)}")
+        step, metrics = evaluate_checkpoint(run, checkpoint=values.checkpoint, lengths=lengths, split=values.split)
+        print(f"{run.problem} with {run.hparams_set}, checkpoint of step {step}\n{metrics_table(metrics)}")
     print(json_line(metrics))
 
 

@@ -11,16 +11,16 @@ among them) neither clash with ours nor appear in the help. Nothing here imports
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from absl import flags as absl_flags
 
+from ut_tf.data.arguments import absolute_paths
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import parse_problem_args
@@ -198,28 +198,34 @@ def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) ->
     """Returns the arguments of the problems in --problem_args and FILE_FLAGS; the names of files as absolute paths.
 
     Raises:
-      FlagError: an argument is given in both ways, or one of the problems reads no such files, or cannot do without them.
+      FlagError: an argument is given in both ways, a flag names no file, or one of the problems reads no such files, or cannot do
+        without them.
     """
     arguments = parse_problem_args(values.problem_args)
     given = {flag.name: str(values[flag.name].value) for flag in FILE_FLAGS if values[flag.name].value}
     for name, text in given.items():
         if name in arguments:
             raise FlagError(f"--{name} and --problem_args both give {name}: leave one of them out.")
-        paths = [os.path.abspath(os.path.expanduser(part.strip())) for part in text.split(",") if part.strip()]
+        paths = absolute_paths(text)
+        if not paths or (name == "vocab_file" and len(paths) > 1):
+            raise FlagError(f"--{name}={text}: expected the name of a file{' alone' if paths else ''}.")
         arguments[name] = paths if name.endswith("_files") else paths[0]
     for problem in (name for name in problems if name in PROBLEMS):
-        _check_files(problem, given, "source_files" in arguments)
+        _check_files(problem, given, arguments)
     return arguments
 
 
-def _check_files(problem: str, given: Iterable[str], has_sources: bool) -> None:
+def _check_files(problem: str, given: Iterable[str], arguments: Mapping[str, Any]) -> None:
     """Raises FlagError where the flags for files and a problem of this project do not go together; one of the user's is asked later."""
     reads_files = problem.startswith("translate_files")
     taken = {flag.name for flag in FILE_FLAGS} if reads_files else {"vocab_file"} if problem.startswith("translate_") else set()
     for name in given:
         if name not in taken:
             raise FlagError(f"--{name}: problem {problem} takes no such files; leave the flag out, or give --problem=translate_files.")
-    if reads_files and not has_sources:
+    for part in ("dev_", "test_"):
+        if f"{part}target_files" in arguments and f"{part}source_files" not in arguments:
+            raise FlagError(f"--{part}source_files is missing: --{part}target_files holds the translations of its lines; give both.")
+    if reads_files and "source_files" not in arguments:
         raise FlagError(
             f"--source_files is missing: problem {problem} reads your own files; give --source_files and --target_files, "
             "or --source_files alone for lines of source, tab, target."

@@ -18,7 +18,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.decoding.text_files import input_lines, one_line, read_input
 from ut_tf.errors import UserError
 from ut_tf.problems.babi_lines import questions
-from ut_tf.serving.rest import RestClient
+from ut_tf.serving.rest import LONGEST_TIMEOUT, RestClient
 
 COMMAND = "ut-query"
 DESCRIPTION = """ut-query: sends lines of text to a model in TensorFlow Serving and prints its answers, in order.
@@ -50,9 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
-    for name, value in (("batch_size", values.batch_size), ("timeout", values.timeout)):
-        if value <= 0:
-            raise FlagError(f"--{name}={value}: expected a number above 0.")
+    if values.batch_size <= 0:
+        raise FlagError(f"--batch_size={values.batch_size}: expected a number above 0.")
+    if not 0 < values.timeout <= LONGEST_TIMEOUT:
+        raise FlagError(f"--timeout={values.timeout}: expected a number of seconds above 0, at most {LONGEST_TIMEOUT:.0f}.")
     path = values.decode_from_file
     typed = not path and sys.stdin.isatty()
     lines = read_input(Path(path).expanduser()) if path else input_lines(sys.stdin.buffer, "standard input")

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin import flags
 from ut_tf.bin.avg_checkpoints import AVERAGE_FLAGS, check_choice, chosen_steps, default_destination
-from ut_tf.bin.bleu import SCORE_FLAGS, chosen_variants, parallel_set, report
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.bleu import SCORE_FLAGS, chosen_variants, files, parallel_set, report
+from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
 from ut_tf.bin.decoder import DECODE_HPARAMS, decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.decoding.text_files import Speed, one_line
+from ut_tf.evaluation.bleu import check_tokenizer, corpus_scores
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 COMMAND = "ut-translate-all"
 DESCRIPTION = """ut-translate-all: averages a run's checkpoints, translates with the mean, and scores the translation, in one step.
 
-  ut-translate-all --output_dir=runs/ende                       # the problem's test set
+  ut-translate-all --output_dir=runs/ende                       # the problem's test set, or validation set
   ut-translate-all --output_dir=runs/ende --best=4 --source=news.en --reference=news.de
 
 It is what ut-avg-checkpoints, ut-decoder and ut-bleu do one after the other."""
@@ -37,7 +38,7 @@ FLAGS = (
     *SCORE_FLAGS,
     Flag("source", "File to translate, one sentence a line.", _TEXTS, shown_default="the problem's own text"),
     Flag("reference", "Its references, line by line; several files with commas between.", _TEXTS, shown_default="the problem's"),
-    Flag("split", "Split of the problem to translate, without --source.", _TEXTS, default="test"),
+    Flag("split", "Split of the problem to translate, without --source.", _TEXTS, shown_default="the one that ut-eval judges"),
     Flag("translation", "Where the translation is written.", _TEXTS, shown_default="<avg_dir>/translations/<source or split>"),
     flags.RUN_DIR,
     Flag("avg_dir", "Where the averaged run is written.", "Where", shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>"),
@@ -59,15 +60,20 @@ def _main(argv: list[str]) -> None:
     config = decode_config(values.decode_hparams)
     if values.reference and not values.source:
         raise FlagError(f"--reference={values.reference} needs the --source that it translates.")
+    read = files(values.reference or "") + ([Path(values.source).expanduser()] if values.source else [])
+    named = Path(values.translation).expanduser() if values.translation else None
+    refuse_overwriting("translation", named, read)
+    if values.reference or not values.source:
+        check_tokenizer(values.tokenize)
     run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
     import_tensorflow()
     from ut_tf.decoding.translator import Translator
-    from ut_tf.evaluation.bleu import corpus_scores
 
     with stdout_to_stderr():
         texts = parallel_set(run, values)
         averaged = _averaged(run, values)
-        path = Path(values.translation).expanduser() if values.translation else averaged.output_dir / "translations" / texts.name
+        path = named or averaged.output_dir / "translations" / texts.name
+        refuse_overwriting("translation", path, read)
         written = _translate(Translator.from_run(averaged, "last", config), texts.sources, path)
     if texts.references:
         print(report(corpus_scores(written, texts.references, variants, values.tokenize, values.ter)))
@@ -80,7 +86,7 @@ def _translate(translator: Translator, sources: Sequence[str], path: Path) -> li
 
     speed = Speed(COMMAND, len(sources))
     written = []
-    with readable_disk_errors(path):
+    with readable_disk_errors(path, advice="name another --translation, or mend the rights there"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", encoding="utf-8") as file:
             for hypotheses in translator.translate((source,) for source in sources):
@@ -92,12 +98,12 @@ def _translate(translator: Translator, sources: Sequence[str], path: Path) -> li
 
 
 def _averaged(run: Run, values: Any) -> Run:
-    """Returns the run with the mean of the chosen checkpoints; one that lies there already is used again."""
-    from ut_tf.training.averaging import average_checkpoints, averaged_steps
+    """Returns the run with the mean of the chosen checkpoints; one of the same checkpoints that lies there already is used again."""
+    from ut_tf.training.averaging import average_checkpoints, is_average
 
     steps = chosen_steps(run, values)
     destination = Path(values.avg_dir).expanduser() if values.avg_dir else default_destination(run.output_dir, values, steps)
-    if averaged_steps(destination) != steps:
+    if not is_average(destination, run, steps):
         average_checkpoints(run, steps, destination)
     print(f"{COMMAND}: the mean of the checkpoints of steps {', '.join(map(str, steps))} is in {destination}")
     return Run.load(destination, usr_dir=values.usr_dir)

@@ -54,6 +54,9 @@ class TranslateFiles(Translation):
             "validation": (dev_source_files, dev_target_files),
             "test": (test_source_files, test_target_files),
         }
+        for prefix, (sources, targets) in zip(("", "dev_", "test_"), given.values(), strict=True):
+            if targets and not sources:
+                raise UserError(f"{prefix}source_files is missing: {prefix}target_files holds the translations of its lines; give both.")
         self._files = {split: ParallelFiles(_paths(sources), _paths(targets)) for split, (sources, targets) in given.items()}
         super().__init__(
             name,

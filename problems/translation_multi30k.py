@@ -89,10 +89,9 @@ class TranslateMulti30k(Translation):
         return self._language
 
     def _find(self, file: str, tmp_dir: Path) -> None:
-        """Downloads a file, unless it is there."""
-        if not _path(file, tmp_dir).is_file():
-            archive = Archive(file, (f"{_ADDRESS}/{file}",), CHECKSUMS[file], "the problem translate_files takes files of any name")
-            find_or_download(archive, tmp_dir / FOLDER, self.name)
+        """Downloads a file, unless it is there; a file that is not the published one is used with a warning."""
+        archive = Archive(file, (f"{_ADDRESS}/{file}",), CHECKSUMS[file], "the problem translate_files takes files of any name")
+        find_or_download(archive, _path(file, tmp_dir).parent, self.name)
 
 
 def _path(file: str, tmp_dir: Path) -> Path:

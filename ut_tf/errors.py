@@ -13,6 +13,11 @@ class UserError(Exception):
     """A mistake that the user can mend; its text is the whole message."""
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns "1 line" or "2 lines"; the plural takes an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Returns up to `count` of the `known` names that look most like `name`, best first."""
     return difflib.get_close_matches(name, list(known), n=count, cutoff=0.5)

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf import registry
 from ut_tf.config import HParams, TrainingConfig, differences
-from ut_tf.data.arguments import checked_arguments, hyperparameter_arguments
-from ut_tf.data.files import sha256_of
+from ut_tf.data.arguments import absolute_files, checked_arguments, hyperparameter_arguments
+from ut_tf.data.files import sha256_of, write_bytes
 from ut_tf.data.preparation import prepare_data
 from ut_tf.data.problem import Problem, ProblemSpec
 from ut_tf.errors import UserError
@@ -140,7 +140,7 @@ class Run:
             raise UserError(f"--random_seed={seed}: expected a whole number from 0 to {LARGEST_SEED}.")
         run = cls(
             problem=problem,
-            problem_args=parse_problem_args(problem_args),
+            problem_args=absolute_files(problem, parse_problem_args(problem_args)),
             hparams_set=hparams_set,
             hparams=make_hparams(hparams_set, hparams, model),
             overrides=hparams,
@@ -279,7 +279,7 @@ class Run:
             if kept.is_file() and kept.read_bytes() != source.read_bytes():
                 raise UserError(
                     f"{source} differs from {kept}, the vocabulary that the run was made with: "
-                    f"give --data_dir of the data it was trained on, or copy {kept} over it and prepare the data anew."
+                    "put back the files it was trained on or give --data_dir of their data, or begin a new run in another --output_dir."
                 )
 
     def _write(self) -> Self:
@@ -287,10 +287,10 @@ class Run:
             for source in self.make_problem().vocab_files(self.data_dir):
                 target = self.vocab_dir / source.name
                 if not target.is_file():
-                    _write_atomically(target, source.read_bytes())
+                    write_bytes(target, source.read_bytes())
             files = sorted(self.vocab_dir.iterdir()) if self.vocab_dir.is_dir() else []
             run = dataclasses.replace(self, vocab_sha256={path.name: sha256_of(path) for path in files if path.is_file()})
-            _write_atomically(self.output_dir / CONFIG_FILE, json.dumps(run._to_dict(), indent=2).encode() + b"\n")
+            write_bytes(self.output_dir / CONFIG_FILE, json.dumps(run._to_dict(), indent=2).encode() + b"\n")
         except OSError as error:
             raise UserError(
                 f"--output_dir={self.output_dir} cannot be written: {error.strerror or error}; free or name another."
@@ -403,22 +403,6 @@ def _make_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror or error}; name another directory or change its rights.") from error
-
-
-def _write_atomically(target: Path, content: bytes) -> None:
-    """Writes beside and renames, so that `target` is complete or as before, whatever happens in between."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    partial = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.chmod(0o644)  # mkstemp lets nobody else read it.
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _read_config(folder: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
@@ -13,9 +14,17 @@ from tiny_runs import translation_run
 
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
 from ut_tf.bin import eval as eval_command
+from ut_tf.data.problem import EvaluationSet
+from ut_tf.decoding.config import DecodeConfig
+from ut_tf.errors import UserError
 from ut_tf.evaluation.bleu import corpus_scores
-from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.training.averaging import averaged_steps
+from ut_tf.evaluation.bleu_curve import score_checkpoints
+from ut_tf.evaluation.evaluator import Evaluator, evaluate_checkpoint
+from ut_tf.evaluation.parallel_sets import problem_set
+from ut_tf.problems.translation_files import TranslateFiles
+from ut_tf.run import Run
+from ut_tf.training.averaging import averaged_steps, is_average
+from ut_tf.training.checkpoints import CheckpointStore
 from ut_tf.training.trainer import train
 
 FAST = "--decode_hparams=beam_size=1,extra_length=2"
@@ -81,6 +90,8 @@ def test_both_variants_with_their_signatures(call, texts):
         (["--checkpoints", "--output_dir=RUN", "--steps=100,7"], 1, "has no checkpoint of step 7: expected some of [100, 200]"),
         (["--checkpoints", "--output_dir=RUN", "--source=T"], 2, "--source and --reference belong together"),
         (["--checkpoints", "--output_dir=RUN", "--split=tset"], 1, "--split=tset: problem translate_files has the splits"),
+        (["--checkpoints", "--output_dir=RUN", "--split=tset"], 1, "has the splits validation, test; name one"),
+        (["--checkpoints", "--output_dir=RUN", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
         (["--checkpoints", "--output_dir=RUN", "--decode_hparams=beam=1"], 2, "did you mean beam_size"),
         (["--chekpoints"], 2, "did you mean checkpoints"),
     ],
@@ -188,10 +199,62 @@ def test_the_figure_of_ut_eval_is_that_of_ut_bleu(call, folder):
         (["--output_dir=RUN", "--best=2"], 1, "metrics.jsonl has no bleu of any checkpoint of [100, 200]"),
         (["--output_dir=RUN", "--reference=x"], 2, "needs the --source"),
         (["--output_dir=RUN", "--source=nothing"], 1, "nothing cannot be read"),
-        (["--output_dir=RUN", "--avg_dir=RUN"], 1, "already exists"),
+        (["--output_dir=RUN", "--avg_dir=RUN"], 1, "already exists and holds no mean of checkpoints: name a directory"),
+        (["--output_dir=RUN", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
+        (["--output_dir=RUN", "--source=MADE/dev.en", "--translation=MADE/../MADENAME/dev.en"], 2, "dev.en is the file that is read"),
+        (
+            ["--output_dir=RUN", "--source=MADE/dev.en", "--reference=MADE/test.de,MADE/dev.de", "--translation=MADE/dev.de"],
+            2,
+            "dev.de is the file that is read",
+        ),
     ],
 )
 def test_mistakes_of_translate_all_are_told_in_one_line(call, made, flags, status, message):
-    found, lines, errors = call(translate_all, *(flag.replace("RUN", str(made / "run")) for flag in flags))
+    words = {"RUN": f"{made}/run", "MADENAME": made.name, "MADE": str(made)}
+    for word, text in words.items():
+        flags = [flag.replace(word, text) for flag in flags]
+    before = {path: path.read_bytes() for path in made.glob("*.??")}
+    found, lines, errors = call(translate_all, *flags)
     assert (found, lines, len(errors)) == (status, [], 1)
     assert message in errors[0]
+    assert {path: path.read_bytes() for path in made.glob("*.??")} == before
+    assert not (made / "run-avg2").exists()
+
+
+def test_a_mean_of_other_checkpoints_is_made_anew(call, folder, made):
+    flags = (f"--output_dir={folder}/run", FAST, f"--source={made}/dev.en")
+    assert call(translate_all, *flags)[0] == 0
+    mean = folder / "run-avg2"
+    before = CheckpointStore(mean).path(200).stat().st_ino
+    assert call(translate_all, *flags)[0] == 0
+    assert CheckpointStore(mean).path(200).stat().st_ino == before
+    # The run is trained anew in its folder: the same steps, other weights.
+    run = Run.load(folder / "run")
+    CheckpointStore(run.output_dir).save(200, tf.train.Checkpoint(model=run.make_model()), {"best_step": 100, "averaged": False})
+    assert call(translate_all, *flags)[0] == 0
+    assert CheckpointStore(mean).path(200).stat().st_ino != before
+    assert is_average(mean, run, [100, 200])
+
+
+def test_without_test_files_the_validation_split_is_scored(made):
+    run = Run.load(made / "run")
+    assert problem_set(run).name == "test"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TranslateFiles, "evaluation_sets", lambda *_: [EvaluationSet("", "validation", "translate")])
+        assert problem_set(run).name == "validation"
+
+
+def test_training_text_is_judged_without_translations(made):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Evaluator, "_translate", lambda *_: pytest.fail("translated"))
+        step, found = evaluate_checkpoint(Run.load(made / "run").prepare(), "last", split="train")
+    assert step == 200
+    assert {"loss", "accuracy"} <= set(found)
+    assert "bleu" not in found
+
+
+def test_a_curve_needs_the_vocabulary_of_the_training(made):
+    run = Run.load(made / "run")
+    other = dataclasses.replace(run, spec=dataclasses.replace(run.spec, input_vocab_size=999, target_vocab_size=999))
+    with pytest.raises(UserError, match="the run was trained with 999 and 999"):
+        next(score_checkpoints(other, [100], problem_set(run), DecodeConfig()))

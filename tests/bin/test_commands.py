@@ -107,12 +107,14 @@ def stub_library(monkeypatch):
     def train(run, train_steps=None, **options):
         calls["train"] = {"run": run, "train_steps": train_steps, **options}
         print("progress")
-        return types.SimpleNamespace(step=train_steps or 0, metrics={"loss": 1.5}, stopped_by=calls.get("stopped_by", "train_steps"))
+        return types.SimpleNamespace(
+            step=train_steps or 0, metrics={"loss": 1.5}, evaluated_step=5, stopped_by=calls.get("stopped_by", "train_steps")
+        )
 
     def evaluate(run, **options):
         calls["evaluate"] = {"run": run, **options}
         print("noise")
-        return {"z": 2.0, "a": 1.0}
+        return 70, {"z": 2.0, "a": 1.0}
 
     def average_checkpoints(run, steps, destination):
         calls["average"] = (run, steps, destination)
@@ -121,7 +123,7 @@ def stub_library(monkeypatch):
         monkeypatch.setattr(globals()[name], "import_tensorflow", lambda: None)
     module("ut_tf.training.distribution", make_strategy=lambda num_gpus: f"strategy {num_gpus}")
     module("ut_tf.training.trainer", train=train)
-    module("ut_tf.evaluation.evaluator", evaluate=evaluate)
+    module("ut_tf.evaluation.evaluator", evaluate=lambda run, **options: evaluate(run, **options)[1], evaluate_checkpoint=evaluate)
 
     steps = {"last_steps": [200, 300], "best_steps": [100, 300]}
     choices = {name: lambda _run, n, there=there: there[: n or 2] for name, there in steps.items()}
@@ -182,6 +184,7 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library,
     assert json.loads(captured.out) == {"a": 1.0, "z": 2.0}
     assert captured.out.count("\n") == 1
     assert "noise" in captured.err
+    assert "p with s, checkpoint of step 70\n" in captured.err
     call = stub_library["evaluate"]
     assert (call["checkpoint"], call["lengths"], call["split"]) == ("last", (40, 400), "test")
     sets[0].length = None

@@ -92,6 +92,13 @@ def test_file_pipe_and_packed_file_give_the_same_lines(decode, file, tmp_path):
     assert decode(f"--decode_from_file={file}", "--checkpoint_path=200")[1] == decode(f"--decode_from_file={file}", "--checkpoint=last")[1]
 
 
+def test_its_own_input_is_not_overwritten_under_another_name(decode, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    status, _, errors = decode("--decode_from_file=~/lines.txt", f"--decode_to_file={file}")
+    assert (status, len(errors)) == (2, 1)
+    assert "is the file that is read" in errors[0]
+
+
 def test_shares_joined_are_the_whole(decode, file, tmp_path):
     whole = decode(f"--decode_from_file={file}")[1]
     for shard in range(3):

@@ -113,6 +113,9 @@ def test_typed_lines_are_answered_one_by_one(ask):
         (["--model_name=other"], "a\n", 1, "Servable not found"),
         (["--server=http://127.0.0.1:1"], "a\n", 1, "does not answer"),
         (["--batch_size=0"], "a\n", 2, "--batch_size=0: expected a number above 0"),
+        (["--timeout=nan"], "a\n", 2, "--timeout=nan: expected a number of seconds above 0, at most 86400"),
+        (["--timeout=inf"], "a\n", 2, "--timeout=inf: expected"),
+        (["--timeout=1e20"], "a\n", 2, "--timeout=1e+20: expected"),
         (["--decode_from_file=/nonexistent"], "", 1, "/nonexistent cannot be read"),
     ],
 )

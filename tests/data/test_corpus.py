@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ut_tf.data.corpus import Corpus, CorpusSettings, HeldOut
+from ut_tf.data.corpus import LONGEST_JUDGED, Corpus, CorpusSettings, HeldOut
 from ut_tf.data.encoded_pairs import read_shards
 from ut_tf.data.encoding import Filters, encode_chunk, encode_split, shard_file
+from ut_tf.data.parallel_text import ParallelFiles
 from ut_tf.data.subwords import Subwords, train_subwords
 from ut_tf.errors import UserError
 
@@ -132,7 +133,7 @@ def test_a_stopped_preparation_from_other_settings_is_made_anew(tmp_path: Path) 
 
 
 def test_held_out_pairs_are_not_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs = [*PAIRS, *[(source, "anders") for source, _ in PAIRS], ("", "leer")]
+    pairs = [*PAIRS, *[(source, f"anders {source}") for source, _ in PAIRS], ("", "leer")]
     corpus = Corpus(tmp_path / "c", SETTINGS)
     corpus.prepare({"train": pairs}, "mine")
     sources, targets = corpus.text("validation")
@@ -144,7 +145,48 @@ def test_held_out_pairs_are_not_trained_on(tmp_path: Path, capsys: pytest.Captur
     assert not encoded & {tuple(source) for source, _ in ids_of(corpus.folder)}
     told = capsys.readouterr().err
     assert f"mine: left out of training: {len(sources)} pairs held out for validation" in told
-    assert "mine: left out of training: 1 pairs with an empty side" in told
+    assert "mine: left out of training: 1 pair with an empty side" in told
+
+
+def test_neither_side_of_a_held_out_pair_is_trained_on() -> None:
+    pairs = [
+        *PAIRS,
+        *[(f"again {source}", target) for source, target in PAIRS],
+        *[(source, f"wieder {target}") for source, target in PAIRS],
+    ]
+    held_out = HeldOut(pairs, len(pairs), Filters())
+    rest = list(held_out.rest(pairs))
+    for side in (0, 1):
+        assert not {pair[side] for pair in held_out.pairs} & {pair[side] for pair in rest}
+    assert len(rest) == len(pairs) - len(held_out.pairs) - held_out.alike
+
+
+def test_what_is_too_long_to_be_judged_is_refused_with_its_line_and_not_held_out(tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text("kurz\tshort\nkurz\t" + "z " * LONGEST_JUDGED + "\n")
+    corpus = Corpus(tmp_path / "c", SETTINGS)
+    with pytest.raises(UserError, match=rf"dev\.tsv, line 2: \d+ subwords .*expected at most {LONGEST_JUDGED} in text for validation"):
+        corpus.prepare({"train": PAIRS, "validation": ParallelFiles((tmp_path / "dev.tsv",))}, "mine")
+    assert not corpus.is_prepared()
+    long = [("z" * LONGEST_JUDGED, target) for _, target in PAIRS]
+    with pytest.raises(UserError, match="leave none to hold out"):
+        HeldOut(long, len(long), Filters())
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_shards_of_another_vocabulary_are_not_used(vocab_file: Path, tmp_path: Path, replaced: bool) -> None:
+    splits = {"train": Interrupted(PAIRS), "validation": PAIRS[:5]}
+    corpus = Corpus(tmp_path / "c", SETTINGS)
+    encode_split([("stale", "alt")] * 3, tmp_path / "c", "train", vocab_file)
+    stale = shard_file(tmp_path / "c", "train", 0).read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        corpus.prepare(splits, "test")
+    shard_file(corpus.folder, "train", 0).write_bytes(stale)
+    corpus.vocab_file.unlink()
+    if replaced:
+        corpus.vocab_file.write_bytes(train_subwords(["another text", "of 9 words"], 290, exact=False))
+    corpus.prepare({**splits, "train": PAIRS}, "test")
+    sources = Subwords.read(corpus.vocab_file).encode([source for source, _ in PAIRS])
+    assert [source for source, _ in ids_of(corpus.folder)] == sources
 
 
 def test_nothing_to_hold_out_is_told() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from ut_tf.data.parallel_text import ParallelFiles
+from ut_tf.data.parallel_text import ParallelFiles, read_lines
 from ut_tf.errors import UserError
 
 
@@ -44,10 +46,10 @@ def test_tabs_part_source_and_target_and_further_columns_are_ignored(tmp_path: P
     assert list(ParallelFiles((path,))) == [("one", "eins"), ("Go.", "Geh."), ("", "leer")]
 
 
-@pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 2)])
+@pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 2), (1, 2)])
 def test_unequal_files_are_refused_with_their_counts(tmp_path: Path, sources: int, targets: int) -> None:
     first, second = written(tmp_path, "a.en", "x\n" * sources), written(tmp_path, "a.de", "y\n" * targets)
-    with pytest.raises(UserError, match=rf"a\.en has {sources} lines, .*a\.de {targets}"):
+    with pytest.raises(UserError, match=rf"a\.en has {sources} {'line' if sources == 1 else 'lines'}, .*a\.de {targets}"):
         list(ParallelFiles((first,), (second,)))
 
 
@@ -65,7 +67,7 @@ def test_a_line_without_a_tab_is_refused_with_file_and_line(tmp_path: Path) -> N
 
 def test_files_that_cannot_be_are_refused(tmp_path: Path) -> None:
     first, empty = written(tmp_path, "a.en", "x\n"), written(tmp_path, "empty", "")
-    with pytest.raises(UserError, match=r"1 source files \(a\.en\) but 2 target files \(a\.en, empty\)"):
+    with pytest.raises(UserError, match=r"1 source file \(a\.en\) but 2 target files \(a\.en, empty\)"):
         ParallelFiles((first,), (first, empty))
     with pytest.raises(UserError, match=r"absent\.de is no file"):
         list(ParallelFiles((first,), (tmp_path / "absent.de",)))
@@ -74,6 +76,25 @@ def test_files_that_cannot_be_are_refused(tmp_path: Path) -> None:
     for pairs in (ParallelFiles((empty,), (empty,)), ParallelFiles((empty,))):
         with pytest.raises(UserError, match="no lines"):
             list(pairs)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_pipe_gives_all_its_lines_packed_or_not(tmp_path: Path, packed: bool) -> None:
+    pipe, lines = tmp_path / "pipe", [f"line {number}" for number in range(20_000)]
+    content = "\n".join(lines).encode()
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(content) if packed else content,))
+    writer.start()
+    assert list(read_lines(pipe)) == lines
+    writer.join()
+
+
+def test_pairs_have_a_file_and_a_line(tmp_path: Path) -> None:
+    sources = (written(tmp_path, "a.en.gz", "one\ntwo\n"), written(tmp_path, "b.en", "three"))
+    targets = (written(tmp_path, "a.de", "eins\nzwei\n"), written(tmp_path, "b.de", "drei\n"))
+    pairs = ParallelFiles(sources, targets)
+    assert pairs.place(1) == f"{sources[0]}, line 2"
+    assert pairs.place(2, of_target=True) == f"{targets[1]}, line 1"
 
 
 def test_a_packed_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:

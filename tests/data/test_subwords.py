@@ -181,3 +181,10 @@ def test_without_tensorflow_text_the_error_says_what_to_install(subwords: Subwor
 def test_processes_that_encode_do_not_load_tensorflow() -> None:
     code = "import sys; import ut_tf.data.encoding; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_no_bytes_are_no_model_and_sizes_beyond_counting_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^mine\.model is empty: expected the \.model file"):
+        Subwords(b"", "mine.model")
+    with pytest.raises(UserError, match=r"^vocab_size=99999999999: expected a whole number from 1 to"):
+        train_subwords(TEXT, 99_999_999_999)

@@ -48,11 +48,27 @@ def test_all_mistakes_are_named_at_once() -> None:
         ("temperature=0,sampling=true", "temperature=0.0: expected above 0"),
         ("top_p=1.5", "top_p=1.5: expected above 0 and at most 1"),
         ("top_k=3", "belong to sampling"),
+        ("max_length=3000000000,alpha=99", "max_length=3000000000: expected at most 1000000000; alpha=99.0: expected at most 10.0"),
     ],
 )
 def test_what_cannot_be(text: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         DecodeConfig.from_text(text)
+
+
+def test_values_and_names_given_in_python_are_checked_like_texts() -> None:
+    with pytest.raises(UserError) as error:
+        DecodeConfig(alpha=float("nan"), beam_size=2.5, sampling=1, temperature=None)  # type: ignore[arg-type]
+    for part in (
+        "alpha=nan: expected a finite",
+        "beam_size=2.5: expected a whole",
+        "sampling=1: expected true",
+        "temperature=None: expected",
+    ):
+        assert part in str(error.value)
+    assert isinstance(DecodeConfig(alpha=1).alpha, float)
+    with pytest.raises(UserError, match=re.escape("unknown option 'beam_sise' (did you mean beam_size")):
+        DecodeConfig.from_dict({"beam_sise": 4})
 
 
 def test_number_of_outputs_decoded_at_once() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from ut_tf.bin import datagen, flags, trainer
 from ut_tf.bin.flags import FlagError
 from ut_tf.config import TrainingConfig
 from ut_tf.data import download
-from ut_tf.data.pipeline import eval_batches, train_batches
+from ut_tf.data.pipeline import bucket_bounds, eval_batches, train_batches
 from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
 from ut_tf.problems import translation_multi30k, translation_wmt
@@ -28,6 +30,7 @@ from ut_tf.problems.translation_files import TranslateFiles
 from ut_tf.problems.translation_multi30k import TranslateMulti30k
 from ut_tf.problems.translation_wmt import TranslateWmt14
 from ut_tf.run import Run, make_problem
+from ut_tf.training.warm_start import refuse_other_vocabulary
 
 REAL_DATA = Path(__file__).parents[3] / "shared" / "data" / "multi30k"
 TRAIN = [(f"the number {n} and {'so ' * (n % 9)}on", f"die Zahl {n} und {'immer ' * (n % 4)}weiter") for n in range(200)]
@@ -122,11 +125,13 @@ def test_a_batch_has_at_most_its_tokens_of_either_side(folder: Path, num_replica
     problem, training = problem_of(folder), TrainingConfig(batch_size=300, max_length=40)
     lengths = problem.examples("train", folder / "data").lengths
     batches = list(train_batches(problem, folder / "data", training, num_replicas, seed=0, epoch=0).as_numpy_iterator())
+    bounds = bucket_bounds(training.min_length_bucket, training.length_bucket_step, training.max_length)
+    not_full: Counter[int] = Counter()
     for batch in batches:
         assert batch["inputs"].size <= 300 and batch["targets"].size <= 300
-        assert (
-            (batch["inputs"].shape[0] + 1) * max(batch["inputs"].shape[1], batch["targets"].shape[1]) > 150 or batch is batches[-1] or True
-        )
+        bound = next(bound for bound in bounds if bound >= max(batch["inputs"].shape[1], batch["targets"].shape[1]))
+        not_full[bound] += len(batch["inputs"]) < 300 // bound
+    assert max(not_full.values()) <= num_replicas, "only the last batch of a bucket has room left"
     assert sum(batch["weight"].sum() for batch in batches) == (lengths <= 40).sum()
     seen = sorted(tuple(row[row > 0]) for batch in batches for row in batch["inputs"][batch["weight"] > 0])
     every = sorted(tuple(example["inputs"]) for example in problem.dataset("train", folder / "data").as_numpy_iterator())
@@ -173,7 +178,9 @@ def test_prepared_data_needs_no_files_and_changed_files_are_told(folder: Path, t
     os.utime(path, (1, 1))
     problem.prepare(tmp_path / "data", tmp_path)
     path.write_bytes(gzip.compress(b"anders\n" * 4))
-    with pytest.raises(UserError, match=r"dev\.de\.gz has changed since .* was prepared"):
+    with pytest.raises(
+        UserError, match=r"dev\.de\.gz has changed since .* put the former file back, or delete that folder and begin new runs"
+    ):
         problem.prepare(tmp_path / "data", tmp_path)
     shutil.rmtree(tmp_path / "copy")
     problem.prepare(tmp_path / "data", tmp_path)
@@ -259,13 +266,14 @@ def test_names_are_known_and_reverses_share_their_folder(tmp_path: Path) -> None
     assert folders == {"wmt14-ende-bpe37000", "wmt14-ende-bpe32000", "wmt14-enfr-bpe32000", "wmt14-enfr-bpe8000"}
 
 
-def test_multi30k_is_read_from_tmp_dir_or_its_folder(tmp_path: Path) -> None:
+def test_multi30k_is_read_from_tmp_dir_or_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "multi30k").mkdir()
     write(tmp_path, "train", TRAIN)
     write(tmp_path / "multi30k", "val", DEV)
     write(tmp_path, "test_2016_flickr", TEST)
     problem = TranslateMulti30k("de", vocab_size=320)
     problem.prepare(tmp_path / "data", tmp_path)
+    assert capsys.readouterr().err.count("is not the published archive") == 6
     assert told(problem, "test", tmp_path / "data") == TEST
     assert list(zip(*problem.text_pairs("validation", tmp_path / "data"), strict=True)) == DEV
 
@@ -338,6 +346,10 @@ def test_without_network_the_answer_comes_in_time(tmp_path: Path, monkeypatch: p
         (["--problem=translate_files"], "--source_files is missing"),
         (["--problem=translate_files_rev", "--target_files=a"], "--source_files is missing"),
         (["--problem=translate_files", "--source_files=a", "--problem_args=source_files=b"], "both give source_files"),
+        (["--problem=translate_files", "--source_files=a", "--dev_target_files=b"], "--dev_source_files is missing"),
+        (["--problem=translate_files", "--source_files=a", "--vocab_file=,"], "--vocab_file=,: expected the name of a file."),
+        (["--problem=translate_files", "--source_files=a", "--vocab_file=b,c"], "--vocab_file=b,c: expected the name of a file alone."),
+        (["--problem=translate_files", "--source_files= ,"], "--source_files= ,: expected the name of a file."),
     ],
 )
 def test_flags_that_do_not_go_together(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,6 +371,44 @@ def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_pa
         flags.problem_arguments(values, ["babi_qa"])
 
 
+def test_files_in_the_problem_s_arguments_become_absolute_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in ("source_files=pairs.tsv,vocab_file=my.model", {"source_files": ("pairs.tsv",), "vocab_file": "my.model"}):
+        run = Run.plan("translate_files", "ut_tiny", problem_args=given, output_dir=tmp_path / "run")
+        assert run.problem_args == {"source_files": [f"{tmp_path}/pairs.tsv"], "vocab_file": f"{tmp_path}/my.model"}
+
+
+def test_a_pattern_skips_the_problem_that_needs_files(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    prepared: list[str] = []
+    monkeypatch.setattr(datagen, "prepare_data", lambda problem, *_: prepared.append(problem.name))
+    assert datagen.main(["--problem=translate_*"]) == 0
+    assert "ut-datagen: skips translate_files and translate_files_rev, which need files" in capsys.readouterr().err
+    assert len(prepared) > 5 and not [name for name in prepared if name.startswith("translate_files")]
+    assert datagen.main(["--problem=translate_files*"]) == datagen.main(["--problem=translate_*,translate_files"]) == 2
+
+
+def test_changed_files_are_no_dead_end(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("data"))
+    path = tmp_path / "copy" / "train.en.gz"
+    arguments = {"source_files": [str(path)], "target_files": [str(path.with_name("train.de.gz"))]}
+    places = (tmp_path / "data", tmp_path)
+    first = Run.create("translate_files", "ut_tiny", "vocab_size=320", tmp_path / "run", *places, problem_args=arguments)
+    former = path.read_bytes()
+    path.write_bytes(gzip.compress(gzip.decompress(former).replace(b"number", b"cipher")))
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(UserError, match=r"put back the files it was trained on .* or begin a new run in another --output_dir"):
+        first.prepare()
+    second = Run.create("translate_files", "ut_tiny", "vocab_size=320", tmp_path / "run2", *places, problem_args=arguments)
+    with pytest.raises(UserError, match=rf"subwords\.model\), .* --vocab_file={first.vocab_dir}/subwords\.model in a new"):
+        refuse_other_vocabulary(dataclasses.replace(first, vocab_sha256={}), second)
+    with pytest.raises(UserError, match="its vocabulary is not that of"):
+        refuse_other_vocabulary(first, second)
+    refuse_other_vocabulary(second, second)
+    path.write_bytes(former)
+    shutil.rmtree(tmp_path / "data")
+    first.prepare()
+
+
 def test_problems_of_the_user_may_take_files_too() -> None:
     values = flags.parse("ut-x", "", (flags.PROBLEM_ARGS, *flags.FILE_FLAGS), ["--source_files=/a"])
     assert flags.problem_arguments(values, ["problem_of_the_user"]) == {"source_files": ["/a"]}
@@ -370,6 +420,8 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             TranslateFiles(**{name: -1})
     with pytest.raises(UserError, match="expected bpe or unigram"):
         TranslateFiles(subword_model="word")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"^dev_source_files is missing"):
+        TranslateFiles("a", "b", dev_target_files="c")
     with pytest.raises(UserError, match="has no training text"):
         TranslateFiles().prepare(tmp_path, tmp_path)
     with pytest.raises(UserError, match=r"gone\.en cannot be read \(No such file"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -20,9 +21,10 @@ from ut_tf.decoding.scoring import log_probabilities
 from ut_tf.decoding.search import decode
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.serving.export import SUMMARY_FILE, export_run, saved_operations
+from ut_tf.serving.export import SUMMARY_FILE, _put_in_place, export_run, saved_operations
 from ut_tf.serving.versions import new_version
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
+from ut_tf.training.checkpoints import readable_disk_errors
 
 BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
 GREEDY = DecodeConfig(beam_size=1, extra_length=6)
@@ -186,8 +188,11 @@ def test_what_only_python_can_run_is_refused(tmp_path):
 def test_another_vocabulary_than_the_training_s_is_refused(tmp_path):
     run = toy.untrained_run(tmp_path, "letters", "halting=none,num_steps=1")
     (run.vocab_dir / "letters.txt").write_text("\n".join("abc"))
+    with pytest.raises(UserError, match=r"letters\.txt is not the vocabulary that the run was trained with"):
+        export_run(Run.load(run.output_dir), tmp_path / "export")
+    # A run that knows no checksums still knows how large its vocabulary was.
     with pytest.raises(UserError, match="has 5 and 5 ids"):
-        export_run(run, tmp_path / "export")
+        export_run(dataclasses.replace(run, vocab_sha256={}), tmp_path / "export")
 
 
 def test_versions_are_numbers_and_none_is_written_twice(beam, tmp_path):
@@ -202,6 +207,28 @@ def test_versions_are_numbers_and_none_is_written_twice(beam, tmp_path):
     assert new_version(tmp_path / "elsewhere") == tmp_path / "elsewhere" / "1"
     with pytest.raises(UserError, match=r"ut_tf\.json is a file"):
         new_version(beam.folder / SUMMARY_FILE)
+
+
+def test_a_place_that_cannot_be_used_is_refused_at_once(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=rf"^{tmp_path}/file is a file"):
+        new_version(tmp_path / "file" / "models" / "x")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(UserError, match=rf"^{tmp_path} cannot be read \(Permission denied\): name another --export_dir"):
+        new_version(tmp_path)
+
+
+def test_of_two_exports_of_one_version_the_second_is_told(tmp_path):
+    for name in ("mine", "3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").write_text(name)
+    with pytest.raises(UserError, match=r"3 exists meanwhile: .*--version"), readable_disk_errors(tmp_path):
+        _put_in_place(tmp_path / "mine", tmp_path / "3")
+    assert (tmp_path / "3" / "saved_model.pb").read_text() == "3"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from toy import toy_run
 
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.training.averaging import MOST, average_checkpoints, averaged_steps, best_steps, last_steps
+from ut_tf.training.averaging import MOST, average_checkpoints, averaged_steps, best_steps, is_average, last_steps
 from ut_tf.training.checkpoints import CheckpointStore, restore_weights
 
 
@@ -52,6 +53,49 @@ def test_the_mean_of_the_last_two(run: Run, tmp_path: Path) -> None:
     assert weights_of(mean, "last") == (6, {4.0})
     assert averaged_steps(tmp_path / "mean") == [2, 6]
     assert averaged_steps(run.output_dir) == averaged_steps(tmp_path / "nothing") == []
+
+
+def test_a_mean_is_known_by_the_checkpoints_that_went_into_it(run: Run, tmp_path: Path) -> None:
+    mean = tmp_path / "mean"
+    assert not is_average(mean, run, [2, 6])
+    average_checkpoints(run, [2, 6], mean)
+    assert is_average(mean, run, [6, 2])
+    assert not is_average(mean, run, [1, 6])
+    other = toy_run(tmp_path / "other")
+    save(other, [2, 6], best_step=6)  # The same weights, but another best.
+    assert not is_average(mean, other, [2, 6])
+    next(CheckpointStore(mean).path(6).glob("variables.data*")).write_bytes(b"")
+    assert not is_average(mean, run, [2, 6])
+
+
+def test_a_former_mean_of_the_run_gives_way_and_its_translations_stay(run: Run, tmp_path: Path) -> None:
+    mean = tmp_path / "mean"
+    average_checkpoints(run, [1, 2], mean)
+    (mean / "translations").mkdir()
+    (mean / "translations" / "test").write_text("Ein Satz.")
+    (mean / "bleu.jsonl").write_text("{}")
+    assert average_checkpoints(run, [2, 6], mean) == 6
+    assert CheckpointStore(mean).steps() == [6]
+    assert weights_of(Run.load(mean), "last") == (6, {4.0})
+    assert (mean / "translations" / "test").read_text() == "Ein Satz."
+    assert sorted(path.name for path in mean.iterdir()) == ["checkpoints", "config.json", "translations"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
+
+
+def test_nothing_but_a_mean_of_the_run_gives_way(run: Run, tmp_path: Path) -> None:
+    mean = tmp_path / "mean"
+    average_checkpoints(run, [1, 2], mean)
+    other = dataclasses.replace(run, seed=5)
+    with pytest.raises(UserError, match=r"holds the mean of another run \(seed\): .*--avg_dir"):
+        average_checkpoints(other, [1, 2], mean)
+    (mean / "export").mkdir()
+    with pytest.raises(UserError, match=r"besides a mean of checkpoints, export: .*--avg_dir"):
+        average_checkpoints(run, [2, 6], mean)
+    assert averaged_steps(mean) == [1, 2]
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "mean"):
+        with pytest.raises(UserError, match="--avg_dir"):
+            average_checkpoints(run, [1, 2], place)
 
 
 def test_a_damaged_checkpoint_is_not_in_the_mean(run: Run, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.training import checkpoints
-from ut_tf.training.checkpoints import CheckpointStore, find_fault, read_state, restore
+from ut_tf.training.checkpoints import CheckpointStore, find_fault, read_state, readable_disk_errors, restore
 
 
 class Counter:
@@ -132,9 +132,36 @@ def test_other_errors_are_not_taken_for_a_full_disk(store: CheckpointStore, monk
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(checkpoints.os, "fsync", refuse)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(UserError, match=rf"{store.folder} cannot be written \(Input/output error\): choose another output_dir"):
         Counter().save(store, 1)
     assert list(store.folder.iterdir()) == []
+
+
+def test_what_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for path, reason in [
+        (tmp_path, "Is a directory"),
+        (file / "x", "Not a directory"),
+        (tmp_path / "none" / "x", "No such file or directory"),
+    ]:
+        told = rf"^{path} cannot be written \({reason}\): name another --flag\.$"
+        with pytest.raises(UserError, match=told), readable_disk_errors(path, advice="name another --flag"):
+            path.write_text("x")
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "No such file", "/elsewhere/data/train.txt"), BrokenPipeError(32, "Broken pipe")])
+def test_errors_of_other_files_and_of_pipes_pass(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(type(error)), readable_disk_errors(tmp_path / "run"):
+        raise error
+
+
+def test_only_training_goes_on_after_a_full_disk(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(UserError, match="training goes on"), readable_disk_errors(tmp_path):
+        raise full
+    with pytest.raises(UserError, match=r"disk is full.*give the same command again\.$"), readable_disk_errors(tmp_path, advice="do"):
+        raise full
 
 
 def test_leftovers_of_killed_runs_are_removed(store: CheckpointStore) -> None:

@@ -7,6 +7,7 @@ How it works: the names and types come from the factory's signature. Types that 
 from __future__ import annotations
 
 import inspect
+import os
 import types
 import typing
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 from ut_tf.config import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
+FILE_ARGUMENTS = tuple(f"{part}{side}_files" for part in ("", "dev_", "test_") for side in ("source", "target"))
 _DATA_FIELDS = ("vocab_size", "subword_model")
 _NAMED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", types.NoneType: "null"}
 
@@ -38,6 +40,33 @@ def checked_arguments(problem: str, factory: Callable[..., Any], arguments: dict
             offer = f"it takes {', '.join(known)}" if known else "it takes none"
             raise UserError(f"problem {problem!r} has no argument {name!r}{did_you_mean(name, known) or f': {offer}.'}")
     return {name: _checked(problem, name, value, parameters[name]) if name in known else value for name, value in arguments.items()}
+
+
+def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments with the files of a translation problem as absolute paths: a run is used from other folders too.
+
+    Args:
+      problem: the problem's name; one that does not begin with "translate_" has its arguments as they are.
+      arguments: by name; several files are a list, or a text with commas between.
+    """
+    if not problem.startswith("translate_"):
+        return arguments
+    return {name: _absolute(name, value) for name, value in arguments.items()}
+
+
+def absolute_paths(text: str) -> list[str]:
+    """Returns the paths in "a,b" as absolute ones."""
+    return [os.path.abspath(os.path.expanduser(part.strip())) for part in text.split(",") if part.strip()]
+
+
+def _absolute(name: str, value: Any) -> Any:
+    if name == "vocab_file" and isinstance(value, str) and value:
+        return os.path.abspath(os.path.expanduser(value))
+    if name in FILE_ARGUMENTS and isinstance(value, str):
+        return absolute_paths(value)
+    if name in FILE_ARGUMENTS and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return [path for one in value for path in absolute_paths(one)]
+    return value
 
 
 def hyperparameter_arguments(problem: str, factory: Callable[..., Any], training: TrainingConfig) -> dict[str, Any]:

@@ -32,21 +32,24 @@ import numpy.typing as npt
 from ut_tf.data.encoded_pairs import PairIds, read_shards
 from ut_tf.data.encoding import Filters, Pair, encode_split, progress_bar
 from ut_tf.data.files import sha256_of, write_bytes, write_text
+from ut_tf.data.parallel_text import ParallelFiles
 from ut_tf.data.preparation import undamaged
 from ut_tf.data.subwords import SubwordKind, Subwords, train_subwords
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 
 VOCAB_FILE = "subwords.model"
-FORMAT = 1
+FORMAT = 2
 _SAMPLED_PAIRS = 1_000_000
 _HELD_OUT_SHARE, _HELD_OUT_MOST = 0.02, 2000
+# Symbols of one side that is judged whole: attention weights grow with the square of it, to some hundred megabytes here.
+LONGEST_JUDGED = 2000
 # Why pairs are left out, as it is told.
 _REASONS = {
     "empty": "with an empty side",
     "too_long": "with a line of more than {max_characters} characters",
     "length_ratio": "with one side more than {max_length_ratio:g} times as long as the other",
     "held_out": "held out for validation",
-    "like_held_out": "with the source of a pair held out for validation",
+    "like_held_out": "with the source or the target of a pair held out for validation",
 }
 
 
@@ -123,6 +126,7 @@ class Corpus:
             if pairs:
                 self._write_text(split, pairs)
                 counts[split] = dict(encode_split(pairs, self.folder, split, self.vocab_file))
+                self._check_judged(split, pairs, splits.get(split))
         kept = held_out.rest(train) if held_out else train
         left = self._encode_training(kept, total)
         if held_out:
@@ -177,8 +181,8 @@ class Corpus:
             path = Path(before["path"])
             if path.is_file() and not _is_same(path, before):
                 raise UserError(
-                    f"{path} has changed since {self.folder} was prepared from it: delete that folder to prepare it again, "
-                    "or put the former file back."
+                    f"{path} has changed since {self.folder} was prepared from it: put the former file back, "
+                    "or delete that folder and begin new runs with what is prepared then."
                 )
         if settings.exact and not settings.vocab_file and summary["vocab_size"] != settings.vocab_size:
             raise UserError(
@@ -189,6 +193,10 @@ class Corpus:
     def _summary_file(self) -> Path:
         return self.folder / "summary.json"
 
+    @property
+    def _plan_file(self) -> Path:
+        return self.folder / "plan.json"
+
     def _text_file(self, split: str, side: str) -> Path:
         return self.folder / f"{split}.{side}.txt"
 
@@ -196,16 +204,29 @@ class Corpus:
         for number, side in enumerate(("source", "target")):
             write_text(self._text_file(split, side), "".join(f"{pair[number]}\n" for pair in pairs))
 
+    def _check_judged(self, split: str, pairs: list[Pair], origin: Iterable[Pair] | None) -> None:
+        """Raises UserError where a pair is too long to be judged: nothing is left out of validation and test text."""
+        encoded = read_shards(sorted(self.folder.glob(f"{split}-*.npz")))
+        for of_target, side in enumerate((encoded.sources, encoded.targets)):
+            if not len(side.lengths) or side.lengths.max() <= LONGEST_JUDGED:
+                continue
+            number = int(side.lengths.argmax())
+            where = origin.place(number, bool(of_target)) if isinstance(origin, ParallelFiles) else f"pair {number + 1} for {split}"
+            raise UserError(
+                f"{where}: {side.lengths[number]} subwords ({pairs[number][of_target][:40]!r} ...), expected at most {LONGEST_JUDGED} in "
+                f"text for {split}: split the line, or take it and its translation out."
+            )
+
     def _begin(self, train: Iterable[Pair], sources: list[dict[str, Any]]) -> int:
         """Returns the number of training pairs, after removing what an earlier preparation made from other things."""
-        file = self.folder / "plan.json"
         wanted = {"format": FORMAT, "settings": self.settings.decisive(), "files": sources}
-        plan = _read_plan(file)
-        if plan and {name: plan.get(name) for name in wanted} == wanted:
+        plan = _read_plan(self._plan_file)
+        vocabulary = sha256_of(self.vocab_file) if self.vocab_file.is_file() else None
+        if plan and {name: plan.get(name) for name in wanted} == wanted and plan.get("vocab_sha256") == vocabulary:
             return int(plan["train_pairs"])
         shutil.rmtree(self.folder, ignore_errors=True)
         total = sum(1 for _ in progress_bar("counting", items=train))
-        write_text(file, json.dumps({**wanted, "train_pairs": total}, indent=2) + "\n")
+        write_text(self._plan_file, json.dumps({**wanted, "train_pairs": total}, indent=2) + "\n")
         return total
 
     def _vocabulary(self, train: Iterable[Pair], total: int, held_out: HeldOut | None) -> Subwords:
@@ -219,6 +240,9 @@ class Corpus:
                 texts = (text for pair in pairs if not settings.filters.of_text(*pair) for text in pair)
                 model = train_subwords(texts, settings.vocab_size, settings.subword_model, settings.exact)
             write_bytes(self.vocab_file, model)
+            # The shards that follow are of this vocabulary: another one in its place is found out by it.
+            plan = {**_read_plan(self._plan_file), "vocab_sha256": sha256_of(self.vocab_file)}
+            write_text(self._plan_file, json.dumps(plan, indent=2) + "\n")
         return Subwords.read(self.vocab_file)
 
     def _encode_training(self, pairs: Iterable[Pair], total: int) -> Counter[str]:
@@ -232,11 +256,11 @@ class Corpus:
     def _told(self, name: str, subwords: Subwords, counts: dict[str, dict[str, int]]) -> Iterator[str]:
         train = counts["train"]
         others = "".join(f", {found['pairs']} for {split}" for split, found in counts.items() if split != "train")
-        yield f"{name}: {train['kept']} pairs for training{others}; {subwords.size} subwords"
+        yield f"{name}: {counted(train['kept'], 'pair')} for training{others}; {subwords.size} subwords"
         values = dataclasses.asdict(self.settings.filters)
         for reason, words in _REASONS.items():
             if train.get(reason):
-                yield f"{name}: left out of training: {train[reason]} pairs {words.format(**values)}"
+                yield f"{name}: left out of training: {counted(train[reason], 'pair')} {words.format(**values)}"
         if subwords.size < self.settings.vocab_size and not self.settings.vocab_file:
             yield f"{name}: the training text supports {subwords.size} subwords, fewer than the {self.settings.vocab_size} by default"
 
@@ -247,33 +271,40 @@ class HeldOut:
     Args:
       train: all training pairs.
       total: their number.
-      filters: pairs that these leave out are not held out.
+      filters: pairs that these leave out are not held out, nor those with a side of more bytes than symbols may be judged.
     """
 
     def __init__(self, train: Iterable[Pair], total: int, filters: Filters) -> None:
         size = min(_HELD_OUT_MOST, int(np.ceil(_HELD_OUT_SHARE * total)))
         chosen = {*np.random.default_rng(0).choice(total, size, replace=False).tolist()}
-        held_out = {number: pair for number, pair in enumerate(train) if number in chosen and not filters.of_text(*pair)}
+        held_out = {number: pair for number, pair in enumerate(train) if number in chosen and _may_be_judged(pair, filters)}
         if not held_out or size == total:
             raise UserError(
-                f"{total} training pairs leave none to hold out for validation: give more, or files for validation (--dev_source_files)."
+                f"{counted(total, 'training pair')} leave none to hold out for validation: give more, "
+                "or files for validation (--dev_source_files)."
             )
         self._numbers = held_out.keys()
         self.pairs = list(held_out.values())
         self._sources = {source for source, _ in self.pairs}
+        self._targets = {target for _, target in self.pairs}
         self.alike = 0
-        """Pairs left out by the last pass of ``rest`` because their source was held out as well."""
+        """Pairs left out by the last pass of ``rest`` because their source or their target was held out as well."""
 
     def rest(self, train: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields the pairs that are not held out and whose source is none of those held out."""
+        """Yields the pairs that are not held out and neither side of which is: the reverse problem is judged on them too."""
         self.alike = 0
         for number, pair in enumerate(train):
             if number in self._numbers:
                 continue
-            if pair[0] in self._sources:
+            if pair[0] in self._sources or pair[1] in self._targets:
                 self.alike += 1
             else:
                 yield pair
+
+
+def _may_be_judged(pair: Pair, filters: Filters) -> bool:
+    # A blank is three bytes for sentencepiece, but one symbol; no vocabulary exists yet that would tell the exact number.
+    return not filters.of_text(*pair) and max(len(text.encode()) for text in pair) < LONGEST_JUDGED
 
 
 def _read_plan(path: Path) -> dict[str, Any]:

@@ -12,10 +12,9 @@ ends. They take two bytes each where the vocabulary allows it, so 4.5 million pa
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ut_tf.data.files import write_bytes
 from ut_tf.data.table import ExampleTable
 
 Array = npt.NDArray[Any]
@@ -67,24 +67,16 @@ def id_type(vocab_size: int) -> type[np.integer[Any]]:
 
 def write_shard(path: Path, pairs: PairIds, counts: dict[str, int]) -> None:
     """Writes pairs and what was counted while they were made; the file is complete or absent."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            np.savez(
-                file,
-                sources=pairs.sources.ids,
-                source_lengths=pairs.sources.lengths,
-                targets=pairs.targets.ids,
-                target_lengths=pairs.targets.lengths,
-                counts=np.array(json.dumps(counts)),
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    content = io.BytesIO()
+    np.savez(
+        content,
+        sources=pairs.sources.ids,
+        source_lengths=pairs.sources.lengths,
+        targets=pairs.targets.ids,
+        target_lengths=pairs.targets.lengths,
+        counts=np.array(json.dumps(counts)),
+    )
+    write_bytes(path, content.getvalue())
 
 
 def read_counts(path: Path) -> dict[str, int]:

@@ -12,15 +12,16 @@ mark is unpacked as it is read. Nothing is held in memory, and every pass over t
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 
 _GZIP_MARK = b"\x1f\x8b"
 _BYTE_ORDER_MARK = "\ufeff"
@@ -44,8 +45,8 @@ class ParallelFiles:
     def __post_init__(self) -> None:
         if self.targets and len(self.targets) != len(self.sources):
             raise UserError(
-                f"{len(self.sources)} source files ({_named(self.sources)}) but {len(self.targets)} target files "
-                f"({_named(self.targets)}): name one target file for each source file, in the same order."
+                f"{_named(self.sources, 'source')} but {_named(self.targets, 'target')}: "
+                "name one target file for each source file, in the same order."
             )
 
     @property
@@ -69,6 +70,16 @@ class ParallelFiles:
         for source, target in zip(self.sources, self.targets, strict=bool(self.targets)):
             yield from _paired(source, target)
 
+    def place(self, number: int, of_target: bool = False) -> str:
+        """Returns file and line of the source or target of a pair, numbered from 0 over all files."""
+        files = self.targets if of_target and self.targets else self.sources
+        for path in files:
+            lines = sum(1 for _ in read_byte_lines(path))
+            if number < lines:
+                return f"{path}, line {number + 1}"
+            number -= lines
+        raise IndexError(number)
+
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yields the lines of a text file, plain or packed by gzip, without their ends; a byte order mark at the start is left out.
@@ -76,23 +87,37 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
       UserError: the file cannot be read, or a line is no UTF-8; names file and line.
     """
+    for number, line in enumerate(read_byte_lines(path), start=1):
+        text = _decoded(line, path, number)
+        yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+
+
+def read_byte_lines(path: Path) -> Iterator[bytes]:
+    """Yields the lines of a file, plain or packed by gzip, as bytes with their ends; of a pipe too, which can be opened once only.
+
+    Raises:
+      UserError: the file cannot be read; names file and line.
+    """
     number = 0
     try:
-        with open_bytes(path) as file:
-            for number, line in enumerate(file, start=1):
-                text = _decoded(line, path, number)
-                yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+        with _opened(path) as file:
+            for line in file:
+                yield line
+                number += 1
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{path} cannot be unpacked after line {number} ({error}): it is cut off or damaged; restore it.") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror or error}): check its name and its rights.") from error
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """Opens a file, plain or packed by gzip, to read what it says as bytes."""
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     with path.open("rb") as file:
-        packed = file.read(len(_GZIP_MARK)) == _GZIP_MARK
-    return cast(IO[bytes], gzip.open(path, "rb")) if packed else path.open("rb")
+        if file.peek(len(_GZIP_MARK)).startswith(_GZIP_MARK):
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+        else:
+            yield file
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:
@@ -113,7 +138,7 @@ def _paired(source: Path, target: Path) -> Iterator[tuple[str, str]]:
             longest = count + 1 + sum(1 for _ in lines)
             counts = (count, longest) if first is None else (longest, count)
             raise UserError(
-                f"{source} has {counts[0]} lines, {target} {counts[1]}: expected as many lines in both, of which line n of one "
+                f"{source} has {counted(counts[0], 'line')}, {target} {counts[1]}: expected as many lines in both, of which line n of one "
                 "translates line n of the other."
             )
         count += 1
@@ -136,5 +161,6 @@ def _tabbed(path: Path) -> Iterator[tuple[str, str]]:
         raise UserError(f"{path} has no lines: expected source, tab, target in each.")
 
 
-def _named(files: tuple[Path, ...]) -> str:
-    return ", ".join(file.name for file in files)
+def _named(files: tuple[Path, ...], side: str) -> str:
+    names = f" ({', '.join(file.name for file in files)})" if files else ""
+    return counted(len(files), f"{side} file") + names

@@ -34,6 +34,8 @@ _COVERAGE = 0.9999
 # Sentencepiece splits its work in this many parts; a fixed number, so that a vocabulary does not follow from the machine.
 _THREADS = 16
 _LONGEST_WORD = 16
+# Sentencepiece keeps the size as a 32-bit number.
+_LARGEST_SIZE = 2**31 - 1
 
 
 def train_subwords(texts: Iterable[str], size: int, kind: SubwordKind = "bpe", exact: bool = True) -> bytes:
@@ -46,11 +48,13 @@ def train_subwords(texts: Iterable[str], size: int, kind: SubwordKind = "bpe", e
       exact: whether `size` must be met; otherwise the vocabulary is as large as the text supports, at most `size`.
 
     Raises:
-      UserError: `size` is too small for the characters of the text or, with `exact`, larger than what the text supports; the message
-        names the bound.
+      UserError: `size` is no size, too small for the characters of the text or, with `exact`, larger than what the text supports; the
+        message names the bound.
     """
     import sentencepiece
 
+    if not 0 < size <= _LARGEST_SIZE:
+        raise UserError(f"vocab_size={size}: expected a whole number from 1 to {_LARGEST_SIZE:,}, such as 32000.")
     written = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as rules:
         rules.write(_normalization_rules())
@@ -92,6 +96,9 @@ class Subwords:
     def __init__(self, model: bytes, where: str | Path = "the vocabulary") -> None:
         import sentencepiece
 
+        # No bytes are to sentencepiece as if no model were given.
+        if not model:
+            raise UserError(f"{where} is empty: expected the .model file that sentencepiece's training wrote.")
         self.model = model
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)

@@ -22,6 +22,8 @@ Ids = npt.NDArray[np.int32]
 
 # Positions of a batch's inputs, padding included: what the attention weights of 1,000 symbols leave in some hundred megabytes.
 MOST_POSITIONS = 8192
+# Outputs of each example beside which that leaves the decoder enough; of more outputs, fewer examples fit.
+_OUTPUTS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,11 @@ def cut(ids: Ids, most: int, keep_end: bool = False) -> Ids:
     if ids[-1] == END_ID:
         kept[-1] = END_ID
     return kept
+
+
+def positions_beside(outputs: int) -> int:
+    """Returns how many positions the inputs of a batch may have, padding included, where each example has so many outputs at once."""
+    return MOST_POSITIONS * _OUTPUTS // max(outputs, _OUTPUTS)
 
 
 def like_length(examples: Iterable[Example], batch_size: int, most_positions: int = MOST_POSITIONS) -> list[list[Example]]:

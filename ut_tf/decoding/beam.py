@@ -50,7 +50,7 @@ def beam_search(stepper: Any, features: dict[str, Any], bounds: Bounds, config: 
     prefix = features.pop("prefix", None)
     search = _Beam(config, bounds)
     state = search.start(features["batch_size"])
-    final = run(stepper, features, state if prefix is None else {**state, "prefix": prefix}, search.advance, tf.reduce_max(bounds.longest))
+    final = run(stepper, features, state if prefix is None else {**state, "prefix": prefix}, search.advance, bounds.positions)
     return search.best(final)
 
 
@@ -95,7 +95,7 @@ class _Beam:
 
     def start(self, batch_size: Any) -> State:
         """Returns the state before the first position: one hypothesis, empty."""
-        length = tf.reduce_max(self.bounds.longest)
+        length = self.bounds.positions
         scores = tf.constant([0.0] + [-math.inf] * (self.size - 1))
         return {
             "done": tf.fill([batch_size], False),

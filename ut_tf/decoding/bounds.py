@@ -5,7 +5,8 @@ How it is used::
     bounds = Bounds.of(features, batch_size, config)
     logits = bounds.allowed(logits, index, prefix)                # -inf where a symbol may not stand
 
-A prefix, int32 [batch, length] padded with 0, says how each output begins; it counts in lengths and scores like any other symbols.
+A prefix, int32 [batch, length] padded with 0, says how each output begins; it counts in lengths and scores like any other symbols. It is
+stronger than the rules for ends, not than the longest length: what a prefix has beyond that is cut off.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ class Bounds(NamedTuple):
             return cls(tf.fill([batch_size], config.max_length), config.min_length)
         lengths = _given_lengths(features, batch_size) + config.extra_length
         return cls(tf.maximum(lengths, max(config.min_length, 1)), config.min_length)
+
+    @property
+    def positions(self) -> Any:
+        """Positions of the longest output, int32 []; 0 where there are no examples."""
+        return tf.maximum(tf.reduce_max(self.longest), 0)
 
     def allowed(self, logits: Any, index: Any, prefix: Any = None) -> Any:
         """Returns logits with -inf for symbols that may not stand there: padding, an end too early or too late, others than the prefix's.

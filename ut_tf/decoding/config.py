@@ -39,7 +39,8 @@ class DecodeConfig:
     min_length: int = 0
     """Outputs have at least this many symbols."""
     force_length: int = 0
-    """Where above 0: every output has exactly this many symbols, the last of which is the end; the other bounds do not count then."""
+    """Where above 0: every output has exactly this many symbols, the last of which is the end; the other bounds do not count then.
+    Where a prefix is as long or longer, its first so many symbols are the output, without the end."""
 
     # Sampling.
     sampling: bool = False
@@ -60,7 +61,10 @@ class DecodeConfig:
     """Whether ut-decoder writes the score of an output beside it."""
 
     def __post_init__(self) -> None:
-        _raise_all(_impossible(self))
+        mistakes: list[str] = []
+        for name, kind in typing.get_type_hints(type(self)).items():
+            object.__setattr__(self, name, _coerced(name, getattr(self, name), kind, mistakes, parse=False))
+        _raise_all(mistakes or _impossible(self))
 
     @property
     def outputs(self) -> int:
@@ -88,7 +92,7 @@ class DecodeConfig:
             if name in kinds:
                 changes[name] = _coerced(name, value, kinds[name], mistakes)
             else:
-                mistakes.append(f"unknown option {name!r}{_hint(name, kinds)}")
+                mistakes.append(_unknown(name, kinds))
         _raise_all(mistakes)
         if return_beams and "n_best" not in changes:
             changes["n_best"] = changes.get("beam_size", self.beam_size)
@@ -100,7 +104,13 @@ class DecodeConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the options written by ``to_dict``."""
+        """Returns the options written by ``to_dict``, or only some of them.
+
+        Raises:
+          UserError: lists every unknown name, or every value that its field cannot hold.
+        """
+        kinds = typing.get_type_hints(cls)
+        _raise_all([_unknown(name, kinds) for name in values if name not in kinds])
         return cls(**values)
 
 
@@ -111,19 +121,20 @@ _TENSOR2TENSOR_NAMES = {
     "sampling_temp": "temperature",
     "sampling_keep_top_k": "top_k",
     "force_decode_length": "force_length",
+    "return_beams": "n_best, as many as beam_size",
 }
 
 
-def _hint(name: str, known: Any) -> str:
+def _unknown(name: str, known: Any) -> str:
     if name in _TENSOR2TENSOR_NAMES:
-        return f" (here it is {_TENSOR2TENSOR_NAMES[name]})"
+        return f"unknown option {name!r} (here it is {_TENSOR2TENSOR_NAMES[name]})"
     near = near_names(name, known)
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"unknown option {name!r}" + (f" (did you mean {' or '.join(near)}?)" if near else "")
 
 
-def _coerced(name: str, value: Any, kind: Any, mistakes: list[str]) -> Any:
+def _coerced(name: str, value: Any, kind: Any, mistakes: list[str], parse: bool = True) -> Any:
     try:
-        return coerce(value, kind, parse=True)
+        return coerce(value, kind, parse)
     except ValueError as error:
         mistakes.append(f"{name}={value}: expected {error}")
         return None
@@ -135,9 +146,17 @@ _AT_LEAST = {
 }
 
 
+# Lengths are int32, and sums of them; a length penalty is a float32 power.
+_MOST = 10**9
+_MOST_ALPHA = 10.0
+
+
 def _impossible(config: DecodeConfig) -> list[str]:
     values = vars(config)
     mistakes = [f"{name}={values[name]}: expected at least {bound}" for name, bound in _AT_LEAST.items() if values[name] < bound]
+    mistakes += [f"{name}={value}: expected at most {_MOST}" for name, value in values.items() if isinstance(value, int) and value > _MOST]
+    if config.alpha > _MOST_ALPHA:
+        mistakes.append(f"alpha={config.alpha}: expected at most {_MOST_ALPHA}")
     if config.temperature <= 0:
         mistakes.append(f"temperature={config.temperature}: expected above 0 (for the most probable symbols use beam_size=1)")
     if not 0 < config.top_p <= 1:

@@ -20,6 +20,7 @@ from ut_tf.data.problem import END_ID, PADDING_ID
 from ut_tf.decoding.bounds import Bounds
 from ut_tf.decoding.loop import State, run
 from ut_tf.decoding.stepper import make_stepper
+from ut_tf.errors import UserError
 
 Choice = Callable[[Any, Any, State], Any]
 """Called with float32 logits [batch, outputs, vocab], the position and the state; returns the symbols, int32 [batch, outputs]."""
@@ -51,6 +52,9 @@ def greedy_decode(model: Any, features: dict[str, Any], max_length: Any, increme
         feature whose first dimension is the batch. Targets do not reach the model.
       max_length: int or int32 []: symbols written at most, the end symbol included.
       incremental: whether to use the model's cache; None: where it can.
+
+    Raises:
+      UserError: nothing says how many examples there are, or the model has no cache to use.
     """
     features = decoder_features(features)
     longest = tf.fill([features["batch_size"]], tf.convert_to_tensor(max_length, tf.int32))
@@ -58,8 +62,18 @@ def greedy_decode(model: Any, features: dict[str, Any], max_length: Any, increme
 
 
 def decoder_features(features: dict[str, Any]) -> dict[str, Any]:
-    """Returns the features without targets and with "batch_size", int32 []."""
+    """Returns the features without targets and with "batch_size", int32 []; a "prefix" becomes int32 and has one column at least.
+
+    Raises:
+      UserError: nothing says how many examples there are.
+    """
     tensors = {name: tf.convert_to_tensor(value) for name, value in features.items()}
+    if not tensors:
+        raise UserError("there are no features to decode: give inputs, or for a language model batch_size or prefix.")
+    for name in tensors.keys() & {"batch_size", "prefix"}:
+        tensors[name] = tf.cast(tensors[name], tf.int32)
+    if "prefix" in tensors:
+        tensors["prefix"] = tf.pad(tensors["prefix"], [[0, 0], [0, 1]])
     if "batch_size" not in tensors:
         tensors["batch_size"] = tf.shape(tensors["inputs"] if "inputs" in tensors else next(iter(tensors.values())))[0]
     return {name: value for name, value in tensors.items() if name != "targets"}
@@ -84,15 +98,15 @@ def write(
     Args:
       stepper: from ``make_stepper``.
       features: from ``decoder_features``; where they have a "prefix", outputs begin with it.
-      bounds: of the outputs' lengths.
+      bounds: of the outputs' lengths; there are as many examples as it has.
       choose: decides each symbol.
       max_length: int32 [], columns of the result; None: as many as `bounds` allows.
       extra_state: tensors [batch, ...] that `choose` reads.
     """
     features = dict(features)
     prefix = features.pop("prefix", None)
-    max_length = tf.reduce_max(bounds.longest) if max_length is None else max_length
-    batch_size = features["batch_size"]
+    max_length = bounds.positions if max_length is None else max_length
+    batch_size = tf.shape(bounds.longest)[0]
     shape = tf.stack([batch_size, stepper.beam_size])
     written = tf.zeros(tf.concat([shape, [max_length]], 0), tf.int32)
     written.set_shape([None, stepper.beam_size, None])

@@ -52,15 +52,19 @@ def decode(
     Args:
       model: a decoder model (see ``stepper``).
       features: {"inputs": int32 [batch, length] or [batch, rows, words]}; for a language model {"batch_size": int32 []}. With "prefix",
-        int32 [batch, length] padded with 0, every output begins with its example's prefix; a language model's batch follows from it.
+        int32 [batch, length] padded with 0, every output begins with its example's prefix, or with as much of it as the output may be long;
+        a language model's batch follows from it.
       config: how to search.
       seed: of sampling: int, int32 [] or int32 [2]; None: 0.
       numbers: of sampling: int32 [batch], each example's own number, from which with the seed all its draws follow; None: its place.
       incremental: whether to use the model's cache; None: where it can.
+
+    Raises:
+      UserError: nothing says how many examples there are, or the model has no cache to use.
     """
     features = decoder_features(features)
     bounds = Bounds.of(features, features["batch_size"], config)
-    stepper = make_stepper(model, config.outputs, incremental)
+    stepper = make_stepper(model, 1 if config.sampling else config.beam_size, incremental)
     if config.sampling:
         numbers = tf.range(features["batch_size"]) if numbers is None else tf.cast(numbers, tf.int32)
         written = _best_first(sample(stepper, features, bounds, config, _seed_pair(seed), numbers))
@@ -68,7 +72,8 @@ def decode(
         written = write(stepper, features, bounds, greedy_choice)
     else:
         written = beam_search(stepper, features, bounds, config)
-    length = tf.reduce_max(tf.reduce_sum(tf.cast(written.symbols != PADDING_ID, tf.int32), -1))
+    lengths = tf.reduce_sum(tf.cast(written.symbols != PADDING_ID, tf.int32), -1)
+    length = tf.maximum(tf.reduce_max(lengths), 0)
     return Decoded(written.symbols[:, :, :length], written.scores)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.problem import END_ID
+from ut_tf.errors import UserError
 
 CONSTANTS, EXAMPLES = "constants", "examples"
 
@@ -33,9 +34,14 @@ def make_stepper(model: Any, beam_size: int, incremental: bool | None = None) ->
       model: a decoder model.
       beam_size: hypotheses for each example.
       incremental: whether the model's own cache is used; None: where it can.
+
+    Raises:
+      UserError: the cache is asked for, and the model says that it would not give what the whole prefix gives.
     """
-    if incremental is None:
-        incremental = bool(model.supports_incremental_decoding)
+    supported = bool(model.supports_incremental_decoding)
+    if incremental and not supported:
+        raise UserError(f"this {type(model).__name__} cannot decode incrementally: leave out incremental=True.")
+    incremental = supported if incremental is None else incremental
     return IncrementalStepper(model, beam_size) if incremental else PrefixStepper(model, beam_size)
 
 
@@ -81,6 +87,28 @@ class IncrementalStepper:
             return _gather_examples(cache, kept)
         resized: dict[str, Any] = self.model.resize_cache(cache, kept, capacity)
         return resized
+
+
+class CopyingStepper:
+    """Steps of examples that each stand in the batch several times, one copy behind the other: read once, then decoded on their own.
+
+    Args:
+      stepper: of one hypothesis.
+      copies: of each example.
+    """
+
+    beam_size = 1
+
+    def __init__(self, stepper: IncrementalStepper | PrefixStepper, copies: int) -> None:
+        assert stepper.beam_size == 1
+        self.copies = copies
+        self._stepper = stepper
+        self.step, self.reorder, self.resize = stepper.step, stepper.reorder, stepper.resize
+
+    def start(self, features: dict[str, Any], capacity: Any, max_length: Any) -> dict[str, Any]:
+        """Returns the cache before the first position, with `copies` examples for each one of `features`."""
+        cache = self._stepper.start(features, capacity, max_length)
+        return self.resize(cache, tf.repeat(tf.range(features["batch_size"]), self.copies), capacity)
 
 
 class PrefixStepper:

@@ -10,16 +10,14 @@ How it is used::
 
 from __future__ import annotations
 
-import gzip
 import re
 import sys
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ut_tf.data.parallel_text import open_bytes
+from ut_tf.data.parallel_text import read_byte_lines
 from ut_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -58,14 +56,7 @@ def read_input(path: Path) -> list[str]:
     """
     if path.is_dir():
         raise UserError(f"{path} is a directory: name a file with one text a line.")
-    try:
-        # A pipe (as the shell makes it of <(command)) can be opened once only.
-        with open_bytes(path) if path.is_file() else path.open("rb") as file:
-            return list(input_lines(file, str(path)))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} cannot be unpacked ({error}): it is cut off or damaged; restore it.") from error
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror or error}): check its name and its rights.") from error
+    return list(input_lines(read_byte_lines(path), str(path)))
 
 
 def share(items: Sequence[T], shards: int, shard: int) -> tuple[Sequence[T], int]:

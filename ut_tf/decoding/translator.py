@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.text import TextCodec
-from ut_tf.decoding.batches import Example, Ids, cut, like_length, stacked, trimmed
+from ut_tf.decoding.batches import Example, Ids, cut, like_length, positions_beside, stacked, trimmed
 from ut_tf.decoding.config import DecodeConfig
 from ut_tf.decoding.scoring import log_probabilities
 from ut_tf.decoding.search import decode
@@ -160,7 +160,8 @@ class Translator:
         waiting = iter(given)
         wanted = next(waiting, None)
         examples = self._examples({number: one for number, one in given.items() if number not in ready})
-        for batch in [[], *like_length(examples, self.config.batch_size)]:
+        batches = like_length(examples, self.config.batch_size, positions_beside(self.config.outputs))
+        for batch in [[], *batches]:
             ready.update(zip((example.number for example in batch), answer(batch) if batch else [], strict=True))
             while wanted in ready:
                 yield ready.pop(wanted)

@@ -20,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.translator import Translator
+from ut_tf.decoding.translator import Translator, check_vocabulary
 from ut_tf.evaluation.bleu import DEFAULT_TOKENIZER, VARIANTS, corpus_scores
 from ut_tf.evaluation.parallel_sets import ParallelSet
 from ut_tf.run import Run
@@ -28,6 +28,7 @@ from ut_tf.training.checkpoints import readable_disk_errors, restore_weights
 from ut_tf.training.logs import EVENTS_FOLDER
 
 SCORES_FILE = "bleu.jsonl"
+_ADVICE = "mend its rights, or copy the run to where you may write"
 # Options that do not change what is written.
 _WITHOUT_EFFECT = ("batch_size", "write_beam_scores")
 
@@ -61,7 +62,7 @@ def score_checkpoints(
       tokenize: sacrebleu's tokeniser.
 
     Raises:
-      UserError: a checkpoint is missing or damaged, or the problem has no text form.
+      UserError: a checkpoint is missing or damaged, the vocabulary is not that of the training, or the problem has no text form.
     """
     path = run.output_dir / SCORES_FILE
     options = {name: value for name, value in config.to_dict().items() if name not in _WITHOUT_EFFECT}
@@ -73,13 +74,18 @@ def score_checkpoints(
             yield Row(step, known[step], known=True)
             continue
         if translator is None:
+            codec = run.text_codec()
             model = run.make_model()
-            translator = Translator(model, run.text_codec(), config, seed)
+            check_vocabulary(codec, run)
+            translator = Translator(model, codec, config, seed)
         restore_weights(model, run, str(step))
         written = [best[0].text for best in translator.translate((source,) for source in texts.sources)]
         found = corpus_scores(written, texts.references, VARIANTS, tokenize)
         scores = {name: score.value for name, score in found.items()}
-        with readable_disk_errors(run.output_dir), path.open("a", encoding="utf-8") as file:
+        with (
+            readable_disk_errors(path, advice=_ADVICE),
+            path.open("a", encoding="utf-8") as file,
+        ):
             file.write(json.dumps({"step": step, **key, **scores}) + "\n")
         _show(run.output_dir, step, {f"bleu/{texts.name}_{name.removeprefix('bleu_')}": value for name, value in scores.items()})
         yield Row(step, scores, known=False)

@@ -46,13 +46,20 @@ _BATCH_TOKENS = {"classify": 8192, "teacher_forced": 8192, "greedy": 32768}
 
 
 def evaluate(run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), split: str | None = None) -> dict[str, float]:
-    """Returns the metrics of a run's checkpoint on its problem's evaluation sets.
+    """Returns the metrics of a run's checkpoint on its problem's evaluation sets; arguments and errors as for ``evaluate_checkpoint``."""
+    return evaluate_checkpoint(run, checkpoint, lengths, split)[1]
+
+
+def evaluate_checkpoint(
+    run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), split: str | None = None
+) -> tuple[int, dict[str, float]]:
+    """Returns the step of a run's checkpoint, and its metrics on the problem's evaluation sets.
 
     Args:
       run: a trained run.
-      checkpoint: "best" (by validation), "last", or a checkpoint's path.
+      checkpoint: "best" (by validation; the last where none was judged), "last", or a checkpoint's path.
       lengths: replaces the lengths that the problem evaluates at, where it makes examples of a given length.
-      split: replaces the split that the sets name ("test" as a rule).
+      split: replaces the split that the sets name ("test" as a rule). Training text is not kept, so nothing of "train" is translated.
 
     Raises:
       UserError: there is no such checkpoint, or the problem has no such split.
@@ -62,10 +69,12 @@ def evaluate(run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), sp
         raise UserError(f"--split={split}: problem {run.problem} has the splits {', '.join(problem.splits)}; name one of them.")
     sets = problem.evaluation_sets(tuple(lengths))
     if split is not None:
-        sets = [dataclasses.replace(evaluation_set, split=split) for evaluation_set in sets]
+        sets = [dataclasses.replace(one, split=split) for one in sets if (split, one.method) != ("train", "translate")]
+    if not sets:
+        raise UserError(f"--split={split}: problem {run.problem} is judged by its translations alone, and keeps no training text.")
     model = run.make_model()
-    restore_weights(model, run, checkpoint)
-    return Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir).evaluate(sets)
+    step = restore_weights(model, run, checkpoint)
+    return step, Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir).evaluate(sets)
 
 
 def evaluate_model(

@@ -42,15 +42,22 @@ class ParallelSet:
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def problem_set(run: Run, split: str) -> ParallelSet:
+def problem_set(run: Run, split: str | None = None) -> ParallelSet:
     """Returns a split of a run's problem; its data must be prepared.
+
+    Args:
+      run: whose problem is meant.
+      split: its name; None: that of the problem's evaluation sets.
 
     Raises:
       UserError: the problem has no raw text, no such split, or its data is not there.
     """
     problem = run.make_problem()
+    if split is None:
+        split = problem.evaluation_sets()[0].split
     if split not in problem.splits:
-        raise UserError(f"--split={split}: problem {run.problem} has the splits {', '.join(problem.splits)}; name one of them.")
+        there = [name for name in problem.splits if name != "train"]
+        raise UserError(f"--split={split}: problem {run.problem} has the splits {', '.join(there)}; name one of them.")
     sources, references = problem.text_pairs(split, run.data_dir)
     return ParallelSet(split, sources, [references])
 

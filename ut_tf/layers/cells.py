@@ -41,13 +41,16 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         return block_output, memory
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``: nothing."""
+        """Returns the weights for ``step``, read, joined and cast once; none here."""
         return {}
 
-    def step(self, block_output: Any, state: Any, memory: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
-        """Returns what the call returns for one new position, [rows, hidden_size] each."""
-        del state, weights
-        return block_output, memory
+    def step(self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
+        """Returns what the call returns for one new position, [rows, hidden_size] each: by the call, where a subclass has its own."""
+        del weights
+        if type(self).call is BasicCell.call:
+            return block_output, memory
+        new_state, new_memory = self(block_output[:, None], state[:, None], memory[:, None], inputs[:, None])
+        return new_state[:, 0], new_memory[:, 0]
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict()}
@@ -90,7 +93,8 @@ class _GatedCell(BasicCell):
         gates = {name: getattr(self, f"{name}_gate").prepare() for name in self.gates}
         return {**gates, "before_norm": self.before_norm.prepare(), "after_norm": self.after_norm.prepare()}
 
-    def step(self, block_output: Any, state: Any, memory: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
+    def step(self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
+        del inputs
         return self._combine(
             self.before_norm.step(block_output, weights["before_norm"]),
             state,

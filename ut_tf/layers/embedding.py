@@ -72,7 +72,7 @@ class TokenEmbedding(keras.layers.Layer):  # type: ignore[misc]
         return tf.cast(matmul(tf.cast(states, self.compute_dtype), tf.transpose(self.table)), tf.float32)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the matrix for ``step`` and for ``prepared_logits``."""
+        """Returns the matrix for ``step``."""
         return {"table": tf.convert_to_tensor(self.table)}
 
     def prepare_logits(self) -> dict[str, Any]:

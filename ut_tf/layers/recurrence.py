@@ -338,25 +338,26 @@ class _PositionRun:
         for signal, cache in zip(signals, caches, strict=True):
             prepared = self._prepared(state, signal)
             output, cache = self.block.step(prepared, self.weights["block"], cache, self.place, self.bias, self.surroundings)
-            state, memory = self.recurrence.cell.step(output, state, memory, self.weights["cell"])
+            state, memory = self.recurrence.cell.step(output, state, memory, inputs, self.weights["cell"])
             new_caches.append(cache)
         return self.recurrence._result(state, memory, None), new_caches
 
     def dynamic(self, inputs: Any, signals: list[Any], caches: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
         """Runs one step per cache; once all positions have halted, only as much of each as later positions read."""
-        state, output = inputs, tf.zeros_like(inputs, tf.float32)
+        state, memory, output = inputs, tf.zeros_like(inputs), tf.zeros_like(inputs, tf.float32)
         halting = start_halting(tf.ones_like(inputs[:, 0], tf.float32))
         new_caches: list[dict[str, Any]] = []
         for signal, cache in zip(signals, caches, strict=True):
             prepared = self._prepared(state, signal)
             queries, cache = self.block.remember(prepared, self.weights["block"], cache, self.place, self.surroundings)
-            advance = functools.partial(self._advance, prepared, queries, cache, state, output, halting)
+            advance = functools.partial(self._advance, prepared, queries, cache, inputs, state, memory, output, halting)
             if new_caches and self._may_stop:
                 running = tf.reduce_any(halting.halting_sum < self.recurrence.threshold)
                 # A halted state is copied, and a position's own past is all that its block would read again.
-                state, output, halting = tf.cond(running, lambda go=advance: go()[:3], lambda now=(state, output, halting): now)
+                now = (state, memory, output, halting)
+                state, memory, output, halting = tf.cond(running, lambda go=advance: go()[:4], lambda now=now: now)
             else:
-                state, output, halting, cache = advance()
+                state, memory, output, halting, cache = advance()
             new_caches.append(cache)
         return output, new_caches
 
@@ -367,15 +368,24 @@ class _PositionRun:
         return network.halted_states == "copy" and network.transition == "fc"
 
     def _advance(
-        self, prepared: Any, queries: Any, cache: dict[str, Any], state: Any, output: Any, halting: HaltingState
-    ) -> tuple[Any, Any, HaltingState, dict[str, Any]]:
+        self,
+        prepared: Any,
+        queries: Any,
+        cache: dict[str, Any],
+        inputs: Any,
+        state: Any,
+        memory: Any,
+        output: Any,
+        halting: HaltingState,
+    ) -> tuple[Any, Any, Any, HaltingState, dict[str, Any]]:
         recurrence, weights = self.recurrence, self.weights
         assert recurrence.halting_unit is not None
-        new_state, cache = self.block.proceed(prepared, queries, weights["block"], cache, self.place, self.bias, self.surroundings)
+        block_output, cache = self.block.proceed(prepared, queries, weights["block"], cache, self.place, self.bias, self.surroundings)
+        new_state, memory = recurrence.cell.step(block_output, state, memory, inputs, weights["cell"])
         probability = recurrence.halting_unit.step(prepared, weights["halting"])
         halting, weight, running = halting_step(halting, probability, recurrence.threshold)
         output = combine_states(recurrence.network.halting, new_state, output, weight)
-        return recurrence.next_state(new_state, state, running), output, halting, cache
+        return recurrence.next_state(new_state, state, running), memory, output, halting, cache
 
     def _prepared(self, state: Any, signal: Any) -> Any:
         return state if signal is None else tf.cast(tf.cast(state, tf.float32) + signal, self.recurrence.compute_dtype)

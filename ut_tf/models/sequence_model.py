@@ -174,7 +174,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
           a nested structure: "constants", the same for all examples and positions; "examples", tensors [batch, ...] that stay as they are;
           the rest changes at every position, also with the examples on the first axis.
         """
-        batch_size = tf.shape(features["inputs"])[0] if self.has_encoder else tf.convert_to_tensor(features["batch_size"], tf.int32)
+        batch_size = tf.shape(features["inputs"])[0] if self.has_encoder else tf.cast(features["batch_size"], tf.int32)
         cache = {
             "constants": self._prepare_decoding(),
             "visible": no_history(batch_size, capacity, beam_size),
@@ -252,9 +252,15 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
           first.
 
         Raises:
-          UserError: an option cannot be.
+          UserError: an option cannot be, or features are missing; or the model is a classifier, which writes nothing.
         """
-        decoded: Decoded = decode(self, features, DecodeConfig(**options), seed)
+        if not self.has_decoder:
+            raise UserError("a classifier writes no sequence: call the model for the logits of its classes.")
+        if self.has_encoder and "inputs" not in features:
+            raise UserError(f"this {type(self).__name__} reads inputs, and the features have {', '.join(features) or 'none'}: give inputs.")
+        if not self.has_encoder and not features.keys() & {"batch_size", "prefix"}:
+            raise UserError("a language model needs batch_size or prefix, which say how many outputs to write.")
+        decoded: Decoded = decode(self, features, DecodeConfig.from_dict(options), seed)
         return decoded
 
     def get_config(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
 import importlib.metadata
 import json
 import os
@@ -29,7 +30,7 @@ from ut_tf.decoding.translator import check_vocabulary
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.run import Run, installed_versions
 from ut_tf.serving.signatures import Servable, Signature
-from ut_tf.serving.versions import new_version
+from ut_tf.serving.versions import ADVICE, new_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
 from ut_tf.training.checkpoints import find_checkpoint, read_state, readable_disk_errors, restore_weights
@@ -99,7 +100,7 @@ def export_run(
         "signatures": {name: _names(signature) for name, signature in chosen.items()},
         **({"classes": servable.classes()} if run.spec.targets == "class" else {}),
     }
-    with readable_disk_errors(destination, servable.weights.size_bytes):
+    with readable_disk_errors(destination, servable.weights.size_bytes, ADVICE):
         _write(folder, servable, chosen, requests if warmup else [], run.problem, summary)
     return folder
 
@@ -173,9 +174,20 @@ def _write(
         (temporary / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
         if requests:
             write_warmup(temporary, model_name, requests)
-        temporary.rename(folder)
+        _put_in_place(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put_in_place(temporary: Path, folder: Path) -> None:
+    try:
+        temporary.rename(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise UserError(
+            f"{folder} exists meanwhile: another export has written it; give the same command again, or name another --version."
+        ) from error
 
 
 def _other_operations(folder: Path) -> list[str]:

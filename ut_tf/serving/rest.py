@@ -19,6 +19,8 @@ import requests
 
 from ut_tf.errors import UserError, did_you_mean
 
+# Seconds: a day. More than some months the system's clock cannot count.
+LONGEST_TIMEOUT = 86_400.0
 # A signature's inputs come without an order: this is the one in which people give them.
 _ORDER = ("inputs", "story", "question", "targets")
 _SHOWN = 300
@@ -31,10 +33,15 @@ class RestClient:
       server: address, with or without http:// in front.
       model_name: under which it is served.
       version: number; None: the server's choice, which is the highest.
-      timeout: seconds to wait for an answer.
+      timeout: seconds to wait for an answer, at most a day.
+
+    Raises:
+      UserError: `timeout` is no such number.
     """
 
     def __init__(self, server: str, model_name: str = "model", version: int | None = None, timeout: float = 60.0) -> None:
+        if not 0 < timeout <= LONGEST_TIMEOUT:
+            raise UserError(f"timeout={timeout}: expected a number of seconds above 0, at most {LONGEST_TIMEOUT:.0f}.")
         self._server = (server if "://" in server else f"http://{server}").rstrip("/")
         self._model = f"{self._server}/v1/models/{model_name}" + (f"/versions/{version}" if version is not None else "")
         self._timeout = timeout

@@ -5,12 +5,16 @@ How it is used::
     run = Run.load("runs/big")
     average_checkpoints(run, last_steps(run, 8), Path("runs/big-avg8"))         # then: ut-eval --output_dir=runs/big-avg8
     average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))     # the best by the metric that chooses checkpoints
+
+How it works: the mean is written beside its place and renamed when it is complete. Its state says of which checkpoints it is, with a
+digest of each, so that it is known again (``is_average``); a former mean of the same run that lies in the place gives way.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,13 +23,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.config import differences
 from ut_tf.errors import UserError
-from ut_tf.run import CONFIG_FILE, VOCAB_FOLDER, Run
+from ut_tf.run import CONFIG_FILE, RESUMABLE_FIELDS, VOCAB_FOLDER, Run
 from ut_tf.training import checkpoints
 from ut_tf.training.checkpoints import CheckpointStore
-from ut_tf.training.logs import METRICS_FILE
+from ut_tf.training.logs import EVENTS_FOLDER, METRICS_FILE
 
 MOST = 8
+_ADVICE = "name a directory that is new or empty with --avg_dir"
+_STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
+_TRANSLATIONS = "translations"
+# What lies in the folder of a mean: its own files, and what the commands derive from them.
+_DERIVED = frozenset({CONFIG_FILE, VOCAB_FOLDER, checkpoints.FOLDER, _TRANSLATIONS, "bleu.jsonl", EVENTS_FOLDER})
 
 
 def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> int:
@@ -37,16 +47,17 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     Args:
       run: trained.
       steps: which checkpoints, at least one.
-      destination: must not exist, or be empty.
+      destination: must not exist, or be empty, or hold a mean of the same run: that is replaced, its translations are kept.
 
     Returns:
       The step of the newest of them, under which the mean is saved.
 
     Raises:
-      UserError: one of the checkpoints is missing or damaged, or something lies in `destination`.
+      UserError: one of the checkpoints is missing or damaged, or something else lies in `destination`.
     """
-    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise UserError(f"{destination} already exists: name an output directory that is new or empty.")
+    destination = destination.resolve()
+    with checkpoints.readable_disk_errors(destination, advice=_ADVICE):
+        _check_replaceable(run, destination)
     steps = sorted({*steps})
     if not steps:
         raise UserError("no checkpoint is named: expected at least one to average.")
@@ -54,21 +65,39 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     means = _mean_weights(model, run, steps)
     for weight, mean in zip(model.trainable_variables, means, strict=True):
         weight.assign(mean)
-    _copy_configuration(run, destination)
-    state = {"best_step": steps[-1], "averaged": False, "averaged_steps": steps}
+    state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: _digests(run, steps)}
     needed_bytes = 4 * sum(mean.size for mean in means)
-    CheckpointStore(destination).save(steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes)
+    temporary = destination.with_name(f".tmp-{destination.name}-{os.getpid()}")
+    with checkpoints.readable_disk_errors(destination, needed_bytes, _ADVICE):
+        try:
+            _copy_configuration(run, temporary)
+            CheckpointStore(temporary).save(steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes)
+            _put_in_place(temporary, destination)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     return steps[-1]
 
 
 def averaged_steps(destination: Path) -> list[int]:
     """Returns the steps of the checkpoints whose mean lies in `destination`; empty where there is no such mean."""
-    store = CheckpointStore(destination)
-    try:
-        found: list[int] = checkpoints.read_state(store.path(store.steps()[-1]))["averaged_steps"]
-    except (IndexError, OSError, ValueError, KeyError):
-        return []
+    found: list[int] = _state(destination).get(_STEPS, [])
     return found
+
+
+def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
+    """Tells whether the mean of just these checkpoints of the run lies in `destination`, intact.
+
+    It is not where the run's checkpoints of these steps are others than those that were averaged.
+    """
+    state, store = _state(destination), CheckpointStore(destination)
+    steps = sorted({*steps})
+    if not steps or state.get(_STEPS) != steps:
+        return False
+    try:
+        same = state.get(_DIGESTS) == _digests(run, steps)
+    except FileNotFoundError:
+        return False
+    return same and checkpoints.find_fault(store.path(steps[-1])) is None
 
 
 def last_steps(run: Run, n: int | None = None) -> list[int]:
@@ -145,9 +174,55 @@ def _mean_weights(model: Any, run: Run, steps: list[int]) -> list[Any]:
     return [total / len(steps) for total in sums]
 
 
-def _copy_configuration(run: Run, destination: Path) -> None:
-    with checkpoints.readable_disk_errors(destination):
-        destination.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(run.output_dir / CONFIG_FILE, destination / CONFIG_FILE)
-        if (run.output_dir / VOCAB_FOLDER).is_dir():
-            shutil.copytree(run.output_dir / VOCAB_FOLDER, destination / VOCAB_FOLDER)
+def _state(destination: Path) -> dict[str, Any]:
+    """Returns the state of the newest checkpoint in a folder; empty where there is none."""
+    store = CheckpointStore(destination)
+    try:
+        return checkpoints.read_state(store.path(store.steps()[-1]))
+    except (IndexError, OSError, ValueError):
+        return {}
+
+
+def _digests(run: Run, steps: Sequence[int]) -> list[str]:
+    store = CheckpointStore(run.output_dir)
+    return [checkpoints.manifest_digest(store.path(step)) for step in steps]
+
+
+def _check_replaceable(run: Run, destination: Path) -> None:
+    """Raises UserError where something lies in `destination` that is no mean of the run, or more than a mean."""
+    if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
+        return
+    if not averaged_steps(destination):
+        raise UserError(f"{destination} already exists and holds no mean of checkpoints: {_ADVICE}.")
+    others = sorted({entry.name for entry in destination.iterdir()} - _DERIVED)
+    if others:
+        raise UserError(f"{destination} already exists and holds, besides a mean of checkpoints, {', '.join(others)}: {_ADVICE}.")
+    former = Run.load(destination, usr_dir=run.usr_dir)
+    changes = [name for name in ("problem", "problem_args", "seed") if getattr(former, name) != getattr(run, name)]
+    changes += differences(former.hparams, run.hparams, RESUMABLE_FIELDS | {"decay_steps"})
+    if changes:
+        raise UserError(f"{destination} already exists and holds the mean of another run ({'; '.join(changes)}): {_ADVICE}.")
+
+
+def _put_in_place(temporary: Path, destination: Path) -> None:
+    """Renames a complete mean to its place; a former one gives way, and its translations move over."""
+    if not averaged_steps(destination):
+        temporary.rename(destination)
+        return
+    old = destination.with_name(f".tmp-old-{destination.name}-{os.getpid()}")
+    destination.rename(old)
+    try:
+        temporary.rename(destination)
+    except OSError:
+        old.rename(destination)
+        raise
+    if (old / _TRANSLATIONS).is_dir():
+        (old / _TRANSLATIONS).rename(destination / _TRANSLATIONS)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy_configuration(run: Run, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    shutil.copyfile(run.output_dir / CONFIG_FILE, folder / CONFIG_FILE)
+    if (run.output_dir / VOCAB_FOLDER).is_dir():
+        shutil.copytree(run.output_dir / VOCAB_FOLDER, folder / VOCAB_FOLDER)

@@ -44,6 +44,7 @@ _TEMPORARY = "tmp-"
 _CORRUPT = "corrupt-"
 _PREFIX = "step-"
 _BLOCK = 1 << 22
+_OF_TRAINING = "choose another output_dir or mend its permissions"
 
 
 class CheckpointStore:
@@ -181,6 +182,15 @@ def training_checkpoint(model: Any, optimizer: Optimizer) -> Any:
     )
 
 
+def manifest_digest(directory: Path) -> str:
+    """Returns the SHA-256 of a checkpoint's manifest, which follows from every byte of its files.
+
+    Raises:
+      FileNotFoundError: there is no such checkpoint.
+    """
+    return _sha256(directory / _MANIFEST)
+
+
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """Returns the plain values saved with a checkpoint; "step" is among them."""
     values: dict[str, Any] = json.loads((checkpoint / _STATE).read_text())
@@ -288,19 +298,35 @@ def restore_weights(model: Any, run: Run, which: str = "best") -> int:
 
 
 @contextmanager
-def readable_disk_errors(folder: Path, needed_bytes: int = 0) -> Iterator[None]:
-    """Turns the errors of a full or read-only disk into a UserError that says how much space is needed where."""
+def readable_disk_errors(path: Path, needed_bytes: int = 0, advice: str = _OF_TRAINING) -> Iterator[None]:
+    """Turns the errors of writing a file or folder into a UserError that says what cannot be written, why, and what to do.
+
+    Errors of the network, of a pipe whose reader has gone, and of files that have nothing to do with `path` pass.
+
+    Args:
+      path: what is written.
+      needed_bytes: its size as far as known, for the message when the disk is full.
+      advice: what the user can do; the default is for what training writes.
+    """
     try:
         yield
+    except (ConnectionError, TimeoutError):
+        raise
     except (OSError, tf.errors.OpError) as error:
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error) or "quota" in str(error)
         if full:
-            raise UserError(_no_space(folder, needed_bytes)) from error
-        if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
-            raise UserError(
-                f"{folder}: cannot be written to ({error.strerror}); choose another output_dir or mend its permissions."
-            ) from error
+            raise UserError(_no_space(path, needed_bytes, advice == _OF_TRAINING)) from error
+        if isinstance(error, OSError) and _concerns(error, path):
+            raise UserError(f"{path} cannot be written ({error.strerror or error}): {advice}.") from error
         raise
+
+
+def _concerns(error: OSError, path: Path) -> bool:
+    """Tells whether an error is of `path`, of something in it, or of a folder it lies in; an error that names no file is."""
+    if not isinstance(error.filename, str | os.PathLike):
+        return True
+    ours, found = Path(os.path.abspath(path)), Path(os.path.abspath(error.filename))
+    return found.is_relative_to(ours.parent) or ours.is_relative_to(found)
 
 
 @contextmanager
@@ -317,14 +343,12 @@ def _random_states(model: Any) -> list[Any]:
     return [variable.value for variable in model.variables if id(variable) not in weights]
 
 
-def _no_space(folder: Path, needed_bytes: int) -> str:
+def _no_space(folder: Path, needed_bytes: int, trains: bool) -> str:
     nearest = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
     free = shutil.disk_usage(nearest).free
     needed = f"about {_megabytes(needed_bytes)} are needed and " if needed_bytes else ""
-    return (
-        f"{folder}: the disk is full: {needed}{_megabytes(free)} are free; make room there and give the same command again "
-        "(the checkpoints saved before are intact, and training goes on from the last of them)."
-    )
+    goes_on = " (the checkpoints saved before are intact, and training goes on from the last of them)" if trains else ""
+    return f"{folder}: the disk is full: {needed}{_megabytes(free)} are free; make room there and give the same command again{goes_on}."
 
 
 def _megabytes(count: int) -> str:

@@ -37,6 +37,7 @@ from ut_tf.training.progress import ProgressLine
 from ut_tf.training.signals import StopRequest
 from ut_tf.training.state import TrainingState, Window
 from ut_tf.training.step import StepReport, TrainingStep
+from ut_tf.training.warm_start import refuse_other_vocabulary
 
 StoppedBy = Literal["train_steps", "early_stopping", "signal"]
 
@@ -113,6 +114,7 @@ class _Trainer:
         with strategy.scope():
             self._model = run.make_model()
             if warm_start_from is not None:
+                refuse_other_vocabulary(warm_start_from, run)
                 checkpoints.restore_weights(self._model, warm_start_from)
             self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size)
         self._checkpoint = checkpoints.training_checkpoint(self._model, self._optimizer)
