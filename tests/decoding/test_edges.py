@@ -77,7 +77,7 @@ def test_features_and_models_that_cannot_be_decoded() -> None:
         translator.generate({"prefix": INPUTS})
     with pytest.raises(UserError, match="cannot decode incrementally"):
         greedy_decode(translator, {"inputs": INPUTS}, 3, incremental=True)
-    with pytest.raises(UserError, match="unknown option 'beem_size'.*beam_size"):
+    with pytest.raises(UserError, match=r"unknown option 'beem_size' .*beam_size"):
         translator.generate({"inputs": INPUTS}, beem_size=2)
     assert isinstance(language.generate({"batch_size": np.int64(2)}, max_length=2), Decoded)
 

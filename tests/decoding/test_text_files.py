@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.decoding.batches import Example, cut, like_length, stacked, trimmed
+from ut_tf.decoding.batches import Example, cut, like_length, positions_beside, stacked, trimmed
 from ut_tf.decoding.text_files import input_lines, one_line, output_line, read_input, shard_path, share
 from ut_tf.decoding.translator import Hypothesis
 from ut_tf.errors import UserError
@@ -84,6 +84,10 @@ def test_every_example_is_in_one_batch_within_the_bounds(lengths: list[int], bat
         assert len(batch) <= batch_size
         assert inputs.size <= 60
         assert [int((row != 0).sum()) for row in inputs] == [len(one.inputs) for one in batch]
+
+
+def test_many_outputs_of_each_example_leave_less_room_for_examples() -> None:
+    assert positions_beside(1) == positions_beside(4) == 4 * positions_beside(16) > 0
 
 
 def test_padding_is_taken_away_and_put_back() -> None:
