@@ -217,7 +217,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Returns the flags' values."""
     parser = argparse.ArgumentParser(description="Measures decoding, beside CTranslate2 where it is installed.")
     add = parser.add_argument
-    add("--models", default="universal_transformer,transformer", help="measured one after the other (default: %(default)s)")
+    add("--models", default="", help="measured one after the other (default: the set's, or universal_transformer,transformer)")
     add("--hparams_set", default="", help="sizes by name (default: d 512, filter 2048, 8 heads, 6 steps or layers)")
     add("--hparams", default="", help='changes, "name=value,name=value"')
     add("--vocab_size", type=int, default=8000, help="symbols (default: %(default)s)")
@@ -239,12 +239,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_network(flags: argparse.Namespace) -> NetworkConfig:
-    """Returns the network that the flags name."""
+    """Returns the network that the flags name, and sets the models where they name none."""
     if flags.hparams_set:
         from ut_tf.registry import hparams_sets
 
         hparams = hparams_sets.get(flags.hparams_set)()
+        flags.models = flags.models or hparams.model
     else:
+        flags.models = flags.models or "universal_transformer,transformer"
         hparams = HParams().change(hidden_size=512, filter_size=2048, num_heads=8, num_steps=6, num_layers=6, attention_bias=True)
     network: NetworkConfig = hparams.override(flags.hparams).resolve().network
     return network
