@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_name_makes_a_problem_that_knows_its_name() -> None:
-    for name in registry.problems.names():
+    for name in PROBLEMS:
         problem = registry.problems.get(name)()
         assert isinstance(problem, Problem)
         assert problem.name == name
