@@ -151,7 +151,8 @@ class Evaluator:
         sources, references = self._problem.text_pairs(evaluation_set.split, self._data_dir)
         chosen = evenly_spaced(len(sources), evaluation_set.max_examples)
         if evaluation_set.decode not in self._translators:
-            codec = self._problem.text_codec(self._vocab_dir or self._problem.vocab_files(self._data_dir)[0].parent)
+            files = self._problem.vocab_files(self._data_dir)
+            codec = self._problem.text_codec(self._vocab_dir or (files[0].parent if files else self._data_dir))
             self._translators[evaluation_set.decode] = Translator(self._model, codec, DecodeConfig.from_text(evaluation_set.decode))
         translator = self._translators[evaluation_set.decode]
         written = [best[0].text for best in translator.translate((sources[number],) for number in chosen)]
