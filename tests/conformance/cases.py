@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.halting import HaltingUnit
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Recurrence
 from ut_tf.layers.stack import LayerStack
@@ -33,12 +35,16 @@ BATCH, LENGTH = 4, 5
 
 @dataclass(frozen=True)
 class Case:
-    """One layer or model: how it is made for a dtype policy, its input arrays, and how it is called on them to give one tensor."""
+    """One layer or model: how it is made for a dtype policy, its input arrays, and how it is called on them to give one tensor.
+
+    `target` is what it can be fitted to, made of its output.
+    """
 
     name: str
     make: Callable[[str], Any]
     inputs: dict[str, np.ndarray]
     call: Callable[[Any, dict[str, Any], bool], Any]
+    target: Callable[[np.ndarray], np.ndarray] = lambda output: np.full_like(output, 0.3)
 
 
 def _floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -105,12 +111,14 @@ def _model(make_model: Any, name: str, spec: ProblemSpec, **changes: Any) -> Cas
     if spec.targets == "tokens":
         inputs["targets"] = _ids(BATCH, LENGTH - 1, seed=1)
     make = lambda policy: make_model(network(**changes), spec, dtype=policy)  # noqa: E731
-    return Case(f"{make_model.__name__} {name}", make, inputs, lambda model, features, training: model(features, training=training))
+    case = Case(f"{make_model.__name__} {name}", make, inputs, lambda model, features, training: model(features, training=training))
+    return dataclasses.replace(case, target=_surer) if spec.targets == "word" else case
 
 
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 FACTS = ProblemSpec("facts", "class", 12, 5, max_words=3)
 LANGUAGE = ProblemSpec("none", "tokens", 0, 12)
+WORDS = ProblemSpec("tokens", "word", 12, 12, shared_vocab=True)
 
 
 def _positions() -> Case:
@@ -120,6 +128,19 @@ def _positions() -> Case:
 
     changes = {"position_offset": "random", "max_position_offset": 9, "position_from": "end"}
     return Case("Positions", lambda policy: Positions(network(**changes), dtype=policy), STATES, call)
+
+
+def _surer(logits: np.ndarray) -> np.ndarray:
+    """Returns log-probabilities that a pointer can reach: those of probabilities to the fourth, normalised."""
+    present = logits > logits.min() + 1e-3
+    sharpened = 4.0 * logits - np.log(np.exp(4.0 * logits).sum(-1, keepdims=True))
+    return np.where(present, sharpened, logits).astype(np.float32)
+
+
+def _pointer() -> Case:
+    inputs = {**STATES, "ids": _ids(BATCH, LENGTH)}
+    call = lambda layer, inputs, training: layer(inputs["x"], inputs["ids"], inputs["mask"])  # noqa: ARG005, E731
+    return Case("WordPointer", lambda policy: WordPointer(8, 12, dtype=policy), inputs, call, _surer)
 
 
 CASES = [
@@ -140,6 +161,7 @@ CASES = [
     _layer("Block", lambda dtype: Block(NETWORK, dtype=dtype), surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"]))),
     _embedding("TokenEmbedding", lambda dtype: TokenEmbedding(12, network(word_dropout=0.2), dtype=dtype), _ids(BATCH, LENGTH)),
     _embedding("FactEmbedding", lambda dtype: FactEmbedding(12, 3, network(word_mask_stddev=0.5), dtype=dtype), _ids(BATCH, LENGTH, 3)),
+    _pointer(),
     _cell(BasicCell),
     _cell(GRUCell),
     _cell(LSTMCell),
@@ -150,6 +172,7 @@ CASES = [
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
     _model(UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
     _model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru"),
+    _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
     _model(Transformer, "sequences", SEQUENCES),
     _model(Transformer, "facts, pre-norm", FACTS, norm="pre"),
     _model(Transformer, "language", LANGUAGE),

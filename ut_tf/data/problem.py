@@ -36,15 +36,16 @@ class ProblemSpec:
 
     Args:
       inputs: "tokens" (ids [length]), "facts" (word ids [rows, max_words], the last row the question) or "none" (a language model).
-      targets: "tokens" (ids [length]) or "class" (one id []).
+      targets: "tokens" (ids [length]), "class" (one id []) or "word" (the id [] of one of the words that stand in the inputs before their
+        first END_ID; 0 where it is none of them, which no model can answer).
       input_vocab_size: ids of the inputs, padding and end of sequence included; 0 without inputs.
-      target_vocab_size: ids of the targets likewise, or the number of classes.
+      target_vocab_size: ids of the targets likewise, or the number of classes; of targets "word" the ids of the inputs.
       max_words: words per fact, for inputs of facts.
       shared_vocab: whether inputs and targets have the same ids.
     """
 
     inputs: Literal["tokens", "facts", "none"]
-    targets: Literal["tokens", "class"]
+    targets: Literal["tokens", "class", "word"]
     input_vocab_size: int
     target_vocab_size: int
     max_words: int = 0
@@ -67,19 +68,22 @@ class EvaluationSet:
     Args:
       name: prefix of its metrics ("length_400"); empty where the problem has one set only.
       split: the split its examples come from.
-      method: classify (arg max over classes), teacher_forced (next symbol given the right ones), greedy (autoregressive), or translate
-        (autoregressive, scored as text against the problem's text_pairs).
+      method: classify (arg max over classes), teacher_forced (next symbol given the right ones), last_word (the same, and the last
+        symbol of each example for itself), ranking (whether the last symbol is more probable than the feature "alternative", an id
+        []), greedy (autoregressive), or translate (autoregressive, scored as text against the problem's text_pairs).
       length: length of its examples, for problems that make them to measure.
       group_by: feature of the examples whose value names a group that is reported for itself (bAbI: "task").
+      ponder_by: feature of the examples whose value names a group whose ponder time is reported for itself (bAbI: "supporting_facts").
       max_examples: examples judged at most, evenly spaced over the split (of a problem without a table: the first ones); 0: all.
       decode: options of DecodeConfig, "name=value,name=value", for the method translate; greedy by default, which is quickest.
     """
 
     name: str
     split: str
-    method: Literal["classify", "teacher_forced", "greedy", "translate"]
+    method: Literal["classify", "teacher_forced", "last_word", "ranking", "greedy", "translate"]
     length: int | None = None
     group_by: str | None = None
+    ponder_by: str | None = None
     max_examples: int = 0
     decode: str = "beam_size=1"
 
@@ -156,6 +160,24 @@ class Problem(ABC):
         """
         del split, data_dir
         raise UserError(f"problem {self.name} has no text pairs: scores on text need a translation problem.")
+
+    def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float] | None:
+        """Returns the metrics of outputs as text, for the method "translate"; None, the default: BLEU and chrF.
+
+        Args:
+          written: what the model wrote for each source of ``text_pairs``.
+          references: the references, in the same order.
+        """
+        del written, references
+        return None
+
+    def data_note(self, data_dir: Path) -> str:
+        """Returns in a few words how the prepared data differs from the published benchmark's; empty, the default: it does not.
+
+        "simulated", "partial archive": what ut-report prints beside a figure that cannot be compared with the paper's without a word.
+        """
+        del data_dir
+        return ""
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """Returns the files that a run directory must hold to turn raw text into ids and back; default: none."""

@@ -77,7 +77,7 @@ class Translator:
         self.codec = codec
         self._seed = seed
         self._at_once = max(read_ahead, 1) * self.config.batch_size
-        self._classifies = model.spec.targets == "class"
+        self._classifies = model.spec.targets != "tokens"
         texts = tf.TensorSpec([None], tf.string)
         ids = {"facts": tf.TensorSpec([None, None, None], tf.int32), "tokens": tf.TensorSpec([None, None], tf.int32)}
         features = {"inputs": ids[model.spec.inputs]} if model.spec.inputs != "none" else {}

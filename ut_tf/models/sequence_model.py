@@ -6,8 +6,8 @@ How it is used: a model says what its stacks are made of, and is then called, tr
         def make_stack(self, causal, with_memory, name): ...
 
 What a problem says of its inputs and targets decides the shape of the whole: inputs tokens or facts, targets tokens: encoder and
-decoder. Targets one class: encoder and a classifier. No inputs: a language model. A model is built when it is constructed, so that
-weights can be loaded at once.
+decoder. Targets one class, or a word of the inputs: encoder and a classifier, or a pointer. No inputs: a language model. A model is built
+when it is constructed, so that weights can be loaded at once.
 
 A stack is a Keras layer ``stack(inputs, symbol_mask, positions, surroundings, steps, training, return_attention, observer)`` that returns
 (states, RecurrenceDetails) and has ``project_memory``, ``prepare``, ``empty_caches`` and ``step`` for its place in a decoder, as
@@ -34,6 +34,7 @@ from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.halting import RecurrenceDetails
 from ut_tf.layers.history import MASKED, extended, next_place, no_history
 from ut_tf.layers.linear import Linear, affine
+from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Observer
 
@@ -84,7 +85,8 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
       observer: called inside every recurrent step with a ``recurrence.StepView``.
 
     Returns:
-      float32 logits, [batch, target_length, target_vocab_size] or [batch, classes]; padding ones where the targets are padded.
+      float32 logits, [batch, target_length, target_vocab_size], [batch, classes] or, of words, [batch, input_vocab_size]; padding ones
+      where the targets are padded.
 
     ``model.losses`` holds the weighted ponder cost after a call under dynamic halting.
     """
@@ -93,8 +95,12 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
-        if self.spec.inputs == "none" and self.spec.targets == "class":
-            raise UserError(f"a {type(self).__name__} with inputs='none' and targets='class' has nothing to read: give it inputs.")
+        if self.spec.inputs == "none" and self.spec.targets != "tokens":
+            raise UserError(
+                f"a {type(self).__name__} with inputs='none' and targets={self.spec.targets!r} has nothing to read: give it inputs."
+            )
+        if self.spec.inputs == "facts" and self.spec.targets == "word":
+            raise UserError(f"a {type(self).__name__} points at words of tokens, not of facts: give inputs='tokens' with targets='word'.")
         self.has_encoder = self.spec.inputs != "none"
         self.has_decoder = self.spec.targets == "tokens"
         self._make_parts()
@@ -155,7 +161,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         else:
             assert encoded is not None
             decoder_details = None
-            logits = self._class_logits(encoded)
+            logits = self._word_logits(features, encoded) if self.spec.targets == "word" else self._class_logits(encoded)
         details = ModelDetails(encoded.details if encoded is not None else None, decoder_details)
         if self.network.halting != "none":
             costs = [part.ponder_cost() for part in details if part is not None]
@@ -286,6 +292,9 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             self.input_dropout = Dropout(network.dropout, name="input_dropout", dtype=policy)
         if self.has_decoder:
             self._make_decoder(shared)
+        elif spec.targets == "word":
+            size = (network.hidden_size, spec.input_vocab_size)
+            self.classifier = WordPointer(*size, network.kernel_init, name="pointer", dtype=policy)
         else:
             self.classifier = Linear(spec.target_vocab_size, True, network.kernel_init, name="classifier", dtype=policy)
         self.positions = Positions(network, name="positions", dtype="float32")
@@ -406,6 +415,10 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             last = tf.cast(tf.maximum(tf.reduce_sum(encoded.mask, 1) - 1.0, 0.0), tf.int32)
             summary = tf.gather(states, last, batch_dims=1)
         return tf.cast(self.classifier(summary), tf.float32)
+
+    def _word_logits(self, features: dict[str, Any], encoded: _Encoded) -> Any:
+        ids = features["inputs"] if self.start_symbol is None else tf.pad(features["inputs"], [[0, 0], [1, 0]])
+        return self.classifier(encoded.states, ids, encoded.mask)
 
     def _token_logits(self, states: Any) -> Any:
         if self.output_projection is None:

@@ -138,7 +138,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         if self._spec.inputs == "none":
             return {DEFAULT: score, "score": score}
         ponder = (self.ponder, fields)
-        if self._spec.targets == "class":
+        if self._spec.targets != "tokens":
             return {DEFAULT: (self.classify, fields), "classify": (self.classify, fields), "ponder": ponder}
         return {DEFAULT: (self.decode, fields), "score": score, "ponder": ponder}
 
