@@ -257,10 +257,15 @@ class RefusedByTensorFlow(Words):
 
 
 @pytest.mark.parametrize(("problem", "reason"), [(Refused, "No space left on device"), (RefusedByTensorFlow, "Read-only file system")])
-def test_a_disk_that_refuses_the_data_is_told_in_one_line(create, problem, reason):
+def test_a_disk_that_refuses_the_data_is_told_in_one_line_and_leaves_no_run(create, tmp_path, problem, reason):
     registry.problems.register("refused", problem)
     with pytest.raises(UserError, match=f"cannot be prepared in .*data_dir.*{reason}"):
-        create("refused")
+        create("refused", output_dir=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "old").mkdir()
+    with pytest.raises(UserError, match=reason):
+        create("refused", output_dir=tmp_path / "old")
+    assert (tmp_path / "old").is_dir()
 
 
 def test_other_errors_of_a_problem_keep_their_trace(create):

@@ -13,6 +13,7 @@ goes on only with the same problem, hyperparameters and seed. The run directory 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -157,10 +158,17 @@ class Run:
         """Makes the run directory, prepares the data, writes the run directory, and returns the run with the problem's spec.
 
         Raises:
-          UserError: a directory that cannot be written, or data that cannot be had.
+          UserError: a directory that cannot be written, or data that cannot be had; no empty run directory is left behind.
         """
+        was_there = self.output_dir.exists()
         _make_writable(self.output_dir)
-        return self.prepare()._write()
+        try:
+            return self.prepare()._write()
+        except BaseException:
+            if not was_there:
+                with contextlib.suppress(OSError):  # It is not empty: something was written, and stays.
+                    self.output_dir.rmdir()
+            raise
 
     @classmethod
     def load(

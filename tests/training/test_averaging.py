@@ -165,3 +165,12 @@ def test_no_such_checkpoint(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="train first"):
         weights_of(toy_run(tmp_path / "empty"), "best")
     assert json.loads((run.output_dir / "config.json").read_text())["problem"] == "toy_copy"
+
+
+def test_a_checkpoint_that_goes_while_it_is_averaged_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any) -> Any:
+        raise FileNotFoundError(2, "No such file or directory", "step-00000002/manifest.json")
+
+    monkeypatch.setattr("ut_tf.training.averaging._digests", gone)
+    with pytest.raises(UserError, match=r"step-00000002/manifest.json has gone while it was read.*keep_checkpoint_max"):
+        average_checkpoints(run, [2, 6], tmp_path / "mean")

@@ -35,7 +35,7 @@ _ADVICE = "name a directory that is new or empty with --avg_dir"
 _STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
 _TRANSLATIONS = "translations"
 # What lies in the folder of a mean: its own files, and what the commands derive from them.
-_DERIVED = frozenset({CONFIG_FILE, VOCAB_FOLDER, checkpoints.FOLDER, _TRANSLATIONS, "bleu.jsonl", EVENTS_FOLDER})
+_DERIVED = frozenset({CONFIG_FILE, VOCAB_FOLDER, checkpoints.FOLDER, _TRANSLATIONS, "bleu.jsonl", "evaluations.jsonl", EVENTS_FOLDER})
 
 
 def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> int:
@@ -62,10 +62,16 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     if not steps:
         raise UserError("no checkpoint is named: expected at least one to average.")
     model = run.make_model()
-    means = _mean_weights(model, run, steps)
+    try:
+        means, digests = _mean_weights(model, run, steps), _digests(run, steps)
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{error.filename} has gone while it was read: the run may still be training and keep fewer checkpoints than are averaged; "
+            "average again, or train with a larger --keep_checkpoint_max."
+        ) from error
     for weight, mean in zip(model.trainable_variables, means, strict=True):
         weight.assign(mean)
-    state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: _digests(run, steps)}
+    state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: digests}
     needed_bytes = 4 * sum(mean.size for mean in means)
     temporary = destination.with_name(f".tmp-{destination.name}-{os.getpid()}")
     with checkpoints.readable_disk_errors(destination, needed_bytes, _ADVICE):
