@@ -110,15 +110,20 @@ def registry_page() -> str:
     return "\n\n".join(sections)
 
 
-def metrics_table(metrics: Mapping[str, float]) -> str:
-    """Returns one line per metric, sorted by name, the numbers aligned."""
+def metrics_table(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]] | None = None) -> str:
+    """Returns one line per metric, sorted by name, the numbers aligned, with its interval where it has one: "[low, high]"."""
     width = max(map(len, metrics), default=0)
-    return "\n".join(f"  {name:<{width}}  {_number(metrics[name]):>12}" for name in sorted(metrics))
+    lines = []
+    for name in sorted(metrics):
+        bounds = (intervals or {}).get(name)
+        shown = "" if bounds is None else f"  [{_number(bounds[0], 4)}, {_number(bounds[1], 4)}]"
+        lines.append(f"  {name:<{width}}  {_number(metrics[name]):>12}{shown}")
+    return "\n".join(lines)
 
 
-def _number(value: float) -> str:
+def _number(value: float, digits: int = 6) -> str:
     number = float(value)
-    return str(int(number)) if number.is_integer() and abs(number) < 1e12 else f"{number:.6g}"
+    return str(int(number)) if number.is_integer() and abs(number) < 1e12 else f"{number:.{digits}g}"
 
 
 def _one_line(text: str) -> str:

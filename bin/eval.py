@@ -9,23 +9,39 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from ut_tf import registry
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, metrics_table, stdout_to_stderr
-from ut_tf.bin.flags import Flag
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.data.arguments import absolute_files
 from ut_tf.errors import UserError
-from ut_tf.run import Run
+from ut_tf.evaluation.records import Record, append_record, now
+from ut_tf.run import Run, parse_problem_args
+
+if TYPE_CHECKING:
+    from ut_tf.evaluation.measurement import CheckpointMeasurement
 
 COMMAND = "ut-eval"
 DESCRIPTION = """ut-eval: judges a trained run on the sets that its problem names.
 
   ut-eval --output_dir=runs/babi_qa-ut_base
   ut-eval --output_dir=runs/copy --lengths=40,80,400 | tail -n 1 > metrics.json
+  ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
 
-The last line on standard output is one JSON object with every metric; everything else goes to standard error."""
+The last line on standard output is one JSON object with every metric; everything else goes to standard error. Figures are shown with
+their intervals at 95 % confidence, as far as the choice of the examples decides them; what was found is added to evaluations.jsonl in
+the run directory."""
 
 FLAGS = (
-    Flag("checkpoint", "best (by validation), last, or the path of a checkpoint.", "What", default="best", aliases=("checkpoint_path",)),
+    Flag(
+        "checkpoint",
+        "best (by validation), last, a step's number, or the path of a checkpoint.",
+        "What",
+        default="best",
+        aliases=("checkpoint_path",),
+    ),
     Flag(
         "lengths",
         "Lengths to judge at, such as 40,80,400, for problems that make examples of a length.",
@@ -33,7 +49,20 @@ FLAGS = (
         default="",
         shown_default="the problem's",
     ),
+    Flag(
+        "json",
+        "What the JSON line holds: metrics (name and number), or record (the line added to evaluations.jsonl, with the intervals).",
+        "What",
+        default="metrics",
+    ),
     Flag("split", "Split to judge on: train, validation or test.", "What", shown_default="the problem's"),
+    Flag(
+        "test_problem",
+        "Registered name of another problem: its test texts are read with the run's vocabulary, and the answers compared as text.",
+        "What",
+        shown_default="the run's problem",
+    ),
+    Flag("test_problem_args", "Arguments of the other problem, name=value,name=value.", "What", default="", shown_default="none"),
     flags.RUN_DIR,
     flags.RUN_DATA_DIR,
     flags.RUN_TMP_DIR,
@@ -49,16 +78,74 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     lengths = flags.integers(values.lengths, "lengths")
+    if values.json not in ("metrics", "record"):
+        raise FlagError(f"--json={values.json}: expected metrics or record.")
+    _check_test_problem(values)
     with stdout_to_stderr():
         run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
-        import_tensorflow()
-        from ut_tf.evaluation.evaluator import evaluate_checkpoint
+        other = f"{values.test_problem} {values.test_problem_args}".rstrip() if values.test_problem else ""
+        found = _measure_transfer(run, values) if other else _measure(run, values, lengths)
+        title = f"{run.problem} with {run.hparams_set}, checkpoint of step {found.step}{f', judged on {other}' if other else ''}"
+        print(f"{title}\n{metrics_table(found.metrics, found.intervals)}")
+        record = _record(run, values.checkpoint, lengths, found, other)
+        _keep(run, record)
+    print(record.to_json() if values.json == "record" else json_line(found.metrics))
 
-        run = run.prepare()
-        _check_lengths(run, lengths)
-        step, metrics = evaluate_checkpoint(run, checkpoint=values.checkpoint, lengths=lengths, split=values.split)
-        print(f"{run.problem} with {run.hparams_set}, checkpoint of step {step}\n{metrics_table(metrics)}")
-    print(json_line(metrics))
+
+def _check_test_problem(values: Any) -> None:
+    if values.test_problem_args and not values.test_problem:
+        raise FlagError(f"--test_problem_args={values.test_problem_args} needs a --test_problem, whose arguments they are.")
+    if values.test_problem and values.lengths:
+        raise FlagError(
+            f"--lengths={values.lengths} with --test_problem: another problem's texts have their own lengths; leave one flag out."
+        )
+
+
+def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasurement:
+    import_tensorflow()
+    from ut_tf.evaluation.evaluator import measure_checkpoint
+
+    run = run.prepare()
+    _check_lengths(run, lengths)
+    return measure_checkpoint(run, checkpoint=values.checkpoint, lengths=lengths, split=values.split)
+
+
+def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
+    registry.problems.check(values.test_problem)
+    arguments = absolute_files(values.test_problem, parse_problem_args(values.test_problem_args))
+    import_tensorflow()
+    from ut_tf.evaluation.transfer import measure_transfer
+
+    return measure_transfer(run, values.test_problem, arguments, values.checkpoint, values.split)
+
+
+def _record(run: Run, checkpoint: str, lengths: tuple[int, ...], found: CheckpointMeasurement, test_problem: str) -> Record:
+    return Record(
+        time=now(),
+        problem=run.problem,
+        hparams_set=run.hparams_set,
+        seed=run.seed,
+        checkpoint=checkpoint,
+        step=found.step,
+        split=found.split,
+        lengths=lengths,
+        metrics=found.metrics,
+        intervals=found.intervals,
+        examples=found.examples,
+        data_note=found.data_note,
+        test_problem=test_problem,
+        parameters=found.parameters,
+        training_minutes=found.training_minutes,
+        selection=found.selection,
+        signatures=found.signatures,
+    )
+
+
+def _keep(run: Run, record: Record) -> None:
+    try:
+        append_record(run.output_dir, record)
+    except UserError as error:
+        print(f"{COMMAND}: warning: no record is kept: {error}", file=sys.stderr)
 
 
 def _check_lengths(run: Run, lengths: tuple[int, ...]) -> None:

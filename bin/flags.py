@@ -47,16 +47,18 @@ class Flag:
       shown_default: what the help page says the default is, where the value does not say it.
       aliases: other names, as tensor2tensor has them.
       required: whether the command cannot do without it.
+      positional: whether words without dashes, and all words after "--", are its values; for a flag of kind "words".
     """
 
     name: str
     help: str
     group: str
-    kind: Literal["string", "integer", "float", "boolean"] = "string"
+    kind: Literal["string", "integer", "float", "boolean", "words"] = "string"
     default: Any = None
     shown_default: str = ""
     aliases: tuple[str, ...] = ()
     required: bool = False
+    positional: bool = False
 
 
 _WHAT, _WHERE = "What", "Where"
@@ -99,7 +101,7 @@ FILE_FLAGS = (
 REGISTRY_HELP = Flag("registry_help", "Lists all problems, models and hyperparameter sets.", "Help", "boolean", default=False)
 HELP = Flag("help", "Shows this page.", "Help", "boolean", default=False, aliases=("h", "helpfull", "helpshort"))
 
-_EXPECTED = {"integer": "a whole number", "float": "a number", "boolean": "true or false", "string": "a text"}
+_EXPECTED = {"integer": "a whole number", "float": "a number", "boolean": "true or false", "string": "a text", "words": "a text"}
 
 
 def parse(command: str, description: str, flags: Sequence[Flag], argv: Sequence[str]) -> absl_flags.FlagValues:
@@ -113,6 +115,9 @@ def parse(command: str, description: str, flags: Sequence[Flag], argv: Sequence[
     values = absl_flags.FlagValues()  # type: ignore[no-untyped-call]
     for flag in flags:
         _define(flag, values)
+    positional = next((flag for flag in flags if flag.positional), None)
+    # Otherwise the first word without dashes would end the flags.
+    values.set_gnu_getopt(positional is not None)
     try:
         rest = values([command, *argv])[1:]
     except absl_flags.UnrecognizedFlagError as error:
@@ -123,10 +128,14 @@ def parse(command: str, description: str, flags: Sequence[Flag], argv: Sequence[
         raise FlagError(_wrong_value(str(error), command, flags)) from None
     if values.help:
         raise HelpAsked(help_page(description, flags))
-    if rest:
+    if positional is not None:
+        values[positional.name].value = [*(values[positional.name].value or []), *rest]
+    elif rest:
         raise FlagError(f"unexpected argument {rest[0]!r}: every value belongs to a flag, --name=value; see {command} --help.")
     for flag in flags:
         if flag.required and not values[flag.name].value:
+            if flag.positional:
+                raise FlagError(f"<{flag.name}> is missing: {_uncapitalised(flag.help)} See {command} --help.")
             raise FlagError(f"--{flag.name} is missing: {_uncapitalised(flag.help)} See {command} --help.")
     return values
 
@@ -163,6 +172,9 @@ def _define(flag: Flag, values: absl_flags.FlagValues) -> None:
         absl_flags.DEFINE_float(flag.name, flag.default, flag.help, **options)
     elif flag.kind == "boolean":
         absl_flags.DEFINE_boolean(flag.name, flag.default, flag.help, **options)
+    elif flag.kind == "words":
+        # Given several times, it has several values.
+        absl_flags.DEFINE_multi_string(flag.name, flag.default, flag.help, **options)
     else:
         absl_flags.DEFINE_string(flag.name, flag.default, flag.help, **options)
     for alias in flag.aliases:
@@ -179,7 +191,7 @@ def _wrong_value(message: str, command: str, flags: Sequence[Flag]) -> str:
 
 
 def _help_lines(flag: Flag) -> str:
-    head = f"  --{'[no]' if flag.kind == 'boolean' else ''}{flag.name}"
+    head = f"  <{flag.name}> ..." if flag.positional else f"  --{'[no]' if flag.kind == 'boolean' else ''}{flag.name}"
     default = "required" if flag.required else f"default: {flag.shown_default or _default_text(flag)}"
     also = ", ".join(f"--{alias}" for alias in flag.aliases if flag is not HELP)
     text = flag.help + (f" Also {also}." if also else "") + ("" if flag.group == "Help" else f" ({default})")

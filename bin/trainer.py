@@ -92,13 +92,30 @@ def _main(argv: list[str]) -> int:
     return _train(values)
 
 
-def _train(values: Any) -> int:
+def checked_run(argv: Sequence[str]) -> Run:
+    """Returns the run that these flags would train, all of it checked that can be checked without TensorFlow; nothing is begun.
+
+    Raises:
+      HelpAsked, FlagError, UserError: as the command itself would.
+    """
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    if values.registry_help or _schedule(values.schedule) != "train":
+        raise FlagError(f"--{'registry_help' if values.registry_help else 'schedule=evaluate'} trains nothing: leave it out.")
+    return _checked(values)[0]
+
+
+def _checked(values: Any) -> tuple[Run, Run | None]:
+    """Returns the run and the one that its first weights come from, if any."""
     _check_numbers(values)
     if values.usr_dir:
         # User code imports TensorFlow at once: here its messages are kept quiet.
         import_tensorflow()
     plan = _plan(values)
-    warm_start = _warm_start_run(values.warm_start_from, plan)
+    return plan, _warm_start_run(values.warm_start_from, plan)
+
+
+def _train(values: Any) -> int:
+    plan, warm_start = _checked(values)
     import_tensorflow()
     from ut_tf.training.distribution import make_strategy
     from ut_tf.training.threads import set_threads

@@ -56,11 +56,43 @@ _TRANSLATION = {
     "transformer_translate_small": "a Transformer with as many parameters as ut_translate_small",
 }
 
+_LTE = {
+    "ut_lte": "learning to execute on a CPU: programs",
+    "ut_act_lte": "ut_lte with dynamic halting",
+    "transformer_lte": "a Transformer with about as many parameters as ut_lte",
+    "ut_lte_memory": "learning to execute on a CPU: copying and doubling",
+    "ut_lte_reverse": "learning to execute on a CPU: reversal",
+}
+_LAMBADA = {
+    "ut_lambada": "LAMBADA as a language model on a CPU",
+    "ut_act_lambada": "the same with dynamic halting",
+    "transformer_lambada": "a Transformer with as many parameters as ut_lambada",
+    "ut_lambada_rc": "reading LAMBADA on a CPU",
+    "ut_act_lambada_rc": "the same with dynamic halting",
+    "transformer_lambada_rc": "a Transformer with as many parameters as ut_lambada_rc",
+}
+_AGREEMENT = {
+    "ut_agreement": "agreement of subject and verb on a CPU",
+    "ut_act_agreement": "the same with dynamic halting",
+    "transformer_agreement": "a Transformer with as many parameters as ut_agreement",
+}
+_PARSING = {
+    "ut_parsing": "constituency parsing of a few thousand trees on a CPU",
+    "transformer_parsing": "a Transformer with as many parameters as ut_parsing",
+}
+
 
 def _room(room: str, sets: Mapping[str, str]) -> dict[str, Entry]:
     return {name: Entry(f"ut_tf.hparams.{room}:{name}", text) for name, text in sets.items()}
 
 
 HPARAMS_SETS: Mapping[str, Entry] = (
-    _room("universal_transformer", _OURS) | _room("transformer", _TRANSFORMERS) | _room("translation", _TRANSLATION) | _tensor2tensor()
+    _room("universal_transformer", _OURS)
+    | _room("transformer", _TRANSFORMERS)
+    | _room("translation", _TRANSLATION)
+    | _room("lte", _LTE)
+    | _room("agreement", _AGREEMENT)
+    | _room("lambada", _LAMBADA)
+    | _room("parsing", _PARSING)
+    | _tensor2tensor()
 )

@@ -101,12 +101,16 @@ class DigitCodec(TextCodec):
         )
 
     def _ids(self, plain: Any) -> Any:
-        """Returns int32 [batch, length]: the ids of the symbols of `plain` that the problem has, the end, and padding."""
-        characters = tf.strings.unicode_split(plain, "UTF-8")
-        ids = characters.with_flat_values(_lookup(characters.flat_values, self._symbols))
-        known = tf.ragged.boolean_mask(ids, ids >= FIRST_SYMBOL_ID)
-        ends = tf.fill([tf.shape(plain)[0], 1], END_ID)
-        return tf.concat([known, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()
+        return symbol_ids(plain, self._symbols)
+
+
+def symbol_ids(plain: Any, symbols: str) -> Any:
+    """Returns int32 [batch, length] of strings [batch]: the ids of those characters that are `symbols`, from 2, the end, and padding."""
+    characters = tf.strings.unicode_split(plain, "UTF-8")
+    ids = characters.with_flat_values(_lookup(characters.flat_values, symbols))
+    known = tf.ragged.boolean_mask(ids, ids >= FIRST_SYMBOL_ID)
+    ends = tf.fill([tf.shape(plain)[0], 1], END_ID)
+    return tf.concat([known, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()
 
 
 def _lookup(characters: Any, symbols: str) -> Any:

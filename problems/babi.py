@@ -32,6 +32,11 @@ ARCHIVE = Archive(
 )
 
 
+def default_facts(tasks: tuple[int, ...]) -> int:
+    """Returns how many facts before a question are kept, as in the paper's code: 130 for task 3 alone, otherwise 70."""
+    return 130 if tasks == (3,) else 70
+
+
 class BabiQA(StoryQuestions):
     """bAbI questions.
 
@@ -58,7 +63,7 @@ class BabiQA(StoryQuestions):
         if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
             raise UserError(f"tasks={tasks}: expected numbers from 1 to 20.")
         label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
-        super().__init__(name, f"{label}_{size}", form, max_facts or (130 if self.tasks == (3,) else 70))
+        super().__init__(name, f"{label}_{size}", form, max_facts or default_facts(self.tasks))
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """Returns the archive's stories; see the module's text for the validation split."""
@@ -71,6 +76,10 @@ class BabiQA(StoryQuestions):
             splits["validation"] += validation
             splits["test"] += _task_stories(archive, files, self.size, task, "test")
         return splits
+
+    def data_note(self, data_dir: Path) -> str:
+        """Returns "other archive" where the stories were read from one that is not the published one; otherwise nothing."""
+        return "" if self._summary(data_dir)["source_sha256"] == ARCHIVE.sha256 else "other archive"
 
     def source(self, tmp_dir: Path) -> Path:
         """Returns where the archive lies or would lie."""

@@ -1,6 +1,7 @@
 """Stories simulated by a small world of our own, in bAbI's format: questions with one, two or three supporting facts, without a download.
 
-Names: babi_sim (all three tasks jointly), babi_sim_task1, babi_sim_task2, babi_sim_task3.
+Name: babi_sim, all three tasks jointly; with supporting_facts=1, 2 or 3 one of them. The tasks of bAbI itself, simulated, are in
+babi_simulated.
 
 The world has people, rooms and objects. A person moves to another room, takes an object that lies in the same room, or drops one
 that she carries. With one supporting fact the question is where a person is; with two, where an object is (the room of whoever has
@@ -81,6 +82,11 @@ class SimulatedBabi(StoryQuestions):
             splits["validation"] += validation
             splits["test"] += self._played(task, "test")
         return splits
+
+    def data_note(self, data_dir: Path) -> str:
+        """Returns that the stories are not bAbI's."""
+        del data_dir
+        return "simulated, another world"
 
     def _played(self, task: int, part: str) -> list[Story]:
         lines = simulate(f"{self.seed}/{task}/{part}", task, self._questions[part], self.story_length, self.questions_per_story)

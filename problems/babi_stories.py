@@ -1,7 +1,7 @@
 """Questions about stories in bAbI's format: reading it, keeping it on disk, and turning it into examples.
 
 A file holds stories. Each line begins with its number in the story, from 1; a line with a tab is a question, its answer and the
-numbers of the supporting facts; any other line is a statement::
+numbers of the lines that support it, which may be absent; any other line is a statement::
 
     1 Mary moved to the bathroom.
     2 John went to the hallway.
@@ -45,20 +45,29 @@ from ut_tf.problems.babi_text import ANSWERS_FILE, WORDS_FILE, StoryCodec
 SPLITS = ("train", "validation", "test")
 _VALIDATION_SHARE = 0.1
 _FAILED_ERROR = 5.0
-_VERSION = "1.0.0"
+_VERSION = "1.1.0"
 _VALIDATED = 2000
 Indices = npt.NDArray[np.int32]
 
 
 @dataclass
 class Story:
-    """One story: its statements, and for each question its answer and the number of statements before it."""
+    """One story.
+
+    Args:
+      task: number of the task.
+      sentences: the statements.
+      questions, answers: one for each question.
+      positions: of each question, the number of statements before it.
+      supporting: of each question, the numbers of the file's lines that support the answer, questions counted, as the file orders them.
+    """
 
     task: int
     sentences: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
+    supporting: list[list[int]] = field(default_factory=list)
 
 
 def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]:
@@ -81,12 +90,15 @@ def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]
         if "\t" not in text:
             story.sentences.append(text.strip())
             continue
-        question, answer = (part.strip() for part in text.split("\t")[:2])
+        question, answer, supporting, *_ = (part.strip() for part in [*text.split("\t"), ""])
         if not question or not answer:
             raise malformed(file, count, text, "a question, a tab and its answer")
+        if not all(line.isdecimal() and 0 < int(line) < number for line in supporting.split()):
+            raise malformed(file, count, text, "numbers of lines before it, with blanks between, after the second tab")
         story.questions.append(question)
         story.answers.append(answer.lower())
         story.positions.append(len(story.sentences))
+        story.supporting.append([int(line) for line in supporting.split()])
     if story is not None:
         yield story
 
@@ -126,6 +138,7 @@ class BabiStories(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
             "questions": tfds.features.Sequence(tfds.features.Text()),
             "answers": tfds.features.Sequence(tfds.features.Text()),
             "positions": tfds.features.Sequence(np.int32),
+            "supporting": tfds.features.Sequence(tfds.features.Text()),
         }
         # The order is the source's: training shuffles examples in memory, by its seed.
         return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features), disable_shuffling=True)
@@ -137,7 +150,7 @@ class BabiStories(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
 
     def _generate_examples(self, stories: list[Story]) -> Iterator[tuple[int, dict[str, Any]]]:
         for key, story in enumerate(stories):
-            yield key, vars(story)
+            yield key, {**vars(story), "supporting": [" ".join(map(str, lines)) for lines in story.supporting]}
 
 
 @dataclass(frozen=True)
@@ -152,6 +165,7 @@ class _Loaded:
       questions: [questions]: sentence number of the question.
       answers: [questions]: class of the answer.
       tasks: [questions]: number of the task.
+      supporting: [questions]: number of supporting facts.
     """
 
     words: Indices
@@ -161,6 +175,7 @@ class _Loaded:
     questions: Indices
     answers: Indices
     tasks: Indices
+    supporting: Indices
 
 
 def _write_quietly(builder: Any) -> None:
@@ -256,7 +271,10 @@ class StoryQuestions(Problem):
         return ProblemSpec(self.form, "class", input_vocab_size=words, target_vocab_size=answers, max_words=max_words)
 
     def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
-        """Returns {"inputs": [facts + 1, max_words] or [tokens], "targets": [], "task": []}, all int32; `length` means nothing."""
+        """Returns {"inputs": [facts + 1, max_words] or [tokens], "targets": [], "task": [], "supporting_facts": []}, all int32.
+
+        "supporting_facts" is their number, 0 where the file does not give them; `length` means nothing.
+        """
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
     def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
@@ -269,9 +287,9 @@ class StoryQuestions(Problem):
         return self._table(loaded, order)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split, each task reported for itself; `lengths` means nothing here."""
+        """Returns the test split, each task reported for itself, and ponder times by supporting facts; `lengths` means nothing here."""
         del lengths
-        return [EvaluationSet(name="", split="test", method="classify", group_by="task")]
+        return [EvaluationSet(name="", split="test", method="classify", group_by="task", ponder_by="supporting_facts")]
 
     def validation_sets(self) -> list[EvaluationSet]:
         """Returns the validation split (of a large one, evenly spaced examples), each task reported for itself."""
@@ -283,6 +301,22 @@ class StoryQuestions(Problem):
         if not errors:
             return {}
         return {"mean_error": sum(errors) / len(errors), "failed_tasks": float(sum(error > _FAILED_ERROR for error in errors))}
+
+    def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
+        """Returns the questions of a split, in order, and their answers.
+
+        A question is "story<tab>question", the columns of ``StoryCodec``; in the story "\\n" stands between the sentences, all before it.
+        """
+        self._check_prepared(split, data_dir)
+        sources, answers = [], []
+        with undamaged(self._folder(data_dir)):
+            record = _read_records(self._folder(data_dir) / _VERSION, split)
+            names = ("sentences", "questions", "answers", "positions")
+            for sentences, questions, told, positions in zip(*(record[name].to_list() for name in names), strict=True):
+                lines = [sentence.decode("utf-8") for sentence in sentences]
+                sources += ["\\n".join(lines[:end]) + "\t" + text.decode("utf-8") for text, end in zip(questions, positions, strict=True)]
+                answers += [answer.decode("utf-8") for answer in told]
+        return sources, answers
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """Returns words.txt (ids from 2) and answers.txt (classes from 0), one symbol a line."""
@@ -319,13 +353,16 @@ class StoryQuestions(Problem):
             summary["max_words"] = int(summary["max_words"])
         return summary
 
-    def _load(self, split: str, data_dir: Path) -> _Loaded:
+    def _check_prepared(self, split: str, data_dir: Path) -> None:
         if split not in SPLITS:
             raise UserError(f"{self.name} has no split {split!r}: expected one of {', '.join(SPLITS)}.")
+        if not self._is_prepared(data_dir):
+            raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
+
+    def _load(self, split: str, data_dir: Path) -> _Loaded:
         key = (data_dir, split)
         if key not in self._loaded:
-            if not self._is_prepared(data_dir):
-                raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
+            self._check_prepared(split, data_dir)
             with undamaged(self._folder(data_dir)):
                 self._loaded[key] = self._read(split, data_dir)
         return self._loaded[key]
@@ -346,6 +383,7 @@ class StoryQuestions(Problem):
             questions=numbers.numpy()[len(sentences) :],
             answers=np.array([classes[answer.decode("utf-8")] for answer in record["answers"].flat_values.numpy()], np.int32),
             tasks=record["task"].numpy()[story].astype(np.int32),
+            supporting=tf.strings.split(record["supporting"].flat_values).row_lengths().numpy().astype(np.int32),
         )
 
     def _table(self, loaded: _Loaded, order: npt.NDArray[Any]) -> ExampleTable:
@@ -357,14 +395,16 @@ class StoryQuestions(Problem):
             sizes = np.count_nonzero(loaded.words, axis=1)
             before = np.concatenate([[0], np.cumsum(sizes[loaded.statements])])
             lengths = before[ends] - before[begins] + sizes[questions] + 1
-        columns = [tf.constant(column, tf.int32) for column in (begins, ends, questions, loaded.answers[order], loaded.tasks[order])]
+        labels = (loaded.answers[order], loaded.tasks[order], loaded.supporting[order])
+        columns = [tf.constant(column, tf.int32) for column in (begins, ends, questions, *labels)]
         statements, words = tf.constant(loaded.statements, tf.int32), tf.constant(loaded.words, tf.int32)
         form = self.form
 
         def batch(numbers: Any) -> dict[str, Any]:
-            begin, end, question, answer, task = (tf.gather(column, numbers) for column in columns)
+            begin, end, question, answer, task, supporting = (tf.gather(column, numbers) for column in columns)
             rows = tf.gather(words, _sentences(statements, begin, end, question, words.shape[0] - 1))
-            return {"inputs": rows if form == "facts" else _flatten(rows), "targets": answer, "task": task}
+            inputs = rows if form == "facts" else _flatten(rows)
+            return {"inputs": inputs, "targets": answer, "task": task, "supporting_facts": supporting}
 
         return ExampleTable(lengths.astype(np.int32), batch)
 
@@ -379,7 +419,7 @@ def _sha256_if_there(path: Path | None) -> str:
 def _read_records(folder: Path, split: str) -> dict[str, Any]:
     """Returns the features of a whole split: "task" [stories], the others RaggedTensors [stories, ...]."""
     builder = tfds.builder_from_directory(str(folder))
-    names = ("task", "sentences", "questions", "answers", "positions")
+    names = ("task", "sentences", "questions", "answers", "positions", "supporting")
     if split not in builder.info.splits:
         empty = {name: tf.RaggedTensor.from_row_lengths(tf.constant([], tf.string), tf.constant([], tf.int64)) for name in names}
         return {**empty, "task": tf.constant([], tf.int32), "positions": tf.RaggedTensor.from_row_lengths(np.zeros(0, np.int32), [])}

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
 from ut_tf.data.text import TextCodec
-from ut_tf.data.vocabulary import WordVocabulary, read_symbols
+from ut_tf.data.vocabulary import WordVocabulary, distinct_words, read_symbols
 from ut_tf.problems.babi_lines import questions
 
 WORDS_FILE = "words.txt"
@@ -82,6 +82,11 @@ class StoryCodec(TextCodec):
         """Returns the word at each position of features["inputs"] or, of facts, the sentence of each row, strings [batch, length]."""
         words = tf.gather(self._tokens, features["inputs"])
         return words if self._form == "tokens" else tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
+
+    def unknown_words(self, texts: Iterable[str]) -> list[str]:
+        """Returns the words in stories and questions that words.txt lacks, each once, sorted."""
+        sentences = [*dict.fromkeys(sentence for text in texts for sentence in text.split("\n"))]
+        return sorted({*distinct_words(tf.constant(sentences))} - {*self._words.words}) if sentences else []
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields (story, question) for each question of a file in bAbI's format, as soon as its line is read.

@@ -9,9 +9,15 @@ from ut_tf.registry import Entry
 _ALGORITHMIC = "ut_tf.problems.algorithmic:Algorithmic"
 _BABI = "ut_tf.problems.babi:BabiQA"
 _SIMULATED = "ut_tf.problems.babi_simulator:SimulatedBabi"
+_SIMULATED_TASKS = "ut_tf.problems.babi_simulated:SimulatedTasks"
 _FILES = "ut_tf.problems.translation_files:TranslateFiles"
+_LAMBADA = "ut_tf.problems.lambada:Lambada"
+_LTE = "ut_tf.problems.lte:LearningToExecute"
 _MULTI30K = "ut_tf.problems.translation_multi30k:TranslateMulti30k"
 _WMT = "ut_tf.problems.translation_wmt:TranslateWmt14"
+_NEXT_WORD = "ut_tf.problems.agreement:SvaLanguageModeling"
+_NUMBER = "ut_tf.problems.agreement:SvaNumberPrediction"
+_PARSING = "ut_tf.problems.parsing:Parsing"
 _BASES = {"binary": 2, "decimal": 10}
 # tensor2tensor calls copying "identity".
 _OPERATIONS = {"copy": "copy", "identity": "copy", "reverse": "reverse", "addition": "addition"}
@@ -55,16 +61,82 @@ def _babi() -> dict[str, Entry]:
 
 
 def _simulated() -> dict[str, Entry]:
-    about = {1: "where a person is", 2: "where an object is", 3: "where an object was before"}
+    own_world = "simulated stories in bAbI's format with 1 to 3 supporting facts; needs no download"
     return dict(
         [
-            _entry(_SIMULATED, "babi_sim", "simulated stories in bAbI's format, all three tasks jointly; needs no download"),
+            _entry(_SIMULATED, "babi_sim", own_world),
+            _entry(_SIMULATED_TASKS, "babi_sim_all_tasks", "bAbI, all twenty tasks jointly, simulated; needs no download"),
             *(
-                _entry(_SIMULATED, f"babi_sim_task{number}", f"simulated stories: {what}", supporting_facts=number)
-                for number, what in about.items()
+                _entry(_SIMULATED_TASKS, f"babi_sim_task{task}", f"bAbI, task {task} alone, simulated; needs no download", tasks=(task,))
+                for task in _ALL_TASKS
             ),
         ]
     )
+
+
+def _learning_to_execute() -> dict[str, Entry]:
+    computes = {
+        "program": "arithmetic, conditions and loops",
+        "control": "conditions and loops",
+        "addition": "sums",
+    }
+    memorises = {"copy": "copied", "double": "written twice", "reverse": "reversed"}
+    return dict(
+        [
+            *(_entry(_LTE, f"lte_{task}", f"learning to execute: programs of {what}", task=task) for task, what in computes.items()),
+            *(
+                _entry(_LTE, f"lte_{task}", f"learning to execute: strings of up to 55 digits, to be {what}", task=task)
+                for task, what in memorises.items()
+            ),
+            *(
+                _entry(
+                    _LTE,
+                    f"lte_zaremba_{task}",
+                    f"learning to execute: Python programs with variables and print, of {what}",
+                    task=task,
+                    form="statements",
+                )
+                for task, what in computes.items()
+            ),
+        ]
+    )
+
+
+def _agreement() -> dict[str, Entry]:
+    return dict(
+        [
+            _entry(
+                _NEXT_WORD,
+                "sva_language_modeling",
+                "agreement of subject and verb: next word, the right form of the verb against the wrong one",
+            ),
+            _entry(_NUMBER, "sva_number_prediction", "agreement of subject and verb: singular or plural, from the words before the verb"),
+        ]
+    )
+
+
+def _lambada() -> dict[str, Entry]:
+    forms = {"lm": "a language model's last words", "rc": "the last word chosen among those of the context"}
+    return dict(
+        _entry(
+            f"{_LAMBADA}{form.upper()}",
+            f"lambada_{form}{'_control' if control else ''}",
+            f"LAMBADA: {what}" + (", judged on the control passages" if control else ""),
+            control=control,
+        )
+        for form, what in forms.items()
+        for control in (False, True)
+    )
+
+
+def _parsing() -> dict[str, Entry]:
+    entries = [
+        _entry(_PARSING, "parse_ptb", "constituency parsing: linearised trees of a treebank, or of your own files (train_trees=...)")
+    ]
+    for name, words in (("wsj_parsing", 0), ("parsing_english_ptb8k", 8192), ("parsing_english_ptb16k", 16384)):
+        text = "constituency parsing" + (f", at most {words:,} words" if words else "") + " (tensor2tensor's name)"
+        entries.append(_entry(_PARSING, name, text, vocab_words=words))
+    return dict(entries)
 
 
 def _translation() -> dict[str, Entry]:
@@ -95,4 +167,13 @@ def _translation() -> dict[str, Entry]:
     return dict(entries)
 
 
-PROBLEMS: dict[str, Entry] = {**_algorithmic(), **_babi(), **_simulated(), **_translation()}
+PROBLEMS: dict[str, Entry] = {
+    **_algorithmic(),
+    **_babi(),
+    **_simulated(),
+    **_learning_to_execute(),
+    **_agreement(),
+    **_lambada(),
+    **_parsing(),
+    **_translation(),
+}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
-from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, trainer, translate_all
+from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, report, sweep, trainer, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.config import NetworkConfig, TrainingConfig
 from ut_tf.problems.catalogue import PROBLEMS
@@ -20,7 +20,7 @@ from ut_tf.run import make_hparams
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-MODULES = (trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, query)
+MODULES = (trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, report, sweep, query)
 COMMANDS = {module.COMMAND: module for module in MODULES}
 
 
@@ -90,6 +90,10 @@ def test_the_commands_shown_parse_and_their_names_exist(page, line, tmp_path, mo
             assert "*" in name or registry.problems.check(name) is None
     if "hparams_set" in known and values.hparams_set and not values.usr_dir:
         make_hparams(values.hparams_set, values.hparams)
+    if module is sweep:
+        for cell in sweep.cells_of(values):
+            registry.problems.check(cell.problem)
+            trainer.checked_run([f"--problem={cell.problem}", f"--hparams_set={cell.hparams_set}", *values.trainer_flags])
 
 
 def test_the_table_of_problems_names_every_problem_and_no_other():

@@ -20,6 +20,7 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.bleu import corpus_scores
 from ut_tf.evaluation.bleu_curve import score_checkpoints
 from ut_tf.evaluation.evaluator import Evaluator, evaluate_checkpoint
+from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.parallel_sets import problem_set
 from ut_tf.problems.translation_files import TranslateFiles
 from ut_tf.run import Run
@@ -83,7 +84,7 @@ def test_both_variants_with_their_signatures(call, texts):
         ([], 2, "--translation and --reference are needed, or --checkpoints and --output_dir"),
         (["--bleu_variant=upper"], 2, "--bleu_variant=upper: expected cased, uncased or both"),
         (["--translation=T", "--reference=nothing"], 1, "nothing cannot be read"),
-        (["--translation=T", "--reference=LONG"], 1, "T has 1 lines, LONG 2: expected as many in both"),
+        (["--translation=T", "--reference=LONG"], 1, "T has 1 line, LONG 2: expected as many in both"),
         (["--translation=T", "--reference=T", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
         (["--checkpoints"], 2, "--checkpoints needs --output_dir"),
         (["--checkpoints", "--output_dir=RUN", "--steps=1,x"], 2, "--steps=1,x"),
@@ -173,7 +174,7 @@ def test_training_is_judged_by_bleu_and_the_best_are_averaged_by_it(call, tmp_pa
     # What the model writes is made known, so that the second of three evaluations is the best.
     scores = iter([10.0, 30.0, 20.0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Evaluator, "_translate", lambda *_: {"bleu": next(scores), "chrf": 0.0})
+        patch.setattr(Evaluator, "_translate", lambda *_: Measurement({"bleu": next(scores), "chrf": 0.0}))
         result = train(run, 3, num_gpus=0)
     assert set(result.metrics) >= {"loss", "accuracy", "bleu", "chrf"}
     assert json.loads((run.output_dir / "checkpoints" / "best.json").read_text()) == {"step": 2}

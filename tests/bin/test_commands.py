@@ -14,6 +14,8 @@ import pytest
 from ut_tf.bin import avg_checkpoints, command, datagen, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
+from ut_tf.evaluation.measurement import CheckpointMeasurement
+from ut_tf.evaluation.records import Record, read_records
 from ut_tf.run import Run
 
 QUICK = """
@@ -55,6 +57,10 @@ sys.exit(99 if heavy else status)
         ("bleu", ["--bleu_variant=lower"], 2, "stderr", "expected cased, uncased or both"),
         ("translate_all", ["--help"], 0, "stdout", "--avg_dir"),
         ("translate_all", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
+        ("report", ["--help"], 0, "stdout", "--tables"),
+        ("report", ["/nonexistent/runs"], 1, "stderr", "/nonexistent/runs is no folder"),
+        ("sweep", ["--help"], 0, "stdout", "--parallel"),
+        ("sweep", ["--problems=lte_{copy,dobule}", "--hparams_sets=ut_lte"], 1, "stderr", "did you mean lte_double"),
     ],
 )
 def test_answers_without_tensorflow_in_one_line(module, argv, status, stream, expected):
@@ -87,6 +93,12 @@ def test_errors_and_their_exit_statuses(capsys):
 def test_a_table_is_sorted_and_aligned():
     lines = command.metrics_table({"loss": 0.123456789, "error/10": 3.0}).splitlines()
     assert lines == ["  error/10             3", "  loss          0.123457"]
+    shown = command.metrics_table({"loss": 0.123456789, "error/10": 3.0, "mean": 2.5}, {"error/10": (1.0, 14 / 3), "loss": (0.1, 0.2)})
+    assert shown.splitlines() == [
+        "  error/10             3  [1, 4.667]",
+        "  loss          0.123457  [0.1, 0.2]",
+        "  mean               2.5",
+    ]
 
 
 def test_a_json_line_has_sorted_numbers():
@@ -114,7 +126,7 @@ def stub_library(monkeypatch):
     def evaluate(run, **options):
         calls["evaluate"] = {"run": run, **options}
         print("noise")
-        return 70, {"z": 2.0, "a": 1.0}
+        return CheckpointMeasurement(metrics={"z": 2.0, "a": 1.0}, intervals={"a": (0.5, 1.25)}, step=70, split="test")
 
     def average_checkpoints(run, steps, destination):
         calls["average"] = (run, steps, destination)
@@ -123,7 +135,7 @@ def stub_library(monkeypatch):
         monkeypatch.setattr(globals()[name], "import_tensorflow", lambda: None)
     module("ut_tf.training.distribution", make_strategy=lambda num_gpus: f"strategy {num_gpus}")
     module("ut_tf.training.trainer", train=train)
-    module("ut_tf.evaluation.evaluator", evaluate=lambda run, **options: evaluate(run, **options)[1], evaluate_checkpoint=evaluate)
+    module("ut_tf.evaluation.evaluator", evaluate=lambda run, **options: evaluate(run, **options).metrics, measure_checkpoint=evaluate)
 
     steps = {"last_steps": [200, 300], "best_steps": [100, 300]}
     choices = {name: lambda _run, n, there=there: there[: n or 2] for name, there in steps.items()}
@@ -173,8 +185,8 @@ def test_a_warm_start_needs_a_run(tmp_path, capsys):
     assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 0
 
 
-def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library, monkeypatch, capsys):
-    loaded = types.SimpleNamespace(problem="p", hparams_set="s")
+def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library, monkeypatch, tmp_path, capsys):
+    loaded = types.SimpleNamespace(problem="p", hparams_set="s", seed=4, output_dir=tmp_path)
     loaded.prepare = lambda: loaded
     sets = [types.SimpleNamespace(length=40)]
     loaded.make_problem = lambda: types.SimpleNamespace(evaluation_sets=lambda lengths: sets if lengths else [])
@@ -184,9 +196,21 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library,
     assert json.loads(captured.out) == {"a": 1.0, "z": 2.0}
     assert captured.out.count("\n") == 1
     assert "noise" in captured.err
-    assert "p with s, checkpoint of step 70\n" in captured.err
+    assert "p with s, checkpoint of step 70\n  a             1  [0.5, 1.25]\n  z             2\n" in captured.err
+    (record,) = read_records(tmp_path)
+    assert (record.checkpoint, record.step, record.lengths, record.seed, record.metrics) == ("last", 70, (40, 400), 4, {"a": 1, "z": 2})
+    assert record.intervals == {"a": (0.5, 1.25)}
     call = stub_library["evaluate"]
     assert (call["checkpoint"], call["lengths"], call["split"]) == ("last", (40, 400), "test")
+    assert eval_command.main(["--output_dir=x", "--json=record"]) == 0
+    assert Record.from_dict(json.loads(capsys.readouterr().out)) == read_records(tmp_path)[1]
+    assert eval_command.main(["--output_dir=x", "--json=table"]) == 2
+    capsys.readouterr()
+    loaded.output_dir = tmp_path / "gone"
+    assert eval_command.main(["--output_dir=x"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"a": 1.0, "z": 2.0}
+    assert "warning: no record is kept" in captured.err
     sets[0].length = None
     assert eval_command.main(["--output_dir=x", "--lengths=40,400"]) == 1
     assert "makes no examples of a given length" in capsys.readouterr().err

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, trainer, translate_all
+from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, report, sweep, trainer, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked
 
-COMMANDS = [trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, query]
+COMMANDS = [trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, report, sweep, query]
 FLAGS = (
     Flag("problem", "What to solve.", "What", required=True),
     Flag("train_steps", "How long.", "How", "integer", default=10),
@@ -46,6 +46,18 @@ def test_mistakes(argv, expected):
     with pytest.raises(FlagError) as caught:
         _parse(*argv)
     assert expected in str(caught.value)
+
+
+WORDS = (Flag("runs", "Which.", "What", "words", required=True, positional=True), Flag("names", "How called.", "What", "words"), *FLAGS[1:])
+
+
+def test_words_without_dashes_and_flags_given_several_times():
+    values = flags.parse("ut-x", "About x.", WORDS, ["a", "--names=n", "b", "--names=m,o", "--train_steps=3", "--", "--rate=2"])
+    assert values.runs == ["a", "b", "--rate=2"]
+    assert (values.names, values.train_steps, values.rate) == (["n", "m,o"], 3, None)
+    with pytest.raises(FlagError, match="<runs> is missing: which"):
+        flags.parse("ut-x", "About x.", WORDS, ["--names=n"])
+    assert "  <runs> ...\n      Which. (required)" in flags.help_page("About x.", WORDS)
 
 
 def test_two_parsings_share_nothing():

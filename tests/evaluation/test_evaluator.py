@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
-from ut_tf.evaluation.evaluator import Evaluator, GroupedSums, _pondering, evaluate_model
+from ut_tf.evaluation.evaluator import Evaluator, _pondering, evaluate_model
+from ut_tf.evaluation.intervals import wilson
+from ut_tf.evaluation.sums import GroupedSums
 
 INPUTS = [[3], [4, 5], [2, 2, 2], [6, 7, 8, 9]]
 
@@ -109,6 +115,111 @@ def test_examples_of_weight_0_do_not_count() -> None:
     sums = GroupedSums()
     sums.add({"loss": [1.0, 3.0, 100.0], "correct": [1.0, 0.0, 0.0]}, [1.0, 1.0, 0.0], [b"one", b"two", b"two"])
     assert sums.metrics("classify") == {"loss": 2.0, "error": 50.0, "error/one": 0.0, "error/two": 100.0}
+
+
+class NextProblem(CopyProblem):
+    """A language model's examples, which end with the symbol that is judged; `facts` counts their symbols."""
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        del data_dir
+        return ProblemSpec("none", "tokens", 0, 12)
+
+    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+        del split, data_dir, seed, epoch, length
+
+        def examples() -> Any:
+            for ids in INPUTS:
+                yield {"targets": ids, "alternative": 4 if len(ids) == 2 else 2, "facts": len(ids)}
+
+        scalar = tf.TensorSpec([], tf.int32)
+        return tf.data.Dataset.from_generator(
+            examples, output_signature={"targets": tf.TensorSpec([None], tf.int32), "alternative": scalar, "facts": scalar}
+        )
+
+
+class TabulatedProblem(NextProblem):
+    """The same examples by number."""
+
+    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+        del split, data_dir, seed, epoch, length
+        padded = tf.constant([[*ids, *[0] * (6 - len(ids))] for ids in INPUTS])
+        counts, alternatives = tf.constant([1, 2, 3, 4]), tf.constant([2, 4, 2, 2])
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            columns = {"targets": padded, "alternative": alternatives, "facts": counts}
+            return {name: tf.gather(column, numbers) for name, column in columns.items()}
+
+        return ExampleTable(np.array([1, 2, 3, 4], np.int32), batch)
+
+
+class OddsModel:
+    """Gives the symbols 0 to 5 the probabilities 1, 2, 5, 2, 3, 3 of 16, whatever came before; takes 2 steps for even symbols, else 5."""
+
+    def __call__(self, features: dict[str, Any], training: bool = False, return_details: bool = False) -> Any:
+        assert return_details
+        assert not training
+        targets = features["targets"]
+        odds = tf.math.log(tf.constant([1.0, 2.0, 5.0, 2.0, 3.0, 3.0] + [1e-9] * 6))
+        mask = tf.cast(targets != 0, tf.float32)
+        decoder = SimpleNamespace(ponder_times=tf.where(targets % 2 == 0, 2.0, 5.0), mask=mask, halting_probabilities=mask[None])
+        logits = tf.broadcast_to(odds, tf.concat([tf.shape(targets), [12]], 0))
+        return logits, SimpleNamespace(encoder=None, decoder=decoder)
+
+
+@pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
+def test_the_last_word_is_judged_for_itself_whatever_the_padding(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [2, 2, 2], [3, 3, 5, 2]])
+    found = Evaluator(OddsModel(), problem, Path()).measure([EvaluationSet("", "test", "last_word", ponder_by="facts")]).metrics
+    # Last symbols 3, 5, 2, 2; the most probable symbol is 2.
+    log = {symbol: math.log(share / 16) for symbol, share in {2: 5, 3: 2, 4: 3, 5: 3}.items()}
+    assert found["target/accuracy"] == 2 / 4
+    assert found["target/loss"] == pytest.approx(-(log[3] + log[5] + 2 * log[2]) / 4)
+    assert found["target/perplexity"] == pytest.approx((16**4 / (2 * 3 * 5 * 5)) ** (1 / 4))
+    assert found["accuracy"] == 4 / 10
+    assert found["perplexity"] == pytest.approx(math.exp(-(3 * log[3] + log[4] + 2 * log[5] + 4 * log[2]) / 10))
+    assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
+    # Ponder times 5; 2 5; 2 2 2; 5 5 5 2.
+    assert found["ponder_time"] == pytest.approx(3.5)
+    assert found["ponder_time_std"] == pytest.approx(1.5)
+    assert [found[f"ponder_time/facts_{count}"] for count in (1, 2, 3, 4)] == [5, 3.5, 2, 4.25]
+    assert found["ponder_time_std/facts_4"] == pytest.approx(math.sqrt(27 / 16))
+    assert "target/accuracy/1" not in found
+
+
+@pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
+def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The alternative is 4 where there are two symbols, otherwise 2: less probable, as probable, the same, more probable.
+    monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [2, 4, 2], [2, 2, 2, 4]])
+    found = evaluate_model(OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path())
+    assert found["accuracy"] == 0
+    monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [3, 2], [2, 2, 4], [4, 4, 4, 4]])
+    found = evaluate_model(OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path())
+    assert found["accuracy"] == 1 / 4
+    assert [found[f"accuracy/{count}"] for count in (1, 2, 3, 4)] == [0, 1, 0, 0]
+    assert found["loss"] == pytest.approx(-(2 * math.log(2 / 16) + 3 * math.log(5 / 16) + 5 * math.log(3 / 16)) / 10)
+
+
+def test_a_grouping_by_a_feature_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match="groups examples by 'supporting_facts'; their features are alternative, facts, targets, weight"):
+        evaluate_model(OddsModel(), NextProblem(), [EvaluationSet("", "test", "last_word", ponder_by="supporting_facts")], Path())
+
+
+def test_a_ranking_without_an_alternative_is_refused() -> None:
+    with pytest.raises(UserError, match="ranking needs the feature 'alternative'; the features are inputs, "):
+        evaluate_model(CopyModel(), CopyProblem(), [EvaluationSet("", "test", "ranking")], Path())
+
+
+def test_intervals_and_numbers_of_examples_by_set() -> None:
+    sets = [EvaluationSet("forced", "test", "teacher_forced"), EvaluationSet("written", "test", "greedy", group_by="task")]
+    found = Evaluator(CopyModel(), CopyProblem(), Path()).measure(sets)
+    assert found.examples == {"forced": 4, "written": 4}
+    # What the problem computes of the others has no interval.
+    assert found.metrics.keys() - found.intervals.keys() == {"count"}
+    assert found.intervals["written/seq_acc"] == found.intervals["forced/seq_accuracy"] == wilson(3, 4)
+    # All steps are 3, whatever is drawn.
+    assert (found.metrics["forced/ponder_time_std"], found.intervals["forced/ponder_time"]) == (0, (3, 3))
+    trained = evaluate_model(CopyModel(), CopyProblem(), sets, Path())
+    assert trained.keys() == found.metrics.keys() - {"forced/ponder_time_std"}
 
 
 def test_two_sets_of_one_name_are_refused() -> None:

@@ -41,10 +41,23 @@ def test_the_tokeniser_decides_what_is_a_word() -> None:
     assert corpus_scores(texts, references, tokenize="none")["bleu_cased"].value < 80
 
 
+def test_an_interval_on_demand_says_so_in_the_signature() -> None:
+    texts = ["a b c d e", "a b c x e", "f g h i j", "k l m n"] * 5
+    plain = corpus_scores(texts, [["a b c d e", "a b c d e", "f g h i j", "k l m o"] * 5])["bleu_cased"]
+    sure = corpus_scores(texts, [["a b c d e", "a b c d e", "f g h i j", "k l m o"] * 5], resamples=200)["bleu_cased"]
+    assert plain.interval is None
+    assert plain.value == sure.value
+    assert sure.interval is not None
+    assert sure.interval[0] < plain.value < sure.interval[1]
+    assert "bs:200|seed:" in sure.signature
+    assert "bs:" not in plain.signature
+
+
 @pytest.mark.parametrize(
     ("translations", "references", "tokenize", "message"),
     [
         (["a", "b"], [["a", "b"], ["a"]], "13a", "the translation has 2 lines, reference 2 1: expected as many"),
+        (["a"], [["a", "b"]], "13a", "the translation has 1 line, reference 1 2: expected as many"),
         (["a"], [], "13a", "no reference"),
         ([], [[]], "13a", "the translation has no lines"),
         (["a"], [["a"]], "13", "tokenize=13: expected one of .*; did you mean 13a"),

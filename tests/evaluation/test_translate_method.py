@@ -12,6 +12,7 @@ from ut_tf.data.problem import EvaluationSet, ProblemSpec
 from ut_tf.data.text import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.evaluation.intervals import wilson
 from ut_tf.problems.algorithmic import Algorithmic
 
 SOURCES = ["12345", "1", "", "777777", "908070605"]
@@ -64,6 +65,37 @@ def test_the_text_is_scored_against_the_references() -> None:
     some = evaluator.evaluate([EvaluationSet("", "validation", "translate", max_examples=2)])
     assert some["chrf"] == pytest.approx(100)
     assert model.traces == traced
+
+
+def test_a_problem_may_measure_its_texts_itself() -> None:
+    class Exact(Numbers):
+        def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float]:
+            return {"exact_match": sum(map(str.__eq__, written, references)) / len(references)}
+
+        def text_intervals(self, written: list[str], references: list[str]) -> dict[str, tuple[float, float]]:
+            return {"exact_match": wilson(sum(map(str.__eq__, written, references)), len(references))}
+
+    evaluator = Evaluator(Echo(), Exact(), Path("data"), vocab_dir=Path("vocab"))
+    found = evaluator.measure([EvaluationSet("dev", "validation", "translate")])
+    assert (found.metrics, found.examples) == ({"dev/exact_match": 4 / 5}, {"dev": 5})
+    assert found.intervals == {"dev/exact_match": wilson(4, 5)}
+
+
+def test_what_is_scored_has_intervals_by_ut_eval_alone() -> None:
+    class Many(Numbers):
+        def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
+            del split, data_dir
+            sources = [str(123456 * number) for number in range(1, 30)]
+            return sources, [*sources[:15], *(source[:-3] for source in sources[15:])]
+
+    sets = [EvaluationSet("dev", "validation", "translate")]
+    evaluator = Evaluator(Echo(), Many(), Path("data"), vocab_dir=Path("vocab"))
+    found = evaluator.measure(sets)
+    assert found.metrics == evaluator.evaluate(sets)
+    low, high = found.intervals["dev/chrf"]
+    assert 50 < low < found.metrics["dev/chrf"] < high < 100
+    # A word a sentence: BLEU is 0, whatever is drawn.
+    assert found.intervals["dev/bleu"] == (0, 0)
 
 
 def test_the_options_are_those_of_the_set() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import sys
 from pathlib import Path
@@ -62,6 +63,45 @@ def test_validation_is_the_last_stories_of_each_task(data_dir: Path) -> None:
     assert len(told(BabiQA((1, 2), "1k"), "train", data_dir)) == 2 + 27
 
 
+def test_examples_know_the_number_of_their_supporting_facts(data_dir: Path) -> None:
+    problem = BabiQA((1, 2), "1k")
+    counts = [int(example["supporting_facts"]) for example in problem.dataset("validation", data_dir)]
+    assert counts == [2, 1, 1, 1]
+
+
+def test_text_pairs_are_the_stories_before_each_question_and_the_answers(data_dir: Path) -> None:
+    sources, answers = BabiQA((1, 2), "1k").text_pairs("validation", data_dir)
+    assert sources[0] == "John took the apple, there.\\nJohn took the football.\tWhat is John carrying?"
+    assert sources[1] == "Mary moved to room27.\tWhere is Mary?"
+    assert answers == ["apple,football", "room27", "room28", "room29"]
+    codec = BabiQA((1, 2), "1k").text_codec(BabiQA((1, 2), "1k").vocab_files(data_dir)[0].parent)
+    columns = [source.replace("\\n", "\n").split("\t") for source in sources]
+    encoded = codec.encode(*(tf.constant(column) for column in zip(*columns, strict=True)))["inputs"].numpy()
+    for row, example in zip(encoded, BabiQA((1, 2), "1k").dataset("validation", data_dir), strict=True):
+        facts = example["inputs"].numpy()[:, : row.shape[1]]
+        assert row[: len(facts)].tolist() == facts.tolist()
+    with pytest.raises(UserError, match="has no split 'dev'"):
+        BabiQA((1, 2), "1k").text_pairs("dev", data_dir)
+
+
+def test_the_note_tells_of_another_archive(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = BabiQA((1, 2), "1k")
+    assert problem.data_note(data_dir) == "other archive"
+    published = dataclasses.replace(ARCHIVE, sha256=problem._summary(data_dir)["source_sha256"])
+    monkeypatch.setattr("ut_tf.problems.babi.ARCHIVE", published)
+    assert problem.data_note(data_dir) == ""
+
+
+def test_data_of_an_earlier_version_is_prepared_anew(tmp_path: Path) -> None:
+    write_archive(tmp_path, ONE_TASK)
+    problem = BabiQA((1,), "1k")
+    problem.prepare(tmp_path / "data", tmp_path)
+    (records,) = (folder.parent for folder in (tmp_path / "data").rglob("dataset_info.json"))
+    records.rename(records.with_name("1.0.0"))
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert [int(example["supporting_facts"]) for example in problem.dataset("test", tmp_path / "data")] == [1]
+
+
 def test_spec_counts_the_words_and_answers_of_all_splits(data_dir: Path) -> None:
     problem = BabiQA((1, 2), "1k")
     spec = problem.spec(data_dir)
@@ -99,7 +139,9 @@ def test_tokens_are_the_words_of_the_facts_and_the_question(data_dir: Path, max_
     assert tokens.spec(data_dir).inputs == "tokens"
     for rows, flat in zip(facts.dataset("train", data_dir), tokens.dataset("train", data_dir), strict=True):
         assert flat["inputs"].numpy().tolist() == [*(word for word in rows["inputs"].numpy().ravel() if word), 1]
-        assert (flat["targets"], flat["task"]) == (rows["targets"], rows["task"])
+        assert [flat[name] for name in ("targets", "task", "supporting_facts")] == [
+            rows[name] for name in ("targets", "task", "supporting_facts")
+        ]
     lengths = tokens.examples("train", data_dir).lengths.tolist()
     assert lengths == [len(example["inputs"]) for example in tokens.dataset("train", data_dir)]
 
@@ -133,6 +175,7 @@ def test_batches_hold_every_question_once(data_dir: Path, form: Any) -> None:
 def test_tasks_are_reported_for_themselves_and_summed_up() -> None:
     problem = BabiQA()
     assert [(item.split, item.method, item.group_by) for item in problem.evaluation_sets()] == [("test", "classify", "task")]
+    assert [item.ponder_by for item in problem.evaluation_sets()] == ["supporting_facts"]
     assert [(item.split, item.group_by) for item in problem.validation_sets()] == [("validation", "task")]
     assert problem.selection_metric == ("error", "min")
     summary = problem.summarize({"error": 50.0, "error/1": 0.0, "error/2": 5.0, "error/3": 7.0, "loss": 3.0})
@@ -247,7 +290,13 @@ def test_validation_takes_whole_stories_with_a_tenth_of_the_questions() -> None:
 
 def test_questions_are_no_facts_and_answers_are_lower_case() -> None:
     (story,) = parse_stories(["1 Mary moved.", "2 Where? \tThe Hall\t1", "3 John left.", "4 Who?\tjohn\t3"], 4, "file")
-    assert story == Story(4, ["Mary moved.", "John left."], ["Where?", "Who?"], ["the hall", "john"], [1, 2])
+    assert story == Story(4, ["Mary moved.", "John left."], ["Where?", "Who?"], ["the hall", "john"], [1, 2], [[1], [3]])
+
+
+def test_supporting_facts_may_be_absent() -> None:
+    lines = ["1 Mary moved.", "2 John left.", "3 Where?\thall\t2 1", "4 Who?\tjohn", "5 Why?\ttired\t"]
+    (story,) = parse_stories(lines, 20, "file")
+    assert story.supporting == [[2, 1], [], []]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +309,8 @@ def test_questions_are_no_facts_and_answers_are_lower_case() -> None:
         (["1 Mary moved.", "2"], 2),
         (["1 Mary moved.", "2 Where?\t"], 2),
         (["1 Mary moved.", "2 \tkitchen\t1"], 2),
+        (["1 Mary moved.", "2 Where?\tkitchen\t2"], 2),
+        (["1 Mary moved.", "2 Where?\tkitchen\t1,2"], 2),
     ],
 )
 def test_a_malformed_line_is_named(lines: list[str], number: int) -> None:

@@ -111,10 +111,10 @@ def test_prepared_through_the_same_way_as_babi(tmp_path: Path) -> None:
 
 
 def test_one_task_alone(tmp_path: Path) -> None:
-    problem = registry.problems.get("babi_sim_task2")(**TINY)
+    problem = registry.problems.get("babi_sim")(**TINY, supporting_facts=2)
     problem.prepare(tmp_path, tmp_path)
     assert {int(example["task"]) for example in problem.dataset("train", tmp_path)} == {2}
-    assert not registry.problems.get("babi_sim_task2")(**TINY, seed=1)._is_prepared(tmp_path)
+    assert not registry.problems.get("babi_sim")(**TINY, supporting_facts=2, seed=1)._is_prepared(tmp_path)
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -36,6 +36,9 @@ def test_tensor2tensors_names_are_known() -> None:
         "algorithmic_addition_binary40",
         "babi_qa_concat_all_tasks_10k",
         "babi_qa_concat_task7_1k",
+        "sva_language_modeling",
+        "sva_number_prediction",
+        "parsing_english_ptb8k",
     ):
         assert name in PROBLEMS
 

@@ -17,6 +17,9 @@ from ut_tf.config import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
 FILE_ARGUMENTS = tuple(f"{part}{side}_files" for part in ("", "dev_", "test_") for side in ("source", "target"))
+TREE_ARGUMENTS = ("train_trees", "dev_trees", "test_trees")
+# The problems whose arguments name files.
+_OF_FILES = ("translate_", "parse_ptb", "wsj_parsing", "parsing_english_")
 _DATA_FIELDS = ("vocab_size", "subword_model")
 _NAMED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", types.NoneType: "null"}
 
@@ -43,13 +46,13 @@ def checked_arguments(problem: str, factory: Callable[..., Any], arguments: dict
 
 
 def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments with the files of a translation problem as absolute paths: a run is used from other folders too.
+    """Returns the arguments with the files of a translation or parsing problem as absolute paths: a run is used from other folders too.
 
     Args:
-      problem: the problem's name; one that does not begin with "translate_" has its arguments as they are.
+      problem: the problem's name; any other problem has its arguments as they are.
       arguments: by name; several files are a list, or a text with commas between.
     """
-    if not problem.startswith("translate_"):
+    if not problem.startswith(_OF_FILES):
         return arguments
     return {name: _absolute(name, value) for name, value in arguments.items()}
 
@@ -62,9 +65,10 @@ def absolute_paths(text: str) -> list[str]:
 def _absolute(name: str, value: Any) -> Any:
     if name == "vocab_file" and isinstance(value, str) and value:
         return os.path.abspath(os.path.expanduser(value))
-    if name in FILE_ARGUMENTS and isinstance(value, str):
+    is_of_files = name in (*FILE_ARGUMENTS, *TREE_ARGUMENTS)
+    if is_of_files and isinstance(value, str):
         return absolute_paths(value)
-    if name in FILE_ARGUMENTS and isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if is_of_files and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return [path for one in value for path in absolute_paths(one)]
     return value
 

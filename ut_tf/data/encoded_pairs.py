@@ -108,7 +108,7 @@ class PairTable:
 
     def __init__(self, pairs: PairIds) -> None:
         self._lengths = np.maximum(pairs.sources.lengths, pairs.targets.lengths)
-        self._sides = {"inputs": _OnHost(pairs.sources), "targets": _OnHost(pairs.targets)}
+        self._sides = {"inputs": HostSide(pairs.sources), "targets": HostSide(pairs.targets)}
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -128,7 +128,7 @@ class PairTable:
         return ExampleTable(self._lengths[order].astype(np.int32), batch)
 
 
-class _OnHost:
+class HostSide:
     """One side as tensors, which stay in the computer's own memory where there is a GPU."""
 
     def __init__(self, side: Side) -> None:

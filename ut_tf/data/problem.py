@@ -159,7 +159,7 @@ class Problem(ABC):
           UserError: the problem has no text form.
         """
         del split, data_dir
-        raise UserError(f"problem {self.name} has no text pairs: scores on text need a translation problem.")
+        raise UserError(f"problem {self.name} has no text pairs: it cannot be judged on texts.")
 
     def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float] | None:
         """Returns the metrics of outputs as text, for the method "translate"; None, the default: BLEU and chrF.
@@ -170,6 +170,14 @@ class Problem(ABC):
         """
         del written, references
         return None
+
+    def text_intervals(self, written: list[str], references: list[str]) -> dict[str, tuple[float, float]]:
+        """Returns 95 % intervals of those ``text_metrics`` that have one (see ut_tf.evaluation.intervals); default: none.
+
+        Called by ut-eval alone, with the arguments of ``text_metrics``.
+        """
+        del written, references
+        return {}
 
     def data_note(self, data_dir: Path) -> str:
         """Returns in a few words how the prepared data differs from the published benchmark's; empty, the default: it does not.

@@ -47,6 +47,11 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         """Returns what each position of features["inputs"] stands for, strings [batch, length]; "" on padding."""
         raise NotImplementedError
 
+    def unknown_words(self, texts: Iterable[str]) -> list[str]:
+        """Returns the words in raw texts that the vocabulary lacks, each once, sorted; default: none, as of subwords and characters."""
+        del texts
+        return []
+
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields the raw texts of each example in the lines of a file (without their line ends): by default one example a line.
 

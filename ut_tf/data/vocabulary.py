@@ -8,7 +8,7 @@ How it is used::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,11 @@ def split_words(texts: Any) -> Any:
     """Returns the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]: lower-cased, without punctuation."""
     plain = tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), r"[^\pL\pN\s]", "")
     return tf.strings.split(plain)
+
+
+def split_blanks(texts: Any) -> Any:
+    """Returns what stands between the white space of `texts` (strings [texts]) as a RaggedTensor [texts, words]: for text in tokens."""
+    return tf.strings.split(texts)
 
 
 def distinct_words(texts: Any) -> list[str]:
@@ -56,10 +61,15 @@ class WordVocabulary(tf.Module):  # type: ignore[misc]
     """The words of a file, in the order of their ids, the first of which is FIRST_SYMBOL_ID and stands for every unknown word.
 
     A ``tf.Module``, so that its table is saved with whatever holds it.
+
+    Args:
+      path: the file, one word a line.
+      split: what divides texts into words; strings [texts] to a RaggedTensor [texts, words].
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, split: Callable[[Any], Any] = split_words) -> None:
         super().__init__(name="word_vocabulary")
+        self._split = split
         self.words = read_symbols(path)
         keys = tf.constant(self.words)
         ids = tf.range(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(self.words), dtype=tf.int64)
@@ -71,7 +81,7 @@ class WordVocabulary(tf.Module):  # type: ignore[misc]
 
     def encode(self, texts: Any) -> Any:
         """Returns the int32 ids of the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]."""
-        words = split_words(texts)
+        words = self._split(texts)
         return words.with_flat_values(tf.cast(self._table.lookup(words.flat_values), tf.int32))
 
     def decode(self, ids: Iterable[int]) -> str:

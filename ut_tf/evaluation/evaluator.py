@@ -7,27 +7,39 @@ How it is used::
     judge = Evaluator(model, problem, data_dir)                                    # keeps its compiled graphs between calls
     metrics = judge.evaluate(problem.validation_sets())
 
-How it works: a compiled graph turns each batch into sums per example (see ``metrics``); they are added up in float64 and divided at
-the end. Metrics are named "<set>/<metric>", or "<metric>" for a set without a name:
+How it works: a compiled graph turns each batch into sums per example (see ``metrics``); they are kept (see ``sums``), added up in
+float64 and divided at the end. Metrics are named "<set>/<metric>", or "<metric>" for a set without a name:
 
-- classify: loss (nats), error (percent), error/<group>; ponder_time (mean number of recurrent steps over the encoder's positions
-  that count; over the decoder's where there is no encoder) and ponder_time/<group> where the model halts dynamically.
+- classify: loss (nats), error (percent).
 - teacher_forced: loss (nats per symbol), accuracy (share of the symbols), seq_accuracy (share of the sequences whose every symbol is
-  right), ponder_time.
-- greedy: char_acc and seq_acc, the same shares for sequences that the model wrote itself. The end symbol counts as one; positions
-  beyond the target's end do not.
-- translate: bleu (cased, sacrebleu's 13a) and chrf, 0 to 100, of the texts that the model wrote itself.
+  right).
+- last_word: loss, perplexity and accuracy of all symbols; target/loss, target/perplexity and target/accuracy of the last symbol of
+  each example.
+- ranking: accuracy (share of the examples whose last symbol is more probable than the feature "alternative"; equally probable is
+  wrong), loss (nats per symbol, of all symbols).
+- greedy: char_acc and seq_acc, shares as for teacher_forced of sequences that the model wrote itself. The end symbol counts as one;
+  positions beyond the target's end do not.
+- translate: bleu (cased, sacrebleu's 13a) and chrf, 0 to 100, of the texts that the model wrote itself; or what the problem's
+  ``text_metrics`` makes of them.
+
+A set with ``group_by`` has the accuracies (errors) of each group too, "error/<group>". Where the model halts dynamically, every method
+but greedy and translate gives ponder_time and ponder_time_std: mean and standard deviation of the number of recurrent steps, over the
+encoder's positions that count (over the decoder's where there is no encoder), also for each group ("ponder_time/<group>") and for each
+value of the set's ``ponder_by`` ("ponder_time/supporting_facts_2").
+
+``measure`` adds an interval at 95 % confidence to each figure (see ``intervals``): Wilson's to shares of examples (error, seq_acc,
+seq_accuracy, target/accuracy, the accuracy of ranking), a bootstrap over the examples to all others, sacrebleu's to bleu and chrf of at
+most 5000 sentences, the problem's ``text_intervals`` to its ``text_metrics``. Its summary (``Problem.summarize``) has none.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.pipeline import eval_batches, evenly_spaced
@@ -38,11 +50,19 @@ from ut_tf.decoding.translator import Translator
 from ut_tf.errors import UserError
 from ut_tf.evaluation import metrics
 from ut_tf.evaluation.bleu import corpus_scores
+from ut_tf.evaluation.intervals import RESAMPLES
+from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
+from ut_tf.evaluation.sums import GroupedSums
+from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import restore_weights
+from ut_tf.training.checkpoints import find_checkpoint, read_state, restore_weights
 
 # Tokens in a batch, padding included: what 400 symbols' attention weights leave in a few hundred megabytes.
-_BATCH_TOKENS = {"classify": 8192, "teacher_forced": 8192, "greedy": 32768}
+# Of language models it is the logits, a whole vocabulary of words for each symbol.
+_BATCH_TOKENS = {"classify": 8192, "teacher_forced": 8192, "last_word": 2048, "ranking": 2048, "greedy": 32768}
+
+# Sentences that sacrebleu's bootstrap is asked for: it holds all its samples in memory, of so many about half a gigabyte.
+_MOST_RESAMPLED = 5000
 
 
 def evaluate(run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), split: str | None = None) -> dict[str, float]:
@@ -53,7 +73,13 @@ def evaluate(run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), sp
 def evaluate_checkpoint(
     run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), split: str | None = None
 ) -> tuple[int, dict[str, float]]:
-    """Returns the step of a run's checkpoint, and its metrics on the problem's evaluation sets.
+    """Returns the step of a run's checkpoint, and its metrics; arguments and errors as for ``measure_checkpoint``."""
+    found = measure_checkpoint(run, checkpoint, lengths, split)
+    return found.step, found.metrics
+
+
+def measure_checkpoint(run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), split: str | None = None) -> CheckpointMeasurement:
+    """Returns the metrics of a run's checkpoint on its problem's evaluation sets, with their intervals.
 
     Args:
       run: a trained run.
@@ -73,8 +99,32 @@ def evaluate_checkpoint(
     if not sets:
         raise UserError(f"--split={split}: problem {run.problem} is judged by its translations alone, and keeps no training text.")
     model = run.make_model()
-    step = restore_weights(model, run, checkpoint)
-    return step, Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir).evaluate(sets)
+    # Found once: where the run is still being trained, the best one may be another a moment later.
+    directory = find_checkpoint(run, checkpoint)
+    step = restore_weights(model, run, str(directory))
+    found = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir).measure(sets)
+    return CheckpointMeasurement(
+        found.metrics,
+        found.intervals,
+        found.examples,
+        found.signatures,
+        step=step,
+        split=",".join(sorted({one.split for one in sets})),
+        parameters=model.count_params(),
+        data_note=problem.data_note(run.data_dir),
+        training_minutes=training_minutes(run.output_dir, step),
+        selection=_selection(problem, directory),
+    )
+
+
+def _selection(problem: Problem, checkpoint: Path) -> dict[str, Any] | None:
+    """Returns what validation said of a checkpoint by the metric that chooses; None where it was not judged."""
+    state = read_state(checkpoint)
+    metric, direction = problem.selection_metric
+    value = state.get("metrics", {}).get(metric)
+    if value is None or state.get("evaluated_step") != state.get("step"):
+        return None
+    return {"metric": metric, "direction": direction, "value": value}
 
 
 def evaluate_model(
@@ -122,32 +172,56 @@ class Evaluator:
     def evaluate(self, sets: Iterable[EvaluationSet]) -> dict[str, float]:
         """Returns the metrics of all `sets`, and the problem's summary of them.
 
+        What describes a spread (ponder_time_std) is left out, and no intervals are computed: what training waits for.
+
         Raises:
           UserError: the names of two sets are equal, or a set has no examples.
         """
-        found: dict[str, float] = {}
-        for evaluation_set in sets:
-            for name, value in self._evaluate_set(evaluation_set).items():
-                full_name = f"{evaluation_set.name}/{name}" if evaluation_set.name else name
-                if full_name in found:
-                    raise UserError(f"problem {self._problem.name}: two evaluation sets give {full_name!r}; name each set differently.")
-                found[full_name] = value
-        return {**found, **self._problem.summarize(found)}
+        return self._measure(sets, with_intervals=False).metrics
 
-    def _evaluate_set(self, evaluation_set: EvaluationSet) -> dict[str, float]:
+    def measure(self, sets: Iterable[EvaluationSet]) -> Measurement:
+        """Returns the metrics of all `sets` with their intervals, and the problem's summary, which has none; errors as for ``evaluate``."""
+        return self._measure(sets, with_intervals=True)
+
+    def _measure(self, sets: Iterable[EvaluationSet], with_intervals: bool) -> Measurement:
+        found = Measurement({})
+        for evaluation_set in sets:
+            prefix = f"{evaluation_set.name}/" if evaluation_set.name else ""
+            of_set = self._measure_set(evaluation_set, with_intervals)
+            metrics = {prefix + name: value for name, value in of_set.metrics.items()}
+            if twice := sorted(found.metrics.keys() & metrics.keys()):
+                raise UserError(f"problem {self._problem.name}: two evaluation sets give {twice[0]!r}; name each set differently.")
+            found.metrics.update(metrics)
+            found.intervals.update({prefix + name: interval for name, interval in of_set.intervals.items()})
+            found.examples.update(of_set.examples)
+            found.signatures.update({prefix + name: text for name, text in of_set.signatures.items()})
+        found.metrics.update(self._problem.summarize(found.metrics))
+        return found
+
+    def _measure_set(self, evaluation_set: EvaluationSet, with_intervals: bool) -> Measurement:
         method = evaluation_set.method
         if method == "translate":
-            return self._translate(evaluation_set)
+            return self._translate(evaluation_set, with_intervals)
         batches = eval_batches(self._problem, evaluation_set, self._data_dir, batch_tokens=self._batch_tokens or _BATCH_TOKENS[method])
+        if method == "ranking" and "alternative" not in batches.element_spec:
+            there = ", ".join(sorted(batches.element_spec))
+            raise UserError(f"problem {self._problem.name}: method ranking needs the feature 'alternative'; the features are {there}.")
         judge = self._graph(method, batches.element_spec)
-        sums = GroupedSums()
+        sums = GroupedSums(evaluation_set.ponder_by)
         for batch in batches:
             per_example = {name: value.numpy() for name, value in judge(batch).items()}
-            groups = batch[evaluation_set.group_by].numpy() if evaluation_set.group_by else None
-            sums.add(per_example, batch["weight"].numpy(), groups)
-        return sums.metrics(method)
+            groups = [self._feature(batch, name) if name else None for name in (evaluation_set.group_by, evaluation_set.ponder_by)]
+            sums.add(per_example, batch["weight"].numpy(), *groups)
+        intervals = sums.intervals(method) if with_intervals else {}
+        return Measurement(sums.metrics(method, spreads=with_intervals), intervals, {evaluation_set.name: sums.examples})
 
-    def _translate(self, evaluation_set: EvaluationSet) -> dict[str, float]:
+    def _feature(self, batch: Mapping[str, Any], name: str) -> Any:
+        if name not in batch:
+            there = ", ".join(sorted(batch))
+            raise UserError(f"problem {self._problem.name}: an evaluation set groups examples by {name!r}; their features are {there}.")
+        return batch[name].numpy()
+
+    def _translate(self, evaluation_set: EvaluationSet, with_intervals: bool) -> Measurement:
         sources, references = self._problem.text_pairs(evaluation_set.split, self._data_dir)
         chosen = evenly_spaced(len(sources), evaluation_set.max_examples)
         if evaluation_set.decode not in self._translators:
@@ -156,27 +230,30 @@ class Evaluator:
             self._translators[evaluation_set.decode] = Translator(self._model, codec, DecodeConfig.from_text(evaluation_set.decode))
         translator = self._translators[evaluation_set.decode]
         written = [best[0].text for best in translator.translate((sources[number],) for number in chosen)]
-        scores = corpus_scores(written, [[references[number] for number in chosen]])
-        return {"bleu": scores["bleu_cased"].value, "chrf": scores["chrf"].value}
+        expected = [references[number] for number in chosen]
+        examples = {evaluation_set.name: len(written)}
+        own = self._problem.text_metrics(written, expected)
+        if own is not None:
+            return Measurement(own, self._problem.text_intervals(written, expected) if with_intervals else {}, examples)
+        resamples = RESAMPLES if with_intervals and 1 < len(written) <= _MOST_RESAMPLED else 0
+        scores = corpus_scores(written, [expected], resamples=resamples)
+        found = {"bleu": scores["bleu_cased"], "chrf": scores["chrf"]}
+        intervals = {name: score.interval for name, score in found.items() if score.interval is not None}
+        signatures = {name: score.signature for name, score in found.items()}
+        return Measurement({name: score.value for name, score in found.items()}, intervals, examples, signatures)
 
     def _graph(self, method: str, element_spec: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
         """Returns the compiled judge of a batch; batch sizes and lengths stay unknown to it, so it is traced once."""
         signature = {name: _any_length(spec) for name, spec in element_spec.items()}
         key = (method, tuple(sorted((name, str(spec)) for name, spec in signature.items())))
         if key not in self._graphs:
-            judge = {"classify": self._classify, "teacher_forced": self._teacher_forced, "greedy": self._greedy}[method]
+            judge = self._greedy if method == "greedy" else functools.partial(self._predictions, _JUDGES[method])
             self._graphs[key] = tf.function(judge, input_signature=[signature])
         return self._graphs[key]
 
-    def _classify(self, features: dict[str, Any]) -> dict[str, Any]:
+    def _predictions(self, judge: Callable[[Any, Mapping[str, Any], float], dict[str, Any]], features: dict[str, Any]) -> dict[str, Any]:
         logits, details = self._model(features, training=False, return_details=True)
-        judged = metrics.classification(logits, features["targets"], self._label_smoothing)
-        return {**judged, **_pondering(details)}
-
-    def _teacher_forced(self, features: dict[str, Any]) -> dict[str, Any]:
-        logits, details = self._model(features, training=False, return_details=True)
-        judged = metrics.teacher_forced(logits, features["targets"], self._label_smoothing)
-        return {**judged, **_pondering(details)}
+        return {**judge(logits, features, self._label_smoothing), **_pondering(details)}
 
     def _greedy(self, features: dict[str, Any]) -> dict[str, Any]:
         targets = features["targets"]
@@ -185,68 +262,23 @@ class Evaluator:
         return metrics.sequence_matches(symbols, targets)
 
 
-class GroupedSums:
-    """Adds up what was measured per example, over all examples and for each group of them."""
-
-    def __init__(self) -> None:
-        self._all: defaultdict[str, float] = defaultdict(float)
-        self._groups: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-
-    def add(self, per_example: Mapping[str, Any], weights: Any, groups: Any | None = None) -> None:
-        """Adds a batch.
-
-        Args:
-          per_example: name -> float [batch].
-          weights: float [batch]; examples of weight 0 do not count.
-          groups: [batch], integers or strings: the group of each example; None: no groups.
-        """
-        real = np.asarray(weights) > 0
-        values = {name: np.asarray(value, np.float64)[real] for name, value in per_example.items()}
-        values["examples"] = np.ones(int(real.sum()))
-        _add_sums(self._all, values)
-        if groups is None:
-            return
-        names = np.array([_group_name(group) for group in np.asarray(groups)[real]])
-        for name in np.unique(names):
-            _add_sums(self._groups[str(name)], {key: value[names == name] for key, value in values.items()})
-
-    def metrics(self, method: str) -> dict[str, float]:
-        """Returns the metrics of `method` (see the module's head), those of groups as "<metric>/<group>"."""
-        found = _divide(self._all, method)
-        for group, sums in sorted(self._groups.items()):
-            of_group = _divide(sums, method)
-            found.update({f"{name}/{group}": of_group[name] for name in _OF_GROUPS if name in of_group})
-        return found
+def _classification(logits: Any, features: Mapping[str, Any], label_smoothing: float) -> dict[str, Any]:
+    return metrics.classification(logits, features["targets"], label_smoothing)
 
 
-_OF_GROUPS = ("error", "accuracy", "char_acc", "seq_acc", "ponder_time")
+def _teacher_forced(logits: Any, features: Mapping[str, Any], label_smoothing: float) -> dict[str, Any]:
+    return metrics.teacher_forced(logits, features["targets"], label_smoothing)
 
 
-def _divide(sums: Mapping[str, float], method: str) -> dict[str, float]:
-    examples, positions = sums.get("examples", 0.0), sums.get("positions", 0.0)
-    if method == "classify":
-        found = {"loss": _ratio(sums["loss"], examples), "error": 100.0 * (1.0 - _ratio(sums["correct"], examples))}
-    elif method == "teacher_forced":
-        found = {"loss": _ratio(sums["loss"], positions), "accuracy": _ratio(sums["correct"], positions)}
-        found["seq_accuracy"] = _ratio(sums["all_correct"], examples)
-    else:
-        found = {"char_acc": _ratio(sums["correct"], positions), "seq_acc": _ratio(sums["all_correct"], examples)}
-    if "ponder_time" in sums:
-        found["ponder_time"] = _ratio(sums["ponder_time"], sums["ponder_positions"])
-    return found
+def _last_word(logits: Any, features: Mapping[str, Any], label_smoothing: float) -> dict[str, Any]:
+    return metrics.last_word(logits, features["targets"], label_smoothing)
 
 
-def _ratio(numerator: float, denominator: float) -> float:
-    return numerator / denominator if denominator else float("nan")
+def _ranking(logits: Any, features: Mapping[str, Any], label_smoothing: float) -> dict[str, Any]:
+    return metrics.ranking(logits, features["targets"], features["alternative"], label_smoothing)
 
 
-def _add_sums(sums: defaultdict[str, float], values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        sums[name] += float(value.sum())
-
-
-def _group_name(group: Any) -> str:
-    return group.decode() if isinstance(group, bytes) else str(group)
+_JUDGES = {"classify": _classification, "teacher_forced": _teacher_forced, "last_word": _last_word, "ranking": _ranking}
 
 
 def _pondering(details: Any) -> dict[str, Any]:

@@ -65,11 +65,65 @@ def teacher_forced(logits: Any, targets: Any, label_smoothing: float = 0.0) -> d
     return {**matches, "loss": tf.reduce_sum(losses, 1)}
 
 
+def last_word(logits: Any, targets: Any, label_smoothing: float = 0.0) -> dict[str, Any]:
+    """Judges predictions of each symbol given the right ones before it, and those of the last symbol for themselves.
+
+    Args:
+      logits: [batch, target_length, vocab].
+      targets: int32 [batch, target_length]; the last symbol is the last that is not padding.
+      label_smoothing: as in ``smoothed_cross_entropy``.
+
+    Returns:
+      what ``teacher_forced`` returns, and float32 [batch] each: `target_loss`, and `target_correct` (1 where the most probable symbol
+      is the last one).
+    """
+    last, symbols = _last_symbol(logits, targets)
+    judged = classification(last, symbols, label_smoothing)
+    return {
+        **teacher_forced(logits, targets, label_smoothing),
+        "target_loss": judged["loss"],
+        "target_correct": judged["correct"] * target_mask(symbols),
+    }
+
+
+def ranking(logits: Any, targets: Any, alternative: Any, label_smoothing: float = 0.0) -> dict[str, Any]:
+    """Judges whether the last symbol of each sequence is more probable than another in its place.
+
+    Args:
+      logits: [batch, target_length, vocab].
+      targets: int32 [batch, target_length]; the last symbol is the last that is not padding.
+      alternative: int32 [batch], the other symbol.
+      label_smoothing: as in ``smoothed_cross_entropy``.
+
+    Returns:
+      what ``teacher_forced`` returns, and `outranks`: float32 [batch], 1 where the last symbol's probability is the larger one (0 where
+      both are equal).
+    """
+    last, symbols = _last_symbol(logits, targets)
+    right, other = (tf.gather(last, ids, batch_dims=1) for ids in (symbols, tf.cast(alternative, symbols.dtype)))
+    return {**teacher_forced(logits, targets, label_smoothing), "outranks": tf.cast(right > other, tf.float32) * target_mask(symbols)}
+
+
+def _last_symbol(logits: Any, targets: Any) -> tuple[Any, Any]:
+    """Returns the logits [batch, vocab] and the symbols [batch] at each sequence's last position that counts (0 where none does)."""
+    numbers = tf.range(tf.shape(targets)[1])
+    positions = tf.reduce_max(tf.where(tf.not_equal(targets, PADDING_ID), numbers, 0), axis=1)
+    return tf.gather(logits, positions, batch_dims=1), tf.gather(targets, positions, batch_dims=1)
+
+
 def pondering(ponder_times: Any, mask: Any) -> dict[str, Any]:
-    """Returns per example, float32 [batch]: `ponder_time` summed over the positions where `mask` is 1, and `ponder_positions`.
+    """Adds up what was pondered over the positions where `mask` is 1.
 
     Args:
       ponder_times: float32 [batch, length], recurrent steps that each position took.
       mask: float32 [batch, length].
+
+    Returns:
+      float32 [batch] each: `ponder_time`, `ponder_squares` (of the steps of each position), `ponder_positions`.
     """
-    return {"ponder_time": tf.reduce_sum(ponder_times * mask, 1), "ponder_positions": tf.reduce_sum(mask, 1)}
+    times = ponder_times * mask
+    return {
+        "ponder_time": tf.reduce_sum(times, 1),
+        "ponder_squares": tf.reduce_sum(times * ponder_times, 1),
+        "ponder_positions": tf.reduce_sum(mask, 1),
+    }

@@ -1,0 +1,84 @@
+"""Recipes for learning to execute on a CPU.
+
+How it is used::
+
+    ut-trainer --problem=lte_addition --hparams_set=ut_lte
+
+How it works: cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Examples are
+new in every epoch, so nothing is dropped out. Matrix products are in bfloat16.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ut_tf.config import HParams
+
+
+def ut_lte() -> HParams:
+    """``ut-trainer --problem=lte_addition --hparams_set=ut_lte``
+
+    128 / 512 / 4, 4 steps, for programs: separable convolutions as transition, and small batches, of which twice as many teach more.
+    """
+    return HParams().change(
+        hidden_size=128,
+        filter_size=512,
+        num_heads=4,
+        num_steps=4,
+        transition="sepconv",
+        batch_size=1024,
+        train_steps=14_000,
+        eval_frequency=1000,
+        **_TRAINING,
+    )
+
+
+def ut_act_lte() -> HParams:
+    """``ut-trainer --problem=lte_addition --hparams_set=ut_act_lte``
+
+    ut_lte with dynamic halting after at most 6 steps and a ponder cost of 0.001.
+    """
+    return ut_lte().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+
+
+def transformer_lte() -> HParams:
+    """``ut-trainer --problem=lte_addition --hparams_set=transformer_lte``
+
+    64 / 256 / 4, 4 layers: about as many parameters as ut_lte.
+    """
+    return dataclasses.replace(ut_lte(), model="transformer").change(hidden_size=64, filter_size=256, num_layers=4)
+
+
+def ut_lte_memory() -> HParams:
+    """``ut-trainer --problem=lte_copy --hparams_set=ut_lte_memory``
+
+    ut_lte with 2 steps and the fully connected transition, for digit strings to be copied or doubled.
+    """
+    return ut_lte().change(num_steps=2, transition="fc", batch_size=2048, train_steps=2000, eval_frequency=250)
+
+
+def ut_lte_reverse() -> HParams:
+    """``ut-trainer --problem=lte_reverse --hparams_set=ut_lte_reverse``
+
+    ut_lte_memory for reversal: the encoder counts its positions back from the last symbol.
+    """
+    return ut_lte_memory().change(position_from="end")
+
+
+_TRAINING = {
+    "query_key_init": "equal",
+    "norm": "pre",
+    "shared_embedding": False,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
+    "min_length_bucket": 11,
+    "length_bucket_step": 1.5,
+    "learning_rate": 0.001,
+    "schedule": "cosine",
+    "warmup_steps": 200,
+    "adam_beta2": 0.98,
+    "clip_norm": 1.0,
+    "label_smoothing": 0.0,
+    "dtype_policy": "mixed_bfloat16",
+}

@@ -1,0 +1,50 @@
+"""Recipes for constituency parsing of a few thousand trees on a CPU: a Universal Transformer, and a Transformer with as many parameters.
+
+How it is used::
+
+    ut-trainer --problem=parse_ptb --hparams_set=ut_parsing
+
+How it works: both are pre-norm, with much dropout, batches of 2048 tokens and a cosine to zero over train_steps: give
+``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Their matrix products are in bfloat16.
+"""
+
+from __future__ import annotations
+
+from ut_tf.config import HParams
+
+
+def ut_parsing() -> HParams:
+    """``ut-trainer --problem=parse_ptb --hparams_set=ut_parsing``
+
+    192 / 768 / 4, 4 steps.
+    """
+    return HParams().change(hidden_size=192, filter_size=768, num_heads=4, num_steps=4, **_TRAINING)
+
+
+def transformer_parsing() -> HParams:
+    """``ut-trainer --problem=parse_ptb --hparams_set=transformer_parsing``
+
+    128 / 320 / 4, 4 layers on either side: as many parameters as ut_parsing, in narrower layers of their own.
+    """
+    return HParams(model="transformer").change(hidden_size=128, filter_size=320, num_heads=4, num_layers=4, **_TRAINING)
+
+
+_TRAINING = {
+    "norm": "pre",
+    "dropout": 0.3,
+    "attention_dropout": 0.1,
+    "relu_dropout": 0.1,
+    "word_dropout": 0.05,
+    "batch_size": 2048,
+    "max_length": 200,
+    "length_bucket_step": 1.2,
+    "learning_rate": 0.001,
+    "schedule": "cosine",
+    "warmup_steps": 300,
+    "adam_beta2": 0.98,
+    "clip_norm": 1.0,
+    "label_smoothing": 0.1,
+    "dtype_policy": "mixed_bfloat16",
+    "train_steps": 4000,
+    "eval_frequency": 500,
+}

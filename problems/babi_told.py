@@ -1,0 +1,60 @@
+"""What a simulator of a bAbI task tells: statements and questions, and how they become lines of a file in bAbI's format.
+
+How it is used::
+
+    def simulate_task1(draws: random.Random, size: StorySize) -> list[str | Question]: ...
+
+    lines = file_lines(simulate_task1(random.Random("0/1/train/7"), StorySize()))
+
+How it works: a story is a list in the order of its file's lines; lines are numbered from 1, questions counted, and a question names
+the lines that support its answer by these numbers, in the order in which the official files give them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its answer.
+
+    Args:
+      text: with its question mark.
+      answer: one word, or several with commas between, as in the official files.
+      supporting: numbers of the lines that the answer follows from.
+    """
+
+    text: str
+    answer: str
+    supporting: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class StorySize:
+    """How long a story is; every 0 stands for what the official files of the task have.
+
+    Args:
+      length: statements in a story, distractors left out.
+      questions: questions in a story.
+      distractors: statements besides, which bear on no question, strewn over the story.
+    """
+
+    length: int = 0
+    questions: int = 0
+    distractors: int = 0
+
+
+Simulator = Callable[[random.Random, StorySize], list[str | Question]]
+"""Plays one story; all its draws come from the given random numbers."""
+
+
+def file_lines(story: Iterable[str | Question]) -> Iterator[str]:
+    """Yields the story's lines in bAbI's format."""
+    for number, line in enumerate(story, start=1):
+        if isinstance(line, Question):
+            yield f"{number} {line.text} \t{line.answer}\t{' '.join(map(str, line.supporting))}"
+        else:
+            yield f"{number} {line}"

@@ -1,0 +1,122 @@
+"""Programs and digit strings of learning to execute, in the form of the generator whose task names the paper uses.
+
+How it is used::
+
+    draws = random.Random("train/0/0")
+    write_program(draws, length=5, nesting=2, operations=SETS["program"])     # ("(16738*68213)-25718", "723476")
+    write_digits(draws, length=7, nesting=1, result=RESULTS["double"])        # ("3141592", "31415923141592")
+
+How it works: each of `nesting` operations takes the result so far as its first operand and numerals of exactly `length` digits, no zero in
+front, as the others. What is computed is exact; the last result is taken modulo 10^(length + 1), which is never negative. No blanks are
+written.
+
+    a+b   a-b   a*b        the arithmetic of integers
+    aifb>celsed            a where b > c (or b<c: b < c), otherwise d
+    x=afor[n]x+=b          a + n * b, with n from 1 to 9
+
+Sources: the operations and their sets are those of the learning-to-execute tasks of "Relational recurrent neural networks" (arXiv
+1806.01822), which follow "Learning to Execute" (arXiv 1410.4615).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Codes = Sequence[str]
+Values = Sequence[int]
+MOST_TURNS = 9
+"""Turns of a loop at most, so that their number is one digit."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a program.
+
+    Args:
+      operands: how many values it takes.
+      write: from draws, the operands' values and their code to the result and the code of the operation.
+    """
+
+    operands: int
+    write: Callable[[random.Random, Values, Codes], tuple[int, str]]
+
+
+def write_program(draws: random.Random, length: int, nesting: int, operations: Sequence[Operation]) -> tuple[str, str]:
+    """Returns a program and its result, modulo 10^(length + 1), in decimal digits.
+
+    Args:
+      draws: where everything random comes from.
+      length: digits of each numeral.
+      nesting: operations in the program.
+      operations: what each of them is drawn from.
+    """
+    lowest = 10 ** (length - 1)
+    values: list[int] = []
+    codes: list[str] = []
+    code = ""
+    for _ in range(nesting):
+        operation = draws.choice(operations)
+        values += [lowest + draws.randrange(9 * lowest) for _ in range(operation.operands - len(values))]
+        codes += map(str, values[len(codes) :])
+        value, code = operation.write(draws, values, codes)
+        values, codes = [value], [f"({code})"]
+    return code, str(values[0] % (100 * lowest))
+
+
+def write_digits(draws: random.Random, length: int, nesting: int, result: Callable[[str], str]) -> tuple[str, str]:
+    """Returns a numeral of `length` digits, no zero in front, and what `result` makes of it; `nesting` means nothing here."""
+    del nesting
+    lowest = 10 ** (length - 1)
+    digits = str(lowest + draws.randrange(9 * lowest))
+    return digits, result(digits)
+
+
+def _add(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
+    del draws
+    return values[0] + values[1], f"{codes[0]}+{codes[1]}"
+
+
+def _subtract(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
+    del draws
+    return values[0] - values[1], f"{codes[0]}-{codes[1]}"
+
+
+def _multiply(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
+    del draws
+    return values[0] * values[1], f"{codes[0]}*{codes[1]}"
+
+
+def _if(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
+    sign = draws.choice("<>")
+    holds = values[1] < values[2] if sign == "<" else values[1] > values[2]
+    return values[0 if holds else 3], f"{codes[0]}if{codes[1]}{sign}{codes[2]}else{codes[3]}"
+
+
+def _for(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
+    turns = 1 + draws.randrange(MOST_TURNS)
+    return values[0] + turns * values[1], f"x={codes[0]}for[{turns}]x+={codes[1]}"
+
+
+OPERATIONS = {
+    "add": Operation(2, _add),
+    "subtract": Operation(2, _subtract),
+    "multiply": Operation(2, _multiply),
+    "if": Operation(4, _if),
+    "for": Operation(2, _for),
+}
+SETS = {
+    "program": ("add", "subtract", "multiply", "if", "for"),
+    "control": ("if", "for"),
+    "addition": ("add",),
+}
+"""Names of the operations of each task that computes."""
+RESULTS: dict[str, Callable[[str], str]] = {
+    "copy": lambda digits: digits,
+    "double": lambda digits: digits + digits,
+    "reverse": lambda digits: digits[::-1],
+}
+"""What each task that memorises makes of a digit string."""
+SYMBOLS = "0123456789+-*()<>=[]xifelsor"
+DIGITS = "0123456789"

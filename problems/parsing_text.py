@@ -1,0 +1,117 @@
+"""Sentences in the Penn Treebank's tokens as people write them, and the symbols of their trees.
+
+How it is used::
+
+    codec = ParseCodec(vocab_dir)
+    codec.encode(tf.constant(["It works ."]))["inputs"]           # [[57, 12, 4, 1]]
+    codec.decode(tf.constant([[3, 5, 2, 6, 1]]))                  # ["(S (NP XX )NP"]
+
+How it works: a word that training did not know has the id of its kind, such as ``<A>`` (a capital), ``<0-ar>`` (a digit, a hyphen, and
+how it ends), or of the kind without its end where that is too rare: all by TensorFlow operations. Words that stand once in the training
+trees are unknown there, so that the kinds are trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
+from ut_tf.data.text import TextCodec
+from ut_tf.data.vocabulary import WordVocabulary, split_blanks
+from ut_tf.problems.parsing_trees import linearise, read_trees, simplify
+
+WORDS_FILE = "words.txt"
+LABELS_FILE = "labels.txt"
+_END_TOKEN = "<end>"
+
+
+def kinds_of_words(words: Any, with_ends: bool = True) -> Any:
+    """Returns the kind of each of `words`: its capital, digit and hyphen, and the last two letters of a word of more.
+
+    Args:
+      words: strings [words].
+      with_ends: whether the last letters belong to the kind.
+    """
+    lower = tf.strings.lower(words, encoding="utf-8")
+    ends = tf.logical_and(with_ends, tf.strings.regex_full_match(lower, r"[^0-9]*[a-z]{3}"))
+    return tf.strings.join(
+        [
+            "<",
+            _where(words, r"\p{Lu}.*", "A"),
+            _where(words, r".*[0-9].*", "0"),
+            _where(words, r".*-.*", "-"),
+            tf.where(ends, tf.strings.regex_replace(lower, r"^.*([a-z]{2})$", r"\1"), ""),
+            ">",
+        ]
+    )
+
+
+class ParseCodec(TextCodec):
+    """The text form of ``Parsing``: a sentence of tokens with blanks between them; the tree as symbols with blanks between them.
+
+    Args:
+      vocab_dir: holds words.txt and labels.txt.
+      with_tags: whether words are written as their parts of speech.
+
+    Raises:
+      UserError: one of them is missing or empty.
+    """
+
+    def __init__(self, vocab_dir: Path, with_tags: bool = False) -> None:
+        super().__init__(name="parse_codec")
+        self._with_tags = with_tags
+        self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
+        self._labels = WordVocabulary(vocab_dir / LABELS_FILE, split_blanks)
+        self._tokens = tf.constant(["", _END_TOKEN, *self._words.words])
+        self._symbols = tf.constant(["", "", *self._labels.words])
+        self.vocab_sizes = (len(self._words), len(self._labels))
+
+    def encode(self, *texts: Any) -> dict[str, Any]:
+        """Returns {"inputs": int32 [batch, length]} of sentences, strings [batch], each ended by END_ID and padded with 0."""
+        words = split_blanks(texts[0])
+        flat = words.flat_values
+        ids = self._words.encode(flat).flat_values
+        for kinds in (kinds_of_words(flat), kinds_of_words(flat, with_ends=False)):
+            ids = tf.where(ids == FIRST_SYMBOL_ID, self._words.encode(kinds).flat_values, ids)
+        return {"inputs": _ended(words.with_flat_values(ids))}
+
+    def encode_targets(self, texts: Any) -> Any:
+        """Returns int32 [batch, target_length] of linearised trees, strings [batch], each ended by END_ID and padded with 0."""
+        return _ended(self._labels.encode(texts))
+
+    def decode(self, outputs: Any) -> Any:
+        """Returns the linearised trees, strings [batch], of symbols int32 [batch, length], up to the first END_ID or padding."""
+        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
+        return tf.strings.strip(tf.strings.reduce_join(tf.gather(self._symbols, outputs * kept), axis=1, separator=" "))
+
+    def tokens(self, features: dict[str, Any]) -> Any:
+        """Returns the word or kind at each position of features["inputs"], strings [batch, length]; "" on padding."""
+        return tf.gather(self._tokens, features["inputs"])
+
+    def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
+        """Yields the linearised tree of each line: as it stands there or, of a tree in brackets with its words, made from it.
+
+        Raises:
+          UserError: brackets are not balanced; names file and line.
+        """
+        known = {*self._labels.words}
+        for count, line in enumerate(lines, start=1):
+            if {*line.split()} <= known:
+                yield line
+            else:
+                trees = read_trees(line, f"{name}, line {count}")
+                yield " ".join(symbol for tree in trees if (plain := simplify(tree)) for symbol in linearise(plain, self._with_tags))
+
+
+def _where(words: Any, pattern: str, mark: str) -> Any:
+    return tf.where(tf.strings.regex_full_match(words, pattern), mark, "")
+
+
+def _ended(ids: Any) -> Any:
+    """Returns int32 [batch, length] of a RaggedTensor [batch, symbols], each ended by END_ID and padded with 0."""
+    ends = tf.fill([tf.cast(ids.nrows(), tf.int32), 1], END_ID)
+    return tf.concat([ids, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()

@@ -1,0 +1,323 @@
+"""ut-sweep: the grid, its children, what it passes over, and what it says when something fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shlex
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from stub_runs import evaluate, stub_run
+
+from ut_tf.bin import sweep
+from ut_tf.errors import UserError
+from ut_tf.sweeping.grid import Cell, Progress, expand_names, expand_numbers, make_cells
+from ut_tf.sweeping.jobs import Command, Job, Jobs
+
+TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
+GRID = ["--problems=algorithmic_{copy,reverse}_decimal40", "--hparams_sets=ut_algorithmic", "--seeds=1..2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a,b", "c"], ["a", "b", "c"]),
+        (["task{1..3}_10k"], ["task1_10k", "task2_10k", "task3_10k"]),
+        (["{a,b}_{2..1}", "c"], ["a_2", "a_1", "b_2", "b_1", "c"]),
+        (["a,a", "{a}"], ["a"]),
+        ([" a , b,"], ["a", "b"]),
+    ],
+)
+def test_names_are_expanded(words, expected):
+    assert expand_names(words) == expected
+
+
+def test_numbers_are_expanded():
+    assert expand_numbers(["1..3,7", "{9..10}", "2"]) == [1, 2, 3, 7, 9, 10]
+
+
+@pytest.mark.parametrize("word", ["a{b", "a}b", "a{b{c}}", "{a,}", "{1..999999}"])
+def test_braces_that_mean_nothing_are_refused(word):
+    with pytest.raises(ValueError, match=r"brace|numbers"):
+        expand_names([word])
+
+
+def test_every_combination_is_made_once_and_the_first_seed_comes_first():
+    cells = make_cells(["a", "b"], ["x"], [1, 2, 1])
+    assert [cell.name for cell in cells] == ["a-x-seed1", "b-x-seed1", "a-x-seed2", "b-x-seed2"]
+
+
+def test_a_cell_is_finished_only_with_the_flags_it_was_finished_with(tmp_path):
+    cell = Cell("a", "x", 1)
+    Progress(tmp_path).note(cell, "finished", ["--train_steps=5"], [], minutes=1.0)
+    progress = Progress(tmp_path)
+    assert progress.reached(cell, ["--train_steps=5"], []) == "finished"
+    assert progress.reached(cell, ["--train_steps=5"], ["--lengths=40"]) == "trained"
+    assert progress.reached(cell, ["--train_steps=9"], []) is None
+    progress.note(cell, "stopped", ["--train_steps=9"], [], minutes=0.5)
+    assert progress.reached(cell, ["--train_steps=9"], []) is None
+    assert json.loads((tmp_path / "sweep.json").read_text())["cells"]["a-x-seed1"]["minutes"] == 1.5
+
+
+def _job(tmp_path, name, *codes):
+    commands = tuple(Command(f"step{number}", (sys.executable, "-c", code)) for number, code in enumerate(codes))
+    return Job(name, commands, tmp_path / name / "log")
+
+
+def test_jobs_run_side_by_side_and_a_failure_ends_its_own_job_alone(tmp_path):
+    meet = (
+        "import pathlib, sys, time\n"
+        "mine, other = (pathlib.Path(p) for p in {paths!r})\n"
+        "mine.touch()\n"
+        "while not other.exists(): time.sleep(0.01)"
+    )
+    paths = [str(tmp_path / "one"), str(tmp_path / "two")]
+    jobs = [
+        _job(tmp_path, "a", meet.format(paths=paths), "print('evaluated')"),
+        _job(tmp_path, "b", meet.format(paths=paths[::-1]), "import sys; sys.exit('b: error: no data')", "print('never')"),
+        _job(tmp_path, "c", "import os; print(os.environ['SHARE'])"),
+    ]
+    begun = []
+    with Jobs(2, [{"SHARE": "0"}, {"SHARE": "1"}], lambda job: begun.append(job.name)) as running:
+        outcomes = {one.job.name: one for one in running.run(jobs)}
+    assert begun == ["a", "b", "c"]
+    assert {name: (one.status, one.done) for name, one in outcomes.items()} == {
+        "a": (0, ("step0", "step1")),
+        "b": (1, ("step0",)),
+        "c": (0, ("step0",)),
+    }
+    assert (tmp_path / "a" / "log").read_text() == "$ step0\n$ step1\nevaluated\n"
+    assert "never" not in (tmp_path / "b" / "log").read_text()
+    assert (tmp_path / "c" / "log").read_text().splitlines()[1] in ("0", "1")
+
+
+def test_ctrl_c_lets_the_children_end_by_themselves_and_begins_no_more(tmp_path):
+    gentle = (
+        "import pathlib, signal, sys, time\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path({str(tmp_path / 'saved')!r}).touch(), sys.exit(130)))\n"
+        f"pathlib.Path({str(tmp_path / 'ready')!r}).touch()\n"
+        "time.sleep(60)"
+    )
+
+    def interrupt():
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    jobs = [_job(tmp_path, "a", gentle, "print('evaluated')"), _job(tmp_path, "b", "print('never')")]
+    handler = signal.getsignal(signal.SIGINT)
+    with Jobs(1, [{}], lambda _: None) as running:
+        outcomes = list(running.run(jobs))
+    assert (tmp_path / "saved").exists()
+    assert [(one.job.name, one.status, one.done, one.stopped) for one in outcomes] == [("a", 130, (), True)]
+    assert running.stopping
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_second_signal_stops_the_children_s_children_too(tmp_path):
+    # As a training does that prepares its data in several processes; the first signal only makes it tell.
+    stubborn = (
+        "import pathlib, signal, subprocess, sys\n"
+        "def noted(*_):\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        f"    pathlib.Path({str(tmp_path / 'told')!r}).touch()\n"
+        "signal.signal(signal.SIGTERM, noted)\n"
+        "worker = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"pathlib.Path({str(tmp_path / 'worker')!r}).write_text(str(worker.pid))\n"
+        "while True: worker.wait()"
+    )
+
+    def interrupt_twice():
+        for sign in ("worker", "told"):
+            while not (tmp_path / sign).exists():
+                time.sleep(0.02)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt_twice, daemon=True).start()
+    with Jobs(1, [{}], lambda _: None) as running:
+        outcomes = list(running.run([_job(tmp_path, "a", stubborn)]))
+    assert [(one.status, one.stopped) for one in outcomes] == [(-signal.SIGTERM, True)]
+    worker = int((tmp_path / "worker").read_text())
+    deadline = time.monotonic() + 10
+    while _is_alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_alive(worker)
+
+
+def _is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = pathlib.Path(f"/proc/{process}/stat")
+    # What nobody has waited for yet is dead all the same.
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_an_error_in_the_loop_leaves_no_child_behind(tmp_path):
+    with pytest.raises(RuntimeError), Jobs(2, [{}, {}], lambda _: None) as running:
+        for _ in running.run([_job(tmp_path, "a", "import time; time.sleep(60)"), _job(tmp_path, "b", "pass")]):
+            child = running._running[0].process
+            raise RuntimeError
+    assert child.returncode == -signal.SIGTERM
+
+
+def test_a_log_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "a").write_text("a file where the run's folder would be")
+    with pytest.raises(UserError, match="of a cannot begin"), Jobs(1, [{}], lambda _: None) as running:
+        list(running.run([_job(tmp_path, "a", "pass")]))
+
+
+def test_the_reason_of_a_failure_is_the_last_command_s_own(tmp_path):
+    job = _job(tmp_path, "a", "pass", "raise ValueError('no such length')")
+    job.log.parent.mkdir()
+    job.log.write_text("$ step0\nstep0: error: of yesterday\n")
+    with Jobs(1, [{}], lambda _: None) as running:
+        (outcome,) = running.run([job])
+    assert sweep._reason(outcome) == "ValueError: no such length"
+    with Jobs(1, [{}], lambda _: None) as running:
+        (outcome,) = running.run([_job(tmp_path, "a", "raise SystemExit(3)")])
+    assert sweep._reason(outcome) == "exit status 3"
+
+
+def test_an_evaluation_that_left_no_record_is_no_crash(tmp_path):
+    assert "no record is kept" in sweep._headline(tmp_path)
+    (tmp_path / "evaluations.jsonl").write_text("{}\n")
+    assert "evaluations.jsonl:1 is no record" in sweep._headline(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['{"cells": {}}', '{"format_version": 2, "cells": {}}', "[]", '{"format_version": 1, "cells": {"a": {}}}'])
+def test_a_sweep_json_of_something_else_is_refused(tmp_path, text):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(UserError, match=r"sweep.json is no file of this ut-sweep"):
+        Progress(tmp_path)
+
+
+def test_a_run_directory_is_no_folder_of_a_sweep(tmp_path, capsys):
+    stub_run(tmp_path / "run", "algorithmic_copy_decimal40", "ut_algorithmic")
+    assert sweep.main([*GRID, f"--output_dir={tmp_path}/run"]) == 1
+    assert "is a run of its own" in capsys.readouterr().err
+
+
+def test_a_file_in_the_folder_s_place_is_told(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert sweep.main([*GRID, f"--output_dir={tmp_path}/file"]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "expected"),
+    [
+        (["--problems=algorithmic_cpy_decimal40"], 1, "did you mean algorithmic_copy_decimal40"),
+        (["--hparams_sets=ut_algoritmic"], 1, "did you mean ut_algorithmic"),
+        (["--problems=babi_qa{1..3"], 2, "has no other half; expected names such as"),
+        (["--seeds=ten"], 2, "'ten' is no whole number and no range"),
+        (["--seeds="], 2, "--seeds names nothing"),
+        (["--parallel=0"], 2, "--parallel=0: expected at least 1"),
+        (["--train_steps=5"], 2, "--train_steps is a flag of ut-trainer: give it after --"),
+        (["--problem_=x"], 2, "unknown flag --problem_; did you mean problem"),
+        (["--", "--trin_steps=5"], 2, "unknown flag --trin_steps; did you mean train_steps"),
+        (["--", "--hparams=drpout=1"], 1, "did you mean dropout"),
+        (["--", "--dry_run"], 2, "--dry_run is a flag of ut-sweep: give it before --"),
+        (["--", "--random_seed=5"], 2, "give --seeds"),
+        (["--", "--schedule=evaluate"], 2, "trains nothing"),
+        (["--", "stray"], 2, "unexpected argument 'stray'"),
+        (["--lengths=x"], 2, "--lengths=x"),
+    ],
+)
+def test_mistakes_are_told_before_anything_starts(tmp_path, capsys, flags, status, expected):
+    names = {flag.partition("=")[0] for flag in flags}
+    own = [flag for flag in GRID if flag.partition("=")[0] not in names]
+    assert sweep.main([*own, f"--output_dir={tmp_path}/sweep", *flags]) == status
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_run_of_another_kind_in_a_cell_s_place_is_refused(tmp_path, capsys):
+    stub_run(tmp_path / "algorithmic_copy_decimal40-ut_algorithmic-seed1", "algorithmic_copy_decimal40", "ut_algorithmic", seed=7)
+    assert sweep.main([*GRID, f"--output_dir={tmp_path}"]) == 1
+    assert "seed: 7 -> 1" in capsys.readouterr().err
+
+
+def _dry(capsys, *flags):
+    assert sweep.main(["--dry_run", *flags]) == 0
+    return [shlex.split(line, comments=True) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):
+    # A shell that expands the braces itself gives the flag twice.
+    words = ["--problems=algorithmic_copy_decimal40", "--problems=algorithmic_reverse_decimal40", "--hparams_sets=ut_algorithmic"]
+    lines = _dry(capsys, *words, "--seeds=1..2", f"--output_dir={tmp_path}/s w", "--lengths=5", "--", "--train_steps=3")
+    assert lines == _dry(capsys, *GRID, f"--output_dir={tmp_path}/s w", "--lengths=5", "--", "--train_steps=3")
+    assert [line[0] for line in lines] == ["ut-trainer", "ut-eval"] * 4
+    place = f"--output_dir={tmp_path}/s w/algorithmic_copy_decimal40-ut_algorithmic-seed1"
+    assert lines[:2] == [
+        ["ut-trainer", "--problem=algorithmic_copy_decimal40", "--hparams_set=ut_algorithmic", "--random_seed=1", place, "--train_steps=3"],
+        ["ut-eval", place, "--lengths=5"],
+    ]
+    assert not any(tmp_path.iterdir())
+
+
+def test_runs_at_a_time_share_cores_and_gpus(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    lines = _dry(capsys, *GRID, f"--output_dir={tmp_path}", "--parallel=3", "--", "--inter_op_threads=5")
+    assert [word for word in lines[0] if "threads" in word] == ["--intra_op_threads=2", "--inter_op_threads=2", "--inter_op_threads=5"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    values = sweep.flags.parse(sweep.COMMAND, sweep.DESCRIPTION, sweep.FLAGS, [*GRID, f"--output_dir={tmp_path}", "--parallel=3"])
+    environments = sweep._Sweep.of(values).environments()
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in environments] == ["0", "1", "0"]
+    assert {one["TF_NUM_INTRAOP_THREADS"] for one in environments} == {"2"}
+
+
+def test_what_is_finished_is_passed_over_and_a_larger_grid_adds_to_it(tmp_path, capsys):
+    for cell in make_cells(["algorithmic_copy_decimal40"], ["ut_algorithmic"], [1, 2]):
+        evaluate(stub_run(tmp_path / cell.name, cell.problem, cell.hparams_set, cell.seed), {"length_400/seq_acc": 0.5}, 0.5)
+        Progress(tmp_path).note(cell, "finished", ["--train_steps=3"], [], 1.0)
+    more = [f"--output_dir={tmp_path}", "--", "--train_steps=3"]
+    assert [line[:1] for line in _dry(capsys, *GRID, *more)] == [[], ["ut-trainer"], ["ut-eval"], [], ["ut-trainer"], ["ut-eval"]]
+    # Another evaluation does not train again; more updates do; a run that has gone is made again.
+    assert [line[0] for line in _dry(capsys, *GRID, "--lengths=80", *more)].count("ut-trainer") == 2
+    assert [line[0] for line in _dry(capsys, *GRID, *more[:-1], "--train_steps=4")].count("ut-trainer") == 4
+    (tmp_path / "algorithmic_copy_decimal40-ut_algorithmic-seed1" / "evaluations.jsonl").unlink()
+    assert next(line[:1] for line in _dry(capsys, *GRID, *more)) == ["ut-eval"]
+
+
+def test_a_sweep_that_finds_all_finished_prints_its_summary(tmp_path, capsys):
+    for cell, value in zip(make_cells(["algorithmic_copy_decimal40"], ["ut_algorithmic"], [1, 2]), (0.2, 0.6), strict=True):
+        folder = stub_run(tmp_path / cell.name, cell.problem, cell.hparams_set, cell.seed)
+        evaluate(folder, {"length_400/char_acc": 0.9, "length_400/seq_acc": value}, 1.0 - value, "max")
+        Progress(tmp_path).note(cell, "finished", [], [], 1.0)
+    assert sweep.main([*GRID[1:], "--problems=algorithmic_copy_decimal40", f"--output_dir={tmp_path}"]) == 0
+    out, err = capsys.readouterr()
+    row = [cell.strip() for cell in out.splitlines()[3].strip("|").split("|")]
+    assert row == ["algorithmic_copy_decimal40", "UT", "ut_algorithmic", "length_400/seq_acc", "2", "0.2", "0.4", "0.2828"]
+    assert out.endswith(f"next: ut-report {tmp_path}\n")
+    assert "2 runs in" in err
+    assert "2 of them finished before" in err
+
+
+def test_a_sweep_trains_evaluates_and_reports_a_failure_with_its_log(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    folder, names = tmp_path / "sweep", ["algorithmic_copy_decimal40", "babi_qa_task1_1k"]
+    trainer_flags = ["--train_steps=1", f"--hparams={TINY}", f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp", "--num_gpus=0"]
+    # Where the second run's data would be, there is a file.
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / "tasks_1-20_v1-2.tar.gz").write_bytes(b"no archive")
+    own = [f"--problems={','.join(names)}", "--hparams_sets=ut_algorithmic", "--parallel=2", f"--output_dir={folder}", "--lengths=4"]
+    assert sweep.main([*own, "--", *trainer_flags]) == 1
+    out, err = capsys.readouterr()
+    good, bad = (f"{name}-ut_algorithmic-seed0" for name in names)
+    assert f"{good}: length_4/seq_acc" in err
+    assert f"{bad}: failed after" in err
+    assert f"its log: {folder}/{bad}/sweep.log" in err
+    assert "ut-trainer: error:" in (folder / bad / "sweep.log").read_text()
+    assert "| algorithmic_copy_decimal40 | UT" in out
+    states = {name: one["state"] for name, one in json.loads((folder / "sweep.json").read_text())["cells"].items()}
+    assert states == {good: "finished", bad: "failed"}
+    assert (folder / good / "checkpoints").is_dir()

@@ -1,0 +1,131 @@
+"""Records of evaluations: what is read is what was written, and what is broken is named."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from ut_tf.errors import UserError
+from ut_tf.evaluation.records import RECORDS_FILE, Record, append_record, latest, now, read_records
+from ut_tf.evaluation.training_time import training_minutes
+
+RECORD = Record(
+    time="2026-07-29T12:00:00+00:00",
+    problem="babi_sim",
+    hparams_set="ut_babi",
+    seed=3,
+    checkpoint="best",
+    step=100,
+    split="test",
+    metrics={"error": 1 / 3, "loss": 2.0},
+    lengths=(40, 400),
+    intervals={"error": (0.1, 0.7)},
+    examples={"": 1000},
+    data_note="simulated",
+    parameters=12345,
+    training_minutes=1.5,
+    selection={"metric": "error", "direction": "min", "value": 0.5},
+)
+
+
+def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
+    assert read_records(tmp_path) == []
+    second = dataclasses.replace(RECORD, time=now(), step=200, lengths=(), intervals={}, training_minutes=None, selection=None)
+    append_record(tmp_path, RECORD)
+    append_record(str(tmp_path), second)
+    assert read_records(tmp_path) == [RECORD, second]
+    values = json.loads((tmp_path / RECORDS_FILE).read_text().splitlines()[0])
+    assert values["intervals"] == {"error": [0.1, 0.7]}
+
+
+def test_what_is_not_finite_is_null(tmp_path: Path) -> None:
+    append_record(
+        tmp_path, dataclasses.replace(RECORD, metrics={"loss": math.nan, "perplexity": math.inf}, intervals={"loss": (1, math.inf)})
+    )
+    (record,) = read_records(tmp_path)
+    assert math.isnan(record.metrics["loss"])
+    assert "NaN" not in (tmp_path / RECORDS_FILE).read_text()
+    assert record.intervals["loss"][0] == 1
+    assert math.isnan(record.intervals["loss"][1])
+
+
+def test_a_last_line_that_was_cut_is_passed_over_and_then_removed(tmp_path: Path) -> None:
+    append_record(tmp_path, RECORD)
+    path = tmp_path / RECORDS_FILE
+    whole = path.read_text()
+    path.write_text(whole + whole[: len(whole) // 2])
+    assert read_records(tmp_path) == [RECORD]
+    append_record(tmp_path, RECORD)
+    assert path.read_text() == whole * 2
+    # A line that lacks nothing but its end is whole.
+    path.write_text(whole.rstrip("\n"))
+    assert read_records(tmp_path) == [RECORD]
+    append_record(tmp_path, RECORD)
+    assert path.read_text() == whole * 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"time": "x"',
+        "[]",
+        "",
+        '{"time": "x", "step": 3}',
+        "\N{SNOWMAN}",
+        RECORD.to_json().replace("[0.1, 0.7]", "3"),
+        RECORD.to_json().replace('"step": 100', '"step": "100"'),
+        json.dumps({**json.loads(RECORD.to_json()), "selection": [0.5]}),
+        json.dumps({name: value for name, value in json.loads(RECORD.to_json()).items() if name != "metrics"}),
+    ],
+)
+def test_another_broken_line_is_named(tmp_path: Path, line: str) -> None:
+    whole = RECORD.to_json() + "\n"
+    (tmp_path / RECORDS_FILE).write_text(whole + line + "\n" + whole)
+    with pytest.raises(UserError, match=rf"{RECORDS_FILE}:2 is no record of ut-eval"):
+        read_records(tmp_path)
+
+
+def test_what_a_later_version_adds_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / RECORDS_FILE).write_text(json.dumps({**json.loads(RECORD.to_json()), "colour": "blue"}) + "\n")
+    assert read_records(tmp_path) == [RECORD]
+
+
+def test_of_what_was_measured_twice_the_last_record_counts() -> None:
+    again = dataclasses.replace(RECORD, checkpoint="100", metrics={"error": 1.0})
+    train, earlier = dataclasses.replace(RECORD, split="train"), dataclasses.replace(RECORD, step=7)
+    elsewhere = dataclasses.replace(RECORD, test_problem="other")
+    assert latest([RECORD, train, earlier, elsewhere, again]) == [train, earlier, elsewhere, again]
+
+
+def test_a_file_that_cannot_be_written_or_read(tmp_path: Path) -> None:
+    (tmp_path / RECORDS_FILE).mkdir()
+    with pytest.raises(UserError, match="cannot be written: Is a directory"):
+        append_record(tmp_path, RECORD)
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        read_records(tmp_path)
+
+
+def test_minutes_of_training_without_pauses_and_other_files(tmp_path: Path) -> None:
+    assert training_minutes(tmp_path, 100) is None
+    folder = tmp_path / "tensorboard"
+
+    def write(name: str, events: list[tuple[float, int]]) -> Path:
+        folder.mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(folder / name)) as writer:
+            for seconds, step in events:
+                event = tf.compat.v1.Event(wall_time=1e9 + seconds, step=step)
+                writer.write(event.SerializeToString())
+        return folder / name
+
+    write("events.out.tfevents.1.a.v2", [(0, 0), (60, 10), (90, 20)])
+    second = write("events.out.tfevents.2.a.v2", [(1000, 0), (1060, 30), (1120, 40)])
+    write("events.out.tfevents.3.a.bleu", [(5000, 0), (9000, 40)])
+    assert training_minutes(tmp_path, 30) == pytest.approx(2.5)
+    os.truncate(second, second.stat().st_size - 3)
+    assert training_minutes(tmp_path, 40) == pytest.approx(2.5)

@@ -1,0 +1,197 @@
+"""What ut-eval found of a run, kept in its directory: ``<output_dir>/evaluations.jsonl``, one JSON object a line.
+
+How it is used::
+
+    append_record(run.output_dir, Record(time=now(), problem="babi_qa", ...))
+    for record in latest(read_records("runs/babi_qa-ut_babi")):
+        record.step, record.metrics["error"], record.intervals["error"]
+
+How it works: a line is added by each call of ut-eval, also of what was measured before; readers take the last (``latest``). A last
+line that was cut short is passed over, and removed by the next call. Numbers that are not finite are null in the file. Imports
+neither TensorFlow nor numpy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from ut_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from ut_tf.evaluation.intervals import Interval
+
+RECORDS_FILE = "evaluations.jsonl"
+_KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
+    str: ("time", "problem", "hparams_set", "checkpoint", "split", "data_note", "test_problem"),
+    int: ("seed", "step"),
+    dict: ("metrics", "intervals", "examples", "signatures"),
+    list: ("lengths",),
+    (dict, type(None)): ("selection",),
+    (int, type(None)): ("parameters",),
+    (int, float, type(None)): ("training_minutes",),
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One call of ut-eval.
+
+    Args:
+      time: when it ended, ISO 8601 in UTC.
+      problem: registered name of the run's problem.
+      hparams_set: registered name of its hyperparameter set.
+      seed: of the run.
+      checkpoint: what was asked for: "best", "last", a step's number or a path.
+      step: of the checkpoint that was judged.
+      split: that the examples came from; several are separated by commas.
+      metrics: name -> figure.
+      lengths: that were asked for; empty: the problem's.
+      intervals: name -> [low, high] at 95 % confidence, of those metrics that have one.
+      examples: name of the set ("" where it has none) -> number of examples judged.
+      data_note: how the data that was judged differs from the published benchmark's; empty: it does not.
+      test_problem: the problem whose data was judged, where it is another than the run's; otherwise empty.
+      parameters: numbers in the model's weights; None: not known.
+      training_minutes: that the training up to the checkpoint took, evaluations included; None: the run directory does not tell.
+      selection: what validation said of the checkpoint, {"metric", "direction" ("min" or "max"), "value"}, by which ut-report tells the
+        best seed; None: it was not judged on validation data (a mean of checkpoints).
+      signatures: name -> the scorer's account of its settings, for those metrics that have one (BLEU).
+    """
+
+    time: str
+    problem: str
+    hparams_set: str
+    seed: int
+    checkpoint: str
+    step: int
+    split: str
+    metrics: dict[str, float]
+    lengths: tuple[int, ...] = ()
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    examples: dict[str, int] = field(default_factory=dict)
+    data_note: str = ""
+    test_problem: str = ""
+    parameters: int | None = None
+    training_minutes: float | None = None
+    selection: dict[str, Any] | None = None
+    signatures: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Returns the record as one line of JSON; ``from_dict`` reads it."""
+        values = dataclasses.asdict(self)
+        values["metrics"] = {name: _finite(value) for name, value in self.metrics.items()}
+        values["intervals"] = {name: [_finite(bound) for bound in bounds] for name, bounds in self.intervals.items()}
+        if self.selection is not None:
+            values["selection"] = {**self.selection, "value": _finite(self.selection["value"])}
+        return json.dumps(values, sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Returns the record of a line; what a later ut_tf may have added is left out.
+
+        Raises:
+          TypeError, ValueError: a field is missing or of a wrong type.
+        """
+        fields = dataclasses.fields(cls)
+        needed = [one.name for one in fields if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING]
+        if missing := [name for name in needed if name not in values]:
+            raise ValueError(f"it has no {missing[0]}")
+        known = {one.name: values[one.name] for one in fields if one.name in values}
+        for kind, names in _KINDS.items():
+            if wrong := [name for name in names if name in known and not isinstance(known[name], kind)]:
+                raise TypeError(f"{wrong[0]} cannot be {json.dumps(known[wrong[0]])}")
+        known["metrics"] = {str(name): _number(value) for name, value in known["metrics"].items()}
+        intervals = {str(name): (_number(low), _number(high)) for name, (low, high) in known.get("intervals", {}).items()}
+        return cls(**{**known, "intervals": intervals, "lengths": tuple(int(one) for one in known.get("lengths", ()))})
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What two records have in common that measured the same thing: a checkpoint, on a split, at lengths."""
+        place = "" if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal() else self.checkpoint
+        return self.step, place, self.split, self.lengths, self.test_problem
+
+
+def now() -> str:
+    """Returns the time as records give it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def append_record(output_dir: str | Path, record: Record) -> None:
+    """Adds a record to a run directory.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    path = Path(output_dir) / RECORDS_FILE
+    try:
+        with path.open("ab+") as file:
+            file.seek(0)
+            last = file.read().rpartition(b"\n")[2]
+            if last and _values(last) is None:
+                file.truncate(file.tell() - len(last))
+            elif last:
+                file.write(b"\n")
+            file.write(f"{record.to_json()}\n".encode())
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}; mend its rights to keep a record.") from error
+
+
+def read_records(output_dir: str | Path) -> list[Record]:
+    """Returns the records of a run directory, the oldest first; none where ut-eval has not judged the run.
+
+    Raises:
+      UserError: the file cannot be read, or a line is no record; names file and line.
+    """
+    path = Path(output_dir) / RECORDS_FILE
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}; mend its rights.") from error
+    *lines, last = content.split(b"\n")
+    if last and _values(last) is not None:
+        lines.append(last)
+    return [_record(line, path, number) for number, line in enumerate(lines, 1)]
+
+
+def latest(records: Iterable[Record]) -> list[Record]:
+    """Returns the last record of each thing that was measured, in the order in which they were measured last."""
+    found: dict[tuple[Any, ...], Record] = {}
+    for record in records:
+        found.pop(record.key, None)
+        found[record.key] = record
+    return list(found.values())
+
+
+def _record(line: bytes, path: Path, number: int) -> Record:
+    values = _values(line)
+    try:
+        if values is None:
+            raise ValueError("no JSON object")
+        return Record.from_dict(values)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}:{number} is no record of ut-eval ({error}): remove that line.") from error
+
+
+def _values(line: bytes) -> dict[str, Any] | None:
+    """Returns the JSON object in a line; None where there is none."""
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)

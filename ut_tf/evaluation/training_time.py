@@ -1,0 +1,46 @@
+"""How long a run was trained, from the times in its TensorBoard files.
+
+How it is used::
+
+    training_minutes(run.output_dir, step=500)
+
+How it works: each process that trained wrote a file of its own, from the moment it began, and every event in it has its time and step.
+The time between the first event and the last one of a step that counts is added up over the files; pauses between processes are not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tensorflow as tf
+
+from ut_tf.training.logs import EVENTS_FOLDER
+
+_OTHERS = ".bleu"
+
+
+def training_minutes(output_dir: Path, step: int) -> float | None:
+    """Returns the minutes that a run's processes trained up to `step`, validation included; None where no file tells, or one is unreadable.
+
+    Args:
+      output_dir: of the run.
+      step: up to which the time counts.
+    """
+    files = [path for path in sorted((Path(output_dir) / EVENTS_FOLDER).glob("*tfevents*")) if path.suffix != _OTHERS]
+    try:
+        seconds = sum(_seconds(path, step) for path in files)
+    except tf.errors.PermissionDeniedError:
+        return None  # The time in the others alone would be too short.
+    return seconds / 60 if seconds else None
+
+
+def _seconds(path: Path, step: int) -> float:
+    times = []
+    try:
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            event = tf.compat.v1.Event.FromString(record)
+            if event.step <= step:
+                times.append(event.wall_time)
+    except tf.errors.DataLossError:
+        pass  # The last event of a process that was killed while it wrote; those before it were read.
+    return max(times) - min(times) if times else 0.0

@@ -1,0 +1,303 @@
+"""A report as text: Markdown for people, CSV for spreadsheets (one figure a line), JSON for programs.
+
+How it is used::
+
+    print(as_markdown(report))
+
+How it works: in Markdown a row whose cells have several seeds is two lines, the best seed and the mean over the seeds; a figure of one
+seed has its interval. Rows of other data than the table's have a mark whose words stand below the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from ut_tf.reporting.cells import Cell
+from ut_tf.reporting.filling import LENGTH, FilledTable, Report, Row
+from ut_tf.reporting.layout import Column, Measure, PublishedRow
+from ut_tf.reporting.summary import Summary
+
+NOTHING = "-"
+OF_LENGTH = f"length_{LENGTH}/"
+_MARKS = "†‡§¶"
+
+
+def as_markdown(report: Report) -> str:
+    """Returns the report as Markdown, readable in a terminal as it is."""
+    parts = [_table_text(one, report.publication) for one in report.tables]
+    if report.not_evaluated:
+        parts.append("\n".join(["## Not evaluated yet", "", *(f"    {command}" for _, command in report.not_evaluated)]))
+    if report.others:
+        parts.append(f"## Other runs\n\n{summary_table(report.others)}")
+    return "\n\n".join(parts)
+
+
+def summary_table(rows: Sequence[Summary]) -> str:
+    """Returns the headline figures as a table."""
+    header = ["problem", "model", "set", "metric", "seeds", "best", "mean", "deviation", "data"]
+    lines = [
+        [
+            row.problem,
+            row.system,
+            row.recipe,
+            row.metric,
+            str(row.cell.seeds),
+            _best_text(row.cell),
+            _general(row.cell.mean[0]),
+            _general(row.cell.deviation[0] if row.cell.deviation else None),
+            row.note,
+        ]
+        for row in rows
+    ]
+    if not any(row.note for row in rows):
+        header, lines = header[:-1], [line[:-1] for line in lines]
+    return _grid(lines, header)
+
+
+def as_csv(report: Report) -> str:
+    """Returns one line for each figure: of published rows what was printed, of ours best, mean, deviation, and the interval's bounds."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for table in report.tables:
+        writer.writerows(_csv_lines(table, report.publication))
+    for row in report.others:
+        about = {"table": "other runs", "model": row.system, "source": row.recipe, "note": row.note, "column": row.problem}
+        writer.writerows({**about, **line} for line in _csv_of_cell(row.cell, [row.metric]))
+    return text.getvalue()
+
+
+_FIELDS = ("table", "model", "source", "variant", "column", "measure", "statistic", "value", "seeds", "problems", "note")
+
+
+def as_json(report: Report) -> str:
+    """Returns the report as one JSON object; figures that are not there are null."""
+    values = {
+        "tables": [_json_table(table, report.publication) for table in report.tables],
+        "not_evaluated": [{"run": str(run.folder), "command": command} for run, command in report.not_evaluated],
+        "other_runs": [
+            {"problem": row.problem, "model": row.system, "source": row.recipe, "note": row.note, **_json_cell(row.cell, [row.metric])}
+            for row in report.others
+        ],
+    }
+    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _table_text(filled: FilledTable, publication: str) -> str:
+    table = filled.table
+    has_variants = any(source.variant for column in table.columns for source in column.sources)
+    header = ["model", *(["setting"] if has_variants else []), "source", "seeds", *(column.title for column in table.columns)]
+    marks = _marks(filled.rows)
+    lines = []
+    for row in table.published:
+        lines.append([row.model, *([row.variant] if has_variants else []), publication, row.seeds, *row.cells])
+    for one in filled.rows:
+        source = one.recipe if one.joins_recipes else f"`{one.recipe}`"
+        for what, cells in _row_texts(one, table.columns, table.unit):
+            mark = marks.get(one.note, "")
+            marked = [cell if cell == NOTHING else cell + mark for cell in cells]
+            lines.append([one.system + mark, *([one.variant] if has_variants else []), source, what, *marked])
+    text = _upright(lines, header, _settings(filled) if has_variants else []) if table.upright else _grid(lines, header)
+    below = [f"{mark} {note}" for note, mark in marks.items()]
+    below += [f"Signature: {text}" for text in filled.signatures]
+    below += [f"Left out: {text}" for text in filled.left_out]
+    return "\n\n".join([f"## Table {table.number}. {table.title}", text, *below])
+
+
+def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
+    return tabulate(lines, headers=header, tablefmt="github", disable_numparse=True)
+
+
+def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Sequence[str]) -> str:
+    """Returns the table with rows and columns exchanged: what says which row it is stands on several lines at its head.
+
+    Args:
+      lines, header: of the table as it would lie; where there are settings they are the second column.
+      settings: each is a table of its own, so that a terminal is wide enough; empty: there are none.
+    """
+    parts = [[line for line in lines if line[1] == setting] for setting in settings] or [[*lines]]
+    grids = []
+    for part in parts:
+        first, *rest = zip(header, *part, strict=True)
+        grids.append(_grid(rest, first))
+    return "\n\n".join(grids)
+
+
+def _settings(filled: FilledTable) -> list[str]:
+    """Returns the settings of our rows, in the table's order; where we have none all of the table's."""
+    printed = dict.fromkeys(row.variant for row in filled.table.published)
+    ours = dict.fromkeys(row.variant for row in filled.rows)
+    return [*([one for one in printed if one in ours] or ([] if ours else printed)), *(one for one in ours if one not in printed)]
+
+
+def _marks(rows: Sequence[Row]) -> dict[str, str]:
+    """Returns the mark of each note, in the order of the rows."""
+    notes = list(dict.fromkeys(row.note for row in rows if row.note))
+    return {note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS)) for number, note in enumerate(notes)}
+
+
+def _row_texts(row: Row, columns: Sequence[Column], unit: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields what a line is of ("1", "best of 3", "mean of 3") and its cells."""
+    if row.joins_recipes:
+        yield "best", [_cell_text(row, column, unit, "best") for column in columns]
+        return
+    seeds = sorted({cell.seeds for cell in row.cells.values()})
+    shown = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    if seeds[-1] == 1:
+        yield "1", [_cell_text(row, column, unit, "best") for column in columns]
+        return
+    if any(cell.best is not None for cell in row.cells.values()):
+        yield f"best of {shown}", [_cell_text(row, column, unit, "best") for column in columns]
+    yield f"mean of {shown}", [_cell_text(row, column, unit, "mean") for column in columns]
+
+
+def _cell_text(row: Row, column: Column, unit: str, statistic: str) -> str:
+    cell = row.cells.get(column.title)
+    if cell is None:
+        return NOTHING
+    part = f" ({cell.problems} of {cell.of_problems} {unit})" if cell.problems < cell.of_problems else ""
+    if statistic == "mean":
+        deviations = (cell.deviation if column.deviations else None) or (None,) * len(cell.mean)
+        texts = [_with_deviation(*one) for one in zip(cell.mean, deviations, column.digits, strict=True)]
+        return column.form.format(*texts) + part
+    if cell.best is None:
+        return NOTHING
+    text = column.form.format(*(_number(*one) for one in zip(cell.best, column.digits, strict=True)))
+    intervals = (cell.intervals if column.deviations else None) or ()
+    bounds = [_bounds(one, digits) for one, digits in zip(intervals, column.digits, strict=False) if one is not None]
+    # All or none: of a single one nobody could tell which figure it belongs to.
+    return text + (f" {' '.join(bounds)}" if bounds and len(bounds) == len(intervals) else "") + part
+
+
+def _number(value: float | None, digits: int) -> str:
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def _with_deviation(mean: float | None, deviation: float | None, digits: int) -> str:
+    # A count is a whole number, its mean is not.
+    digits = max(digits, 1)
+    return _number(mean, digits) + ("" if deviation is None else f" ± {_number(deviation, digits)}")
+
+
+def _bounds(interval: tuple[float, float], digits: int) -> str:
+    return f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
+
+
+def _general(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4g}"
+
+
+def _best_text(cell: Cell) -> str:
+    text = _general(cell.best[0] if cell.best else None)
+    interval = cell.intervals[0] if cell.intervals else None
+    return text if interval is None else f"{text} [{_general(interval[0])}, {_general(interval[1])}]"
+
+
+def _csv_lines(filled: FilledTable, publication: str) -> Iterator[dict[str, Any]]:
+    for row in filled.table.published:
+        for column, text in zip(filled.table.columns, row.cells, strict=True):
+            about = {
+                "table": filled.table.number,
+                "model": row.model,
+                "source": publication,
+                "variant": row.variant,
+                "column": column.title,
+            }
+            for measure, value in zip(_names(column), _printed_numbers(text), strict=False):
+                yield {**about, "measure": measure, "statistic": _printed_statistic(row), "value": value, "seeds": row.seeds}
+    for one in filled.rows:
+        about = {"table": filled.table.number, "model": one.system, "source": one.recipe, "variant": one.variant, "note": one.note}
+        for column in filled.table.columns:
+            if column.title in one.cells:
+                for line in _csv_of_cell(one.cells[column.title], _names(column)):
+                    yield {**about, "column": column.title, **line}
+
+
+def _csv_of_cell(cell: Cell, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for number, name in enumerate(names):
+        interval = cell.intervals[number] if cell.intervals else None
+        values = {
+            "best": cell.best[number] if cell.best else None,
+            "low": interval and interval[0],
+            "high": interval and interval[1],
+            "mean": cell.mean[number],
+            "deviation": cell.deviation[number] if cell.deviation else None,
+        }
+        for statistic, value in values.items():
+            if value is not None:
+                problems = f"{cell.problems} of {cell.of_problems}"
+                yield {"measure": name, "statistic": statistic, "value": value, "seeds": cell.seeds, "problems": problems}
+
+
+def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
+    table = filled.table
+    published = [
+        {
+            "model": row.model,
+            "source": publication,
+            "variant": row.variant,
+            "seeds": row.seeds,
+            "cells": {
+                column.title: {"text": text, "values": dict(zip(_names(column), _printed_numbers(text), strict=False))}
+                for column, text in zip(table.columns, row.cells, strict=True)
+                if text != NOTHING
+            },
+        }
+        for row in table.published
+    ]
+    ours = [
+        {
+            "model": row.system,
+            "source": row.recipe,
+            "variant": row.variant,
+            "note": row.note,
+            "cells": {
+                column.title: _json_cell(row.cells[column.title], _names(column)) for column in table.columns if column.title in row.cells
+            },
+        }
+        for row in filled.rows
+    ]
+    about = {"number": table.number, "title": table.title, "columns": [column.title for column in table.columns]}
+    return {**about, "published": published, "rows": ours, "signatures": [*filled.signatures], "left_out": [*filled.left_out]}
+
+
+def _json_cell(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
+    def named(values: Sequence[Any] | None) -> dict[str, Any] | None:
+        return None if values is None else dict(zip(names, values, strict=True))
+
+    return {
+        "best": named(cell.best),
+        "intervals": named(cell.intervals),
+        "mean": named(cell.mean),
+        "deviation": named(cell.deviation),
+        "seeds": cell.seeds,
+        "problems": cell.problems,
+        "of_problems": cell.of_problems,
+    }
+
+
+def _names(column: Column) -> list[str]:
+    """Returns the names of a column's figures: of a metric counted over several problems what is counted, of an error turned "accuracy"."""
+    return [_name(measure) for measure in column.sources[0].measures]
+
+
+def _name(measure: Measure) -> str:
+    name = measure.metric.removeprefix(OF_LENGTH)
+    if measure.from_error:
+        name = name.replace("error", "accuracy")
+    return name if measure.over == "mean" else f"{name} > {measure.limit:g}"
+
+
+def _printed_numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\d*\.?\d+", text)]
+
+
+def _printed_statistic(row: PublishedRow) -> str:
+    return "mean" if row.seeds.startswith("mean") else "best" if row.seeds.startswith("best") else ""

@@ -1,0 +1,163 @@
+"""Run directories as a report sees them: what was trained, with which seed, and what ut-eval found.
+
+How it is used::
+
+    runs, warnings = find_runs([Path("runs")])
+    runs[0].system, runs[0].recipe, runs[0].seed        # "UT, dynamic halting", "ut_act_babi, dropout=0.2", 3
+    runs[0].records                                      # the evaluations, oldest first
+
+How it works: a folder that holds a config.json of ut-trainer is a run; folders below it are not searched. Only JSON is read: no problem
+and no TensorFlow is imported, so that a hundred runs take a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ut_tf.errors import UserError
+from ut_tf.evaluation.records import Record, read_records
+from ut_tf.overrides import parse_assignments
+from ut_tf.run import CONFIG_FILE, RESUMABLE_FIELDS
+
+FOLD = "fold"
+"""The argument of a problem that says which part of its data a run of a cross-validation is judged on."""
+Repetition = tuple[int, str]
+"""A seed and a fold ("" where there are none)."""
+_CHECKPOINTS = "checkpoints"
+_STATE = "state.json"
+_SYSTEMS = {"universal_transformer": "UT", "transformer": "Transformer", "lstm": "LSTM", "neural_gpu": "Neural GPU"}
+# Overrides that say how long and how often, and what follows from it: seeds of one recipe may differ in them.
+_NOT_THE_RECIPE = RESUMABLE_FIELDS | {"decay_steps", "early_stopping_patience"}
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run directory.
+
+    Args:
+      folder: where it lies, as it was reached from the command line.
+      problem: registered name of the problem.
+      problem_args: arguments that the problem was given.
+      system: what the model is, as a table's row names it.
+      recipe: the set and the overrides that matter, as a table's row names them.
+      hparams_set: the set alone.
+      seed: of the training.
+      trained: whether there is a checkpoint to evaluate.
+      records: its evaluations, oldest first.
+    """
+
+    folder: Path
+    problem: str
+    problem_args: Mapping[str, Any]
+    system: str
+    recipe: str
+    hparams_set: str
+    seed: int
+    trained: bool
+    records: Sequence[Record]
+
+    @property
+    def repetition(self) -> Repetition:
+        """What tells the runs of a recipe on a problem apart: the seed and, in a cross-validation, the fold."""
+        return self.seed, str(self.problem_args.get(FOLD, ""))
+
+
+def without_fold(data_note: str) -> str:
+    """Returns a problem's note on its data with the whole cross-validation in the place of one fold, so that all its runs have the same."""
+    return re.sub(r"\bfold \d+ of (\d+)\b", r"cross-validation, \1 folds", data_note)
+
+
+def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
+    """Returns the runs in `places`, each once and sorted by place, and a warning for each that cannot be read.
+
+    Args:
+      places: run directories, or folders with runs at any depth.
+
+    Raises:
+      UserError: a place is no folder, or holds no run.
+    """
+    runs: dict[Path, FoundRun] = {}
+    warnings: list[str] = []
+    for place in places:
+        if not place.is_dir():
+            raise UserError(f"{place} is no folder: name run directories of ut-trainer, or folders that hold some.")
+        folders = list(_run_folders(place))
+        if not folders:
+            raise UserError(f"{place} holds no run, at any depth (no {CONFIG_FILE}): name the --output_dir of a ut-trainer command.")
+        for folder in folders:
+            try:
+                runs.setdefault(folder.resolve(), _read(folder))
+            except _NotARun:
+                warnings.append(f"{folder / CONFIG_FILE} is not of a run; {folder} is left out.")
+            except UserError as error:
+                warnings.append(f"{folder} is left out: {error}")
+    return list(runs.values()), warnings
+
+
+def _run_folders(place: Path) -> Iterable[Path]:
+    for folder, below, files in os.walk(place):
+        below.sort()
+        if CONFIG_FILE in files:
+            below.clear()
+            yield Path(folder)
+
+
+class _NotARun(Exception):
+    """A config.json that another program wrote."""
+
+
+def _read(folder: Path) -> FoundRun:
+    path = folder / CONFIG_FILE
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}).") from None
+    try:
+        return FoundRun(
+            folder=folder,
+            problem=str(values["problem"]),
+            problem_args=dict(values["problem_args"]),
+            system=_system(values["model"], values["hparams"]["network"]) + (", averaged checkpoints" if _averaged(folder) else ""),
+            recipe=_recipe(values["hparams_set"], values["overrides"]),
+            hparams_set=str(values["hparams_set"]),
+            seed=int(values["seed"]),
+            trained=any(folder.glob(f"{_CHECKPOINTS}/step-*")),
+            records=read_records(folder),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise _NotARun from None
+
+
+def _system(model: str, network: Mapping[str, Any]) -> str:
+    """Returns the model and what sets it apart: "UT, dynamic halting", "UT, gru recurrence"."""
+    parts = [_SYSTEMS.get(model, model.replace("_", " "))]
+    if model != "universal_transformer":
+        return parts[0]
+    if network["recurrence"] != "basic":
+        parts.append(f"{network['recurrence']} recurrence")
+    if network["halting"] != "none":
+        parts.append("dynamic halting" + ("" if network["halting"] == "basic" else f" ({network['halting']})"))
+    return ", ".join(parts)
+
+
+def _recipe(hparams_set: str, overrides: str) -> str:
+    values, _ = parse_assignments(overrides)
+    kept = sorted(f"{name}={value}" for name, value in values.items() if name not in _NOT_THE_RECIPE)
+    return ", ".join([hparams_set, *kept])
+
+
+def _averaged(folder: Path) -> bool:
+    """Returns whether ut-avg-checkpoints wrote the run: its one checkpoint says of which it is the mean."""
+    states = sorted(folder.glob(f"{_CHECKPOINTS}/step-*/{_STATE}"))
+    if len(states) != 1:
+        return False
+    try:
+        return "averaged_steps" in json.loads(states[0].read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False

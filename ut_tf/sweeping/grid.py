@@ -1,0 +1,184 @@
+"""The grid of a sweep: which problems, sets and seeds, and what has been done of it.
+
+How it is used::
+
+    expand_names(["babi_qa_task{1..20}_10k"])        # babi_qa_task1_10k ... babi_qa_task20_10k
+    expand_numbers(["1..3,7"])                       # 1, 2, 3, 7
+    cells = make_cells(problems, hparams_sets, seeds)
+    progress = Progress(folder)                      # sweep.json
+    progress.reached(cells[0], flags, [])            # "finished", "trained" or None
+
+How it works: a cell is a run directory of its own, named after its problem, set and seed. ``sweep.json`` says of each cell with which flags
+it was trained and evaluated, so that the same command passes over what is finished, and another adds to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ut_tf.data.files import write_text
+from ut_tf.errors import UserError
+
+SWEEP_FILE = "sweep.json"
+_FORMAT_VERSION = 1
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_MOST = 100_000
+State = Literal["trained", "finished", "failed", "stopped"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep."""
+
+    problem: str
+    hparams_set: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Its run directory, below the sweep's."""
+        return f"{self.problem}-{self.hparams_set}-seed{self.seed}"
+
+
+def make_cells(problems: Iterable[str], hparams_sets: Iterable[str], seeds: Iterable[int]) -> list[Cell]:
+    """Returns every combination once: all problems and sets with the first seed, then with the second."""
+    found = [Cell(problem, name, seed) for seed, problem, name in itertools.product(seeds, problems, hparams_sets)]
+    return list(dict.fromkeys(found))
+
+
+def expand_names(words: Sequence[str]) -> list[str]:
+    """Returns the names in words such as "a,b" and "task{1..3}_{x,y}", each once.
+
+    Raises:
+      ValueError: a brace without its other half, or an empty choice.
+    """
+    return list(dict.fromkeys(name for word in words for part in _split(word) for name in _expanded(part)))
+
+
+def expand_numbers(words: Sequence[str]) -> list[int]:
+    """Returns the numbers in words such as "1,5", "1..10" and "{1..10}", each once.
+
+    Raises:
+      ValueError: a part is neither a whole number nor a range of them.
+    """
+    numbers: list[int] = []
+    for part in (part for word in words for name in _split(word) for part in _expanded(name)):
+        if _RANGE.fullmatch(part):
+            numbers += map(int, _range(part))
+        elif part.isdecimal():
+            numbers.append(int(part))
+        else:
+            raise ValueError(f"{part!r} is no whole number and no range")
+    return list(dict.fromkeys(numbers))
+
+
+def _split(word: str) -> list[str]:
+    """Returns the parts between the commas that stand outside braces."""
+    parts, depth, begin = [], 0, 0
+    for place, sign in enumerate(word):
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        if depth not in (0, 1):
+            raise ValueError(f"a brace of {word!r} has no other half")
+        if sign == "," and not depth:
+            parts.append(word[begin:place])
+            begin = place + 1
+    if depth:
+        raise ValueError(f"a brace of {word!r} has no other half")
+    parts.append(word[begin:])
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _expanded(pattern: str) -> Iterator[str]:
+    pieces = re.split(r"\{(.*?)\}", pattern)
+    choices = [[piece] if number % 2 == 0 else _choices(piece, pattern) for number, piece in enumerate(pieces)]
+    return ("".join(one) for one in itertools.product(*choices))
+
+
+def _choices(text: str, pattern: str) -> list[str]:
+    if _RANGE.fullmatch(text):
+        return _range(text)
+    choices = [one.strip() for one in text.split(",")]
+    if not all(choices):
+        raise ValueError(f"{pattern!r} has an empty choice between its braces")
+    return choices
+
+
+def _range(text: str) -> list[str]:
+    first, last = map(int, text.split(".."))
+    if abs(last - first) >= _MOST:
+        raise ValueError(f"{text} are more than {_MOST} numbers")
+    step = 1 if last >= first else -1
+    return [str(number) for number in range(first, last + step, step)]
+
+
+@dataclass
+class Entry:
+    """What has been done of a cell.
+
+    Args:
+      problem, hparams_set, seed: as in ``Cell``.
+      state: how far it came.
+      trainer_flags, eval_flags: with which it did.
+      minutes: that its processes took, over all calls.
+    """
+
+    problem: str
+    hparams_set: str
+    seed: int
+    state: State
+    trainer_flags: list[str]
+    eval_flags: list[str]
+    minutes: float = 0.0
+
+
+class Progress:
+    """The file sweep.json in a sweep's folder.
+
+    Raises:
+      UserError: the file is there but cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / SWEEP_FILE
+        self._entries = _read(self._path)
+
+    def reached(self, cell: Cell, trainer_flags: Sequence[str], eval_flags: Sequence[str]) -> State | None:
+        """Returns how far a cell came with just these flags: "trained", "finished", or None where it must be trained (further)."""
+        entry = self._entries.get(cell.name)
+        if entry is None or entry.state not in ("trained", "finished") or entry.trainer_flags != list(trainer_flags):
+            return None
+        return "finished" if entry.state == "finished" and entry.eval_flags == list(eval_flags) else "trained"
+
+    def note(self, cell: Cell, state: State, trainer_flags: Sequence[str], eval_flags: Sequence[str], minutes: float) -> None:
+        """Writes how far a cell came; `minutes` are added to those of earlier calls.
+
+        Raises:
+          UserError: the file cannot be written.
+        """
+        before = self._entries.get(cell.name)
+        total = minutes + (before.minutes if before else 0.0)
+        self._entries[cell.name] = Entry(cell.problem, cell.hparams_set, cell.seed, state, [*trainer_flags], [*eval_flags], total)
+        values = {"format_version": _FORMAT_VERSION, "cells": {name: asdict(one) for name, one in self._entries.items()}}
+        try:
+            write_text(self._path, json.dumps(values, indent=1) + "\n")
+        except OSError as error:
+            raise UserError(f"{self._path} cannot be written: {error.strerror or error}; the same command goes on from here.") from error
+
+
+def _read(path: Path) -> dict[str, Entry]:
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if values["format_version"] != _FORMAT_VERSION:
+            raise ValueError(f"format version {values['format_version']}, expected {_FORMAT_VERSION}")
+        return {name: Entry(**one) for name, one in values["cells"].items()}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise UserError(f"{path} is no file of this ut-sweep ({what}): restore it, or remove it to look at every run again.") from error

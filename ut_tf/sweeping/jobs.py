@@ -1,0 +1,201 @@
+"""Jobs in child processes, a few at a time, each a series of commands with one log.
+
+How it is used::
+
+    with Jobs(2, environments=[{}, {}], started=print) as jobs:
+        for outcome in jobs.run(all_jobs):      # as they end
+            print(outcome.job.name, outcome.status)
+
+How it works: the children are in process groups of their own, so that Ctrl-C reaches this process alone. After the first Ctrl-C (or
+SIGTERM, or the end of the terminal) no more jobs begin, and the children get SIGTERM, on which ut-trainer saves a checkpoint; after the
+second they and their own children get it again, on which they end at once. The handler only counts: the loop passes signals on, so that
+none is lost on a child that is just beginning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from ut_tf.errors import UserError, counted
+
+_PAUSE_SECONDS = 0.1
+COMMAND_MARK = "$ "
+"""What a line of a log begins with that names the command whose output follows."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a job: the words of its process, and its name for messages and logs."""
+
+    what: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Commands that run one after the other as long as they succeed.
+
+    Args:
+      name: for messages.
+      commands: at least one.
+      log: file that their output is added to.
+    """
+
+    name: str
+    commands: tuple[Command, ...]
+    log: Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended.
+
+    Args:
+      job: which.
+      status: exit status of its last command; below 0: the signal that killed it.
+      done: names of the commands that succeeded.
+      seconds: that it took.
+      stopped: whether it ended because it was told to.
+    """
+
+    job: Job
+    status: int
+    done: tuple[str, ...]
+    seconds: float
+    stopped: bool
+
+
+@dataclass
+class _Running:
+    job: Job
+    slot: int
+    began: float
+    process: subprocess.Popen[bytes] | None = None
+    done: list[str] = field(default_factory=list)
+    told: int = 0  # How many signals its present process has got.
+
+
+class Jobs:
+    """A context in which jobs run and signals stop them.
+
+    Args:
+      parallel: jobs at a time.
+      environments: what each of the `parallel` places adds to the environment of its children.
+      started: called with each job when it begins.
+    """
+
+    def __init__(self, parallel: int, environments: Sequence[Mapping[str, str]], started: Callable[[Job], None]) -> None:
+        self._parallel = parallel
+        self._environments = environments
+        self._started = started
+        self._running: list[_Running] = []
+        self._before: dict[int, Any] = {}
+        self._asked = 0
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a signal has come: no more jobs and no more commands begin."""
+        return self._asked > 0
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in _heard_signals()}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        # Some are left only where an error ended the loop: no child is to outlive it.
+        for one in self._running:
+            self._asked = max(self._asked, 1)
+            self._pass_on(one)
+        for one in self._running:
+            if one.process is not None:
+                one.process.wait()
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        """Runs the jobs and yields how each ended, as they end; jobs that a signal kept from beginning are not among them."""
+        waiting = deque(jobs)
+        while self._running or (waiting and not self.stopping):
+            while waiting and len(self._running) < self._parallel and not self.stopping:
+                self._begin(waiting.popleft())
+            for one in [*self._running]:
+                self._pass_on(one)
+                outcome = self._look_after(one)
+                if outcome is not None:
+                    self._running.remove(one)
+                    yield outcome
+            if self._running:
+                time.sleep(_PAUSE_SECONDS)
+
+    def _begin(self, job: Job) -> None:
+        free = min(set(range(self._parallel)) - {one.slot for one in self._running})
+        one = _Running(job, free, time.monotonic())
+        self._running.append(one)
+        self._started(job)
+        self._next_command(one)
+
+    def _next_command(self, one: _Running) -> None:
+        command = one.job.commands[len(one.done)]
+        one.told = 0
+        try:
+            one.job.log.parent.mkdir(parents=True, exist_ok=True)
+            with one.job.log.open("ab") as log:
+                log.write(f"{COMMAND_MARK}{command.what}\n".encode())
+                log.flush()
+                one.process = subprocess.Popen(
+                    command.words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **self._environments[one.slot]},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise UserError(
+                f"{command.what} of {one.job.name} cannot begin, with the log {one.job.log}: {error.strerror or error}."
+            ) from error
+
+    def _pass_on(self, one: _Running) -> None:
+        """Tells a job's process of the signals that have come: of the first itself, of the next its children, too."""
+        while one.process is not None and one.process.poll() is None and one.told < self._asked:
+            with contextlib.suppress(ProcessLookupError):
+                one.process.terminate() if one.told == 0 else os.killpg(one.process.pid, signal.SIGTERM)
+            one.told += 1
+
+    def _look_after(self, one: _Running) -> Outcome | None:
+        """Begins the next command of a job whose command has succeeded; returns how the job ended, None as long as it has not."""
+        status = one.process.poll() if one.process is not None else 0
+        if status is None:
+            return None
+        if status == 0:
+            one.done.append(one.job.commands[len(one.done)].what)
+            if len(one.done) < len(one.job.commands) and not self.stopping:
+                self._next_command(one)
+                return None
+        stopped = self.stopping and len(one.done) < len(one.job.commands)
+        return Outcome(one.job, status, tuple(one.done), time.monotonic() - one.began, stopped)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        how = "at once" if self.stopping else "each saves a checkpoint after its update or evaluation; a second signal stops at once"
+        self._asked += 1
+        # Not print: the signal may have interrupted a print. There may be no terminal any more.
+        with contextlib.suppress(OSError):
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"\nstopping {counted(len(self._running), 'run')}: {how}\n".encode())
+
+
+def _heard_signals() -> list[signal.Signals]:
+    """Returns the signals that stop: Ctrl-C, SIGTERM and, unless nohup has it ignored, the end of the terminal."""
+    hears_end = hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hears_end else [])]
