@@ -54,7 +54,6 @@ class Parsing(Problem):
       dev_trees: likewise for validation; none: the last twentieth of the training trees.
       test_trees: likewise for ut-eval; none: the validation trees are judged.
       vocab_words: words of the vocabulary at most, the most common ones; 0: any number.
-      tags: whether the symbols of words are their parts of speech, which help a model of few trees to keep its place; else all are XX.
       name: the problem's name, for messages.
     """
 
@@ -66,13 +65,11 @@ class Parsing(Problem):
         dev_trees: Files | str = (),
         test_trees: Files | str = (),
         vocab_words: int = 0,
-        tags: bool = False,
         name: str = "parse_ptb",
     ) -> None:
         self.name = name
         self._files = {"train": _paths(train_trees), "validation": _paths(dev_trees), "test": _paths(test_trees)}
         self._vocab_words = vocab_words
-        self._tags = tags
         self._tables: dict[tuple[Path, str], PairTable] = {}
         if vocab_words < 0:
             raise UserError(f"vocab_words={vocab_words}: expected at least 0.")
@@ -131,7 +128,7 @@ class Parsing(Problem):
         """Returns the codec of sentences and linearised trees."""
         from ut_tf.problems.parsing_text import ParseCodec
 
-        return ParseCodec(vocab_dir, self._tags)
+        return ParseCodec(vocab_dir)
 
     def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
         """Returns the sentences of the validation or test split, words with blanks between them, and their trees in brackets.
@@ -183,13 +180,13 @@ class Parsing(Problem):
 
     def _prepare(self, folder: Path, trees: TreeSplits) -> None:
         print(f"preparing {self.name} in {folder}\n{trees.told}", file=sys.stderr, flush=True)
-        symbols = sorted({symbol for tree in trees.train for symbol in linearise(tree, self._tags)})
+        symbols = sorted({symbol for tree in trees.train for symbol in linearise(tree)})
         _write_vocabularies(folder, [leaf.word for tree in trees.train for leaf in tree.leaves()], symbols, self._vocab_words)
         codec = self.text_codec(folder)
         counts = {}
         for split, some in (("train", trees.train), ("validation", trees.validation), ("test", trees.test)):
             counts[split] = len(some)
-            write_shard(folder / f"{split}.npz", _encoded(codec, some, self._tags), {"pairs": len(some)})
+            write_shard(folder / f"{split}.npz", _encoded(codec, some), {"pairs": len(some)})
             if split != "train":
                 write_text(folder / f"{split}.trees", "".join(f"{tree}\n" for tree in some))
         files = [path.name for path in folder.iterdir() if path.suffix in (".txt", ".npz", ".trees")]
@@ -202,9 +199,7 @@ class Parsing(Problem):
         write_text(folder / _SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
     def _folder(self, data_dir: Path) -> Path:
-        decides = json.dumps(
-            [{split: [str(path) for path in paths] for split, paths in self._files.items()}, self._vocab_words, self._tags]
-        )
+        decides = json.dumps([{split: [str(path) for path in paths] for split, paths in self._files.items()}, self._vocab_words])
         digest = hashlib.sha256(decides.encode()).hexdigest()[:8]
         return data_dir / _FOLDER / f"{'files' if self._files['train'] else 'found'}-{digest}"
 
@@ -256,7 +251,7 @@ def _write_vocabularies(folder: Path, words: list[str], symbols: Iterable[str], 
     write_symbols(folder / _LABELS_FILE, [UNKNOWN, *symbols])
 
 
-def _encoded(codec: ParseCodec, trees: list[Tree], with_tags: bool) -> PairIds:
+def _encoded(codec: ParseCodec, trees: list[Tree]) -> PairIds:
     """Returns the ids of sentences and linearised trees."""
     import tensorflow as tf
 
@@ -265,7 +260,7 @@ def _encoded(codec: ParseCodec, trees: list[Tree], with_tags: bool) -> PairIds:
     for first in range(0, len(trees), _ENCODED):
         some = trees[first : first + _ENCODED]
         sentences = tf.constant([" ".join(leaf.word for leaf in tree.leaves()) for tree in some])
-        written = tf.constant([" ".join(linearise(tree, with_tags)) for tree in some])
+        written = tf.constant([" ".join(linearise(tree)) for tree in some])
         sources += _rows(codec.encode(sentences)["inputs"])
         targets += _rows(codec.encode_targets(written))
     words, labels = codec.vocab_sizes or (0, 0)

@@ -55,15 +55,13 @@ class ParseCodec(TextCodec):
 
     Args:
       vocab_dir: holds words.txt and labels.txt.
-      with_tags: whether words are written as their parts of speech.
 
     Raises:
       UserError: one of them is missing or empty.
     """
 
-    def __init__(self, vocab_dir: Path, with_tags: bool = False) -> None:
+    def __init__(self, vocab_dir: Path) -> None:
         super().__init__(name="parse_codec")
-        self._with_tags = with_tags
         self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
         self._labels = WordVocabulary(vocab_dir / LABELS_FILE, split_blanks)
         self._tokens = tf.constant(["", _END_TOKEN, *self._words.words])
@@ -104,7 +102,7 @@ class ParseCodec(TextCodec):
                 yield line
             else:
                 trees = read_trees(line, f"{name}, line {count}")
-                yield " ".join(symbol for tree in trees if (plain := simplify(tree)) for symbol in linearise(plain, self._with_tags))
+                yield " ".join(symbol for tree in trees if (plain := simplify(tree)) for symbol in linearise(plain))
 
 
 def _where(words: Any, pattern: str, mark: str) -> Any:
