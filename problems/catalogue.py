@@ -135,7 +135,7 @@ def _parsing() -> dict[str, Entry]:
     ]
     for name, words in (("wsj_parsing", 0), ("parsing_english_ptb8k", 8192), ("parsing_english_ptb16k", 16384)):
         text = "constituency parsing" + (f", at most {words:,} words" if words else "") + " (tensor2tensor's name)"
-        entries.append(_entry(_PARSING, name, text, vocab_words=words))
+        entries.append(_entry(_PARSING, name, text, vocab_words=words, leaves="XX"))
     return dict(entries)
 
 

@@ -26,9 +26,19 @@ from ut_tf.data.files import exclusive
 from ut_tf.data.problem import END_ID, EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
-from ut_tf.problems.lambada_archive import find_sources
+from ut_tf.problems.lambada_archive import find_sources, find_texts, text_files
 from ut_tf.problems.lambada_corpus import UNKNOWN_ID, LambadaCorpus, LambadaSettings, Texts, fold_of
-from ut_tf.problems.lambada_passages import Passages, cut_passages, given_passages, hide_last, number_unknown, windows
+from ut_tf.problems.lambada_passages import (
+    LEAST_CONTEXT,
+    Passages,
+    answerable,
+    cut_passages,
+    gathered,
+    given_passages,
+    hide_last,
+    number_unknown,
+    windows,
+)
 from ut_tf.problems.lambada_text import PassageCodec, WordsCodec
 
 _FOLDER = "lambada"
@@ -53,12 +63,15 @@ class _Lambada(Problem):
         for argument, least in (("vocab_size", 1), ("unknown_words", 0), ("min_books", 1)):
             if getattr(settings, argument) < least:
                 raise UserError(f"{argument}={getattr(settings, argument)}: expected at least {least}.")
+        if control and evaluate_on != "test":
+            raise UserError(f"{name} judges the control passages: leave evaluate_on={evaluate_on} out, or take another problem.")
         self.name = name
         self._settings = settings
         self._train_files = train_files
         self._control = control
         self._evaluate_on = evaluate_on
         self._loaded: dict[tuple[Path, str], Texts] = {}
+        self._tensors: dict[tuple[Path, str], Any] = {}
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Makes vocabulary and numbers, or returns at once where they are there.
@@ -73,7 +86,7 @@ class _Lambada(Problem):
                 if not corpus.is_prepared():
                     sources = find_sources(tmp_dir, self._train_files, self.name, self._settings.use_novels)
                     corpus.prepare(sources, self._settings, self.name)
-        corpus.check()
+        corpus.check(self._own_texts(tmp_dir))
 
     def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
         """Returns the single examples of ``examples``; `length` means nothing."""
@@ -101,6 +114,13 @@ class _Lambada(Problem):
         decides = json.dumps([dataclasses.asdict(self._settings), self._train_files], sort_keys=True)
         return LambadaCorpus(data_dir / _FOLDER / hashlib.sha256(decides.encode()).hexdigest()[:8])
 
+    def _own_texts(self, tmp_dir: Path) -> list[Path]:
+        """Returns the files of one's own training texts, none where they cannot be had: data that is prepared does not need them."""
+        try:
+            return text_files(find_texts(tmp_dir, self._train_files)) if self._train_files else []
+        except (UserError, OSError):
+            return []
+
     def _prepared(self, data_dir: Path) -> LambadaCorpus:
         corpus = self._corpus(data_dir)
         if not corpus.is_prepared():
@@ -122,6 +142,13 @@ class _Lambada(Problem):
                 )
             self._loaded[key] = corpus.texts(kept)
         return self._loaded[key]
+
+    def _words(self, split: str, data_dir: Path) -> Any:
+        """Returns the words of ``_texts`` as a tensor, made once: the novels fill a good part of the memory."""
+        key = (data_dir, split)
+        if key not in self._tensors:
+            self._tensors[key] = tf.constant(self._texts(split, data_dir).words, tf.int32)
+        return self._tensors[key]
 
     def _judged(self) -> Literal["validation", "test"]:
         return "validation" if self._evaluate_on == "development" else "test"
@@ -175,7 +202,7 @@ class LambadaLM(_Lambada):
             begins, lengths = texts.starts[:-1], np.diff(texts.starts)
         vocab_size = int(self._prepared(data_dir).summary["vocab_size"])
         unknown_words, judged = self._settings.unknown_words, split != "train"
-        words = tf.constant(texts.words, tf.int32)
+        words = self._words(split, data_dir)
         first, sizes = tf.constant(begins, tf.int64), tf.constant(lengths, tf.int32)
 
         def batch(numbers: Any) -> dict[str, Any]:
@@ -235,6 +262,10 @@ class LambadaRC(_Lambada):
             raise UserError(f"{given}: expected no folds or at least 2, and a fold from 1 to folds.")
         if not passages and not folds:
             raise UserError(f"{name}: passages=0 and folds=0 leave nothing to train on; give passages of the novels, or folds.")
+        if longest < LEAST_CONTEXT + 2:
+            raise UserError(f"longest={longest}: expected at least {LEAST_CONTEXT + 2} words, a context of {LEAST_CONTEXT} and a question.")
+        if train_files and not passages:
+            raise UserError(f"{name}: passages=0 trains on no novels: leave train_files={train_files} out, or give passages.")
         if folds and (control or evaluate_on != "test"):
             raise UserError(f"{name}: folds={folds} says what is judged: leave evaluate_on out, and use lambada_rc.")
         whole = LambadaSettings(vocab_size, unknown_words, min_books, tokenize)
@@ -294,15 +325,16 @@ class LambadaRC(_Lambada):
         if self._folds:
             development = self._texts("validation", data_dir)
             given = given_passages(development, words)
-            parts.append((development, given.taken(np.flatnonzero(self._part(len(given)) == split))))
+            chosen = given.taken(np.flatnonzero(self._part(development) == split))
+            parts.append((development, answerable(development, chosen) if split == "train" else chosen))
         if split == "train" and self._passages:
             novels = self._texts("train", data_dir)
             cut = cut_passages(novels, words, self._longest)
             some = np.arange(min(self._passages, len(cut)), dtype=np.int64) * len(cut) // max(min(self._passages, len(cut)), 1)
-            parts.append((novels, cut.taken(some)))
+            parts.append(gathered(novels, cut.taken(some)))
         return [texts for texts, _ in parts], [passages for _, passages in parts]
 
-    def _part(self, passages: int) -> Any:
+    def _part(self, passages: Texts) -> Any:
         """Returns the split of each development passage under cross-validation, strings [passages]."""
         folds = fold_of(passages, self._folds)
         parts = np.where(folds == self._fold, "test", "train").astype(object)

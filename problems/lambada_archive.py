@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import lzma
+import os
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -64,13 +65,8 @@ class Sources:
     @property
     def files(self) -> list[Path]:
         """The files that the data is read from; a folder of training texts counts by its files."""
-        texts = [] if self.train is None else _texts_in(self.train) if self.train.is_dir() else [self.train]
+        texts = [] if self.train is None else text_files(self.train)
         return [*([self.archive] if self.archive else []), *self.plain.values(), *texts]
-
-    @property
-    def has_novels(self) -> bool:
-        """Whether there is training text: one's own, or an archive, which must have it."""
-        return self.train is not None or self.archive is not None
 
     def passages(self, split: str) -> list[list[str]] | None:
         """Returns the words of each passage of "validation", "test" or "control"; None where there is neither file nor archive.
@@ -92,13 +88,19 @@ class Sources:
         """Returns the words of the vocabulary file with their counts, in its order; None where there is neither file nor archive.
 
         Raises:
-          UserError: the archive lacks the file, or a row is not a word, a tab and a count.
+          UserError: the archive lacks the file, a row is not a word, a tab and a count, or a word has two rows.
         """
         found = self._text(VOCABULARY_FILE)
         if found is None:
             return None
         text, name = found
-        return [_vocabulary_row(row, number, name) for number, row in enumerate(text.removesuffix("\n").split("\n"), start=1)]
+        rows: dict[str, int] = {}
+        for number, row in enumerate(text.removesuffix("\n").split("\n"), start=1):
+            word, count = _vocabulary_row(row, number, name)
+            if word in rows:
+                raise UserError(f"{name}, line {number}: {word!r} has a row before: expected each word once; take one of the rows out.")
+            rows[word] = count
+        return list(rows.items())
 
     def books(self, tokenize: bool) -> Iterator[tuple[str, list[str]]]:
         """Yields name and words of each training text: of a folder by name, of a tar file in its order.
@@ -152,7 +154,7 @@ def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = 
     """
     folders = [tmp_dir / _FOLDER, tmp_dir]
     plain = {file: path for file in (*PASSAGE_FILES.values(), VOCABULARY_FILE) if (path := _find_plain(file, folders)) is not None}
-    train = _find_train(train_files, folders) if train_files else None
+    train = find_texts(tmp_dir, train_files) if train_files else None
     there = next((folder for folder in folders if (folder / ARCHIVE.file).is_file()), None)
     enough = PASSAGE_FILES["validation"] in plain and (train is not None or not needs_text)
     if there is None and enough:
@@ -165,13 +167,30 @@ def _find_plain(file: str, folders: list[Path]) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _find_train(train_files: str, folders: list[Path]) -> Path:
+def find_texts(tmp_dir: Path, train_files: str) -> Path:
+    """Returns the absolute path of one's own training texts, which may also be given from `tmp_dir` or its folder `lambada`.
+
+    Raises:
+      UserError: they are in none of these places.
+    """
     given = Path(train_files).expanduser()
-    candidates = [given, *(folder / given for folder in folders)]
-    for path in candidates:
+    for path in (given, tmp_dir / _FOLDER / given, tmp_dir / given):
         if path.exists():
             return path.absolute()
-    raise UserError(f"train_files={train_files}: neither there nor in {folders[1]}: expected a folder or a tar file of texts (*.txt).")
+    raise UserError(f"train_files={train_files}: neither there nor in {tmp_dir}: expected a folder or a tar file of texts (*.txt).")
+
+
+def text_files(train: Path) -> list[Path]:
+    """Returns the files that one's own training texts are read from: those *.txt of a folder and its folders, or the tar file."""
+    if not train.is_dir():
+        return [train]
+    found = [Path(folder) / file for folder, _, files in os.walk(train, onerror=_refuse) for file in files if file.endswith(".txt")]
+    return sorted(path for path in found if path.is_file())
+
+
+def _refuse(error: OSError) -> None:
+    """Raises what os.walk would pass over: a folder that cannot be read has texts that would be missing."""
+    raise error
 
 
 def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
@@ -192,12 +211,8 @@ def _plain_content(path: Path) -> bytes:
             return file.read()
 
 
-def _texts_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*.txt") if path.is_file())
-
-
 def _folder_texts(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in _texts_in(folder):
+    for path in text_files(folder):
         yield str(path), _plain_content(path)
 
 
@@ -219,6 +234,11 @@ def _members(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, bytes]]
         content = archive.extractfile(member) if member.isfile() and member.name.endswith(".txt") else None
         if content is not None:
             yield f"{name}:{member.name}", content.read()
+    # Cut off between two members, or inside of a header, a tar file looks whole to tarfile; a whole one ends with a block of zeros.
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("it has no end")
 
 
 def _member(archive: tarfile.TarFile, file: str, path: Path) -> tarfile.TarInfo:

@@ -40,7 +40,10 @@ UNKNOWN_ID = FIRST_SYMBOL_ID
 ABSENT_ID = FIRST_SYMBOL_ID + 1
 FIRST_NUMBERED_ID = FIRST_SYMBOL_ID + 2
 _FORMAT = 1
+# Two development passages with so many words in a row alike are cut from the same page.
+_OVERLAP = 15
 _SECONDS = 10.0
+_ANEW = "or delete that folder and begin new runs with what is prepared then"
 Ids = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
 
@@ -50,7 +53,7 @@ class Texts:
     """Texts one after the other.
 
     Args:
-      words: int32 [words]: ids, or numbers from the vocabulary's size on for unknown words; perhaps a mapped file.
+      words: int32 [words]: ids, or numbers from the vocabulary's size on for unknown words; perhaps a mapped file, only to be read.
       starts: int64 [texts + 1], where each begins, and the end of the last.
     """
 
@@ -59,6 +62,11 @@ class Texts:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    def translate(self, ids: Ids) -> None:
+        """Puts ids[word] in place of each word, text by text: a second array of all words could be too much for the memory."""
+        for start, end in itertools.pairwise(self.starts):
+            self.words[start:end] = ids[self.words[start:end]]
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,30 @@ def special_symbols(unknown_words: int) -> list[str]:
     return [UNKNOWN, "<absent>", *(f"<unknown-{number}>" for number in range(1, unknown_words + 1))]
 
 
-def fold_of(passages: int, folds: int) -> npt.NDArray[np.int64]:
-    """Returns the fold, from 1, of each development passage: by a fixed order drawn at random."""
-    return np.random.default_rng(0).permutation(passages) % folds + 1
+def fold_of(passages: Texts, folds: int) -> npt.NDArray[np.int64]:
+    """Returns the fold, from 1, of each development passage: by a fixed order drawn at random.
+
+    Passages that overlap have the fold of the first of them, so that none is judged by a network that was trained on its sentences.
+    """
+    return (np.random.default_rng(0).permutation(len(passages)) % folds + 1)[_first_alike(passages)]
+
+
+def _first_alike(passages: Texts) -> Places:
+    """Returns the number of the first passage that each is connected with by runs of `_OVERLAP` words that both have."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    # Where a run of words begins that ends in the same passage.
+    places = np.concatenate([np.arange(start, end - _OVERLAP + 1) for start, end in itertools.pairwise(passages.starts)])
+    owners = np.searchsorted(passages.starts, places, side="right") - 1
+    runs: Any = np.ascontiguousarray(passages.words[places[:, np.newaxis] + np.arange(_OVERLAP)])
+    _, same = np.unique(runs.view(np.dtype((np.void, runs.itemsize * _OVERLAP))).ravel(), return_inverse=True)
+    size = len(passages)
+    # Passages and runs are the two sides of a graph; what hangs together in it shares text.
+    graph = coo_array((np.ones(len(places), np.int8), (owners, size + same)), shape=(size + len(places),) * 2)
+    labels = connected_components(graph, directed=False)[1][:size]
+    _, firsts, groups = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(firsts[groups], np.int64)
 
 
 class LambadaCorpus:
@@ -128,7 +157,8 @@ class LambadaCorpus:
         write_symbols(self.words_file, [*special, *words])
         texts = {**({"train": train} if settings.use_novels else {}), **judged}
         for split, numbered in texts.items():
-            self._write(split, Texts(ids[numbered.words], numbered.starts))
+            numbered.translate(ids)
+            self._write(split, numbered)
         size = FIRST_SYMBOL_ID + len(special) + len(words)
         summary = {
             "format": _FORMAT,
@@ -136,7 +166,7 @@ class LambadaCorpus:
             "words": len(words),
             "own_vocabulary": given is None,
             "own_text": sources.train is not None or not settings.use_novels,
-            "splits": {split: _counts(ids[found.words], found, size) for split, found in texts.items()},
+            "splits": {split: _counts(found, size) for split, found in texts.items()},
             "words_sha256": sha256_of(self.words_file),
             "files": [{"path": str(path), "size": path.stat().st_size} for path in sources.files],
         }
@@ -154,17 +184,25 @@ class LambadaCorpus:
             summary: dict[str, Any] = json.loads(self._summary_file.read_text(encoding="utf-8"))
             if sha256_of(self.words_file) != summary["words_sha256"]:
                 raise ValueError(f"{WORDS_FILE} is not as it was written")
+            if summary["format"] != _FORMAT:
+                raise ValueError(f"its format is {summary['format']}, expected {_FORMAT}")
         return summary
 
-    def check(self) -> None:
-        """Raises UserError where a file has changed since the data was prepared from it."""
-        for before in self.summary["files"]:
+    def check(self, texts: Iterable[Path]) -> None:
+        """Raises UserError where a file has changed since the data was prepared from it.
+
+        Args:
+          texts: the files of one's own training texts that are there now: all must have been among those, by name and size.
+        """
+        files = self.summary["files"]
+        for before in files:
             path = Path(before["path"])
             if path.is_file() and path.stat().st_size != before["size"]:
-                raise UserError(
-                    f"{path} has changed since {self.folder} was prepared from it: put the former file back, "
-                    "or delete that folder and begin new runs with what is prepared then."
-                )
+                raise UserError(f"{path} has changed since {self.folder} was prepared from it: put the former file back, {_ANEW}.")
+        read = {(Path(before["path"]).name, before["size"]) for before in files}
+        for path in texts:
+            if (path.name, path.stat().st_size) not in read:
+                raise UserError(f"{path} is not among the files that {self.folder} was prepared from: take it away, {_ANEW}.")
 
     def words(self) -> list[str]:
         """Returns the symbols from FIRST_SYMBOL_ID on."""
@@ -183,7 +221,8 @@ class LambadaCorpus:
         for part, values in (("words", texts.words), ("starts", texts.starts)):
             buffer = io.BytesIO()
             np.save(buffer, values)
-            write_bytes(self.folder / f"{split}.{part}.npy", buffer.getbuffer().tobytes())
+            # No copy, unlike that of getbuffer().tobytes().
+            write_bytes(self.folder / f"{split}.{part}.npy", buffer.getvalue())
 
 
 class _Numbers:
@@ -220,12 +259,13 @@ class _Numbers:
 
 
 def _other_folds(passages: Texts, settings: LambadaSettings) -> Texts:
-    kept = np.flatnonzero(fold_of(len(passages), settings.folds) != settings.fold)
+    kept = np.flatnonzero(fold_of(passages, settings.folds) != settings.fold)
     parts = [passages.words[passages.starts[number] : passages.starts[number + 1]] for number in kept]
     return Texts(np.concatenate(parts), np.cumsum([0, *map(len, parts)], dtype=np.int64))
 
 
-def _counts(words: Ids, texts: Texts, vocab_size: int) -> dict[str, int]:
+def _counts(texts: Texts, vocab_size: int) -> dict[str, int]:
+    words = texts.words
     last = words[texts.starts[1:] - 1]
     unknown = {"unknown": int((words >= vocab_size).sum()), "unknown_last": int((last >= vocab_size).sum())}
     return {"texts": len(texts), "words": len(words), **unknown}

@@ -15,16 +15,43 @@ import numpy as np
 import numpy.typing as npt
 
 from ut_tf.data.problem import FIRST_SYMBOL_ID
-from ut_tf.problems.lambada_corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Places, Texts
+from ut_tf.problems.lambada_corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Ids, Places, Texts
 
 _ENDS = (".", "!", "?")
 _CLOSINGS = ("''", "'", "-rrb-")
-_LEAST_CONTEXT = 50
+LEAST_CONTEXT = 50
+"""Words before the question of a passage at least."""
 _SHORTEST_WINDOW = 8
 # The most frequent words, and marks, are no words to be guessed: 98 % of LAMBADA's are rarer.
 _COMMON = 200
 _AT_ONCE = 8192
 Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """What the ids of a vocabulary are.
+
+    Args:
+      ends, closings: ids of the marks that end a sentence, and of those that may close behind them.
+      guessed: bool [vocab_size], which are words that are not too common to be guessed.
+    """
+
+    ends: Places
+    closings: Places
+    guessed: Flags
+
+    @classmethod
+    def of(cls, words: list[str]) -> _Kinds:
+        """Returns the kinds of `words`, symbols from FIRST_SYMBOL_ID on."""
+        ends, closings = (
+            FIRST_SYMBOL_ID + np.array([number for number, word in enumerate(words) if word in wanted], np.int64)
+            for wanted in (_ENDS, _CLOSINGS)
+        )
+        common = FIRST_SYMBOL_ID + next((number for number, word in enumerate(words) if not word.startswith("<")), 0) + _COMMON
+        guessed = np.array([False] * FIRST_SYMBOL_ID + [word.replace("-", "").isalpha() for word in words], np.bool_)
+        guessed[:common] = False
+        return cls(ends, closings, guessed)
 
 
 @dataclass(frozen=True)
@@ -47,6 +74,10 @@ class Passages:
     def taken(self, numbers: npt.NDArray[Any]) -> Passages:
         """Returns some of them."""
         return Passages(self.starts[numbers], self.questions[numbers], self.answers[numbers])
+
+    def moved(self, by: Any) -> Passages:
+        """Returns them at places that are larger by a number, or by one for each passage."""
+        return Passages(self.starts + by, self.questions + by, self.answers + by)
 
 
 def windows(starts: Places, size: int, rng: np.random.Generator) -> tuple[Places, Places]:
@@ -105,7 +136,7 @@ def hide_last(ids: Any, fresh: Any, lengths: Any) -> Any:
 
 def given_passages(texts: Texts, words: list[str]) -> Passages:
     """Returns LAMBADA's own passages: the question is what follows the last sentence end; without one there is a context alone."""
-    begins = _sentence_starts(texts, words)
+    begins = _sentence_starts(texts, _Kinds.of(words))
     answers = texts.starts[1:] - 1
     questions = begins[np.searchsorted(begins, answers, side="right") - 1]
     return Passages(texts.starts[:-1], np.where(questions > texts.starts[:-1], questions, answers), answers)
@@ -119,26 +150,45 @@ def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
       words: symbols from FIRST_SYMBOL_ID on, the most frequent words first.
       longest: words of a passage at most.
     """
-    begins = _sentence_starts(texts, words)
-    answers = _last_words(texts, words, begins)
-    book = np.searchsorted(texts.starts, begins, side="right") - 1
-    contexts = np.searchsorted(begins, begins - _LEAST_CONTEXT, side="right") - 1
+    kinds = _Kinds.of(words)
+    # Book by book: arrays over all words of the published novels would fill a small machine's memory.
+    found = [_cut_book(texts.words[start:end], kinds, longest).moved(start) for start, end in itertools.pairwise(texts.starts)]
+    return Passages(*(np.concatenate([getattr(some, side) for some in found]) for side in ("starts", "questions", "answers")))
+
+
+def answerable(texts: Texts, passages: Passages) -> Passages:
+    """Returns the passages whose last word stands in the context."""
+    found = np.zeros(len(passages), np.bool_)
+    for first in range(0, len(passages), _AT_ONCE):
+        some = passages.taken(np.arange(first, min(first + _AT_ONCE, len(passages))))
+        places = some.starts[:, np.newaxis] + np.arange((some.questions - some.starts).max())
+        inside = places < some.questions[:, np.newaxis]
+        same = texts.words[np.minimum(places, len(texts.words) - 1)] == texts.words[some.answers][:, np.newaxis]
+        found[first : first + len(some)] = (same & inside).any(axis=1)
+    return passages.taken(np.flatnonzero(found))
+
+
+def gathered(texts: Texts, passages: Passages) -> tuple[Texts, Passages]:
+    """Returns the words of the passages alone, one passage after the other, and where the passages stand among them."""
+    sizes = passages.answers - passages.starts + 1
+    starts = np.cumsum([0, *sizes], dtype=np.int64)
+    places = np.repeat(passages.starts - starts[:-1], sizes) + np.arange(starts[-1])
+    return Texts(np.asarray(texts.words[places]), starts), passages.moved(starts[:-1] - passages.starts)
+
+
+def _cut_book(book: Ids, kinds: _Kinds, longest: int) -> Passages:
+    texts = Texts(book, np.array([0, len(book)], np.int64))
+    begins = _sentence_starts(texts, kinds)
+    answers = _last_words(texts, kinds, begins)
+    contexts = np.searchsorted(begins, begins - LEAST_CONTEXT, side="right") - 1
     starts = begins[np.maximum(contexts, 0)]
-    fits = (answers > begins) & (contexts >= 0) & (answers - starts < longest)
-    fits &= starts >= texts.starts[book]
-    kept = np.flatnonzero(fits)
-    found = Passages(starts[kept], begins[kept], answers[kept])
-    return found.taken(np.flatnonzero(_stands_before(texts, found)))
+    kept = np.flatnonzero((answers > begins) & (contexts >= 0) & (answers - starts < longest))
+    return answerable(texts, Passages(starts[kept], begins[kept], answers[kept]))
 
 
-def _is_one_of(texts: Texts, words: list[str], wanted: tuple[str, ...]) -> Flags:
-    ids = {word: FIRST_SYMBOL_ID + place for place, word in enumerate(words) if word in wanted}
-    return np.isin(texts.words, list(ids.values()))
-
-
-def _sentence_starts(texts: Texts, words: list[str]) -> Places:
+def _sentence_starts(texts: Texts, kinds: _Kinds) -> Places:
     """Returns where sentences begin: behind a sentence's end and the marks that close behind it."""
-    behind, closing = _is_one_of(texts, words, _ENDS), _is_one_of(texts, words, _CLOSINGS)
+    behind, closing = np.isin(texts.words, kinds.ends), np.isin(texts.words, kinds.closings)
     for _ in range(3):
         behind[1:] |= closing[1:] & behind[:-1]
     first = np.zeros(len(texts.words), np.bool_)
@@ -147,27 +197,13 @@ def _sentence_starts(texts: Texts, words: list[str]) -> Places:
     return np.flatnonzero(first).astype(np.int64)
 
 
-def _last_words(texts: Texts, words: list[str], begins: Places) -> Places:
-    """Returns where the word stands with which each sentence ends, -1 where that is too common or no word."""
-    marks = _is_one_of(texts, words, (*_ENDS, *_CLOSINGS))
+def _last_words(texts: Texts, kinds: _Kinds, begins: Places) -> Places:
+    """Returns where the word stands with which each sentence ends, -1 where that must not be guessed."""
+    marks = np.isin(texts.words, [*kinds.ends, *kinds.closings])
     place = np.maximum.accumulate(np.where(marks, -1, np.arange(len(texts.words))))
     ends = np.append(begins[1:], len(texts.words))
     answers = place[ends - 1]
-    common = FIRST_SYMBOL_ID + next((number for number, word in enumerate(words) if not word.startswith("<")), 0) + _COMMON
-    guessed = np.array([False] * FIRST_SYMBOL_ID + [word.replace("-", "").isalpha() for word in words], np.bool_)
-    guessed[:common] = False
     ids = texts.words[answers]
-    right = (ids >= len(guessed)) | guessed[np.minimum(ids, len(guessed) - 1)]
+    right = (ids >= len(kinds.guessed)) | kinds.guessed[np.minimum(ids, len(kinds.guessed) - 1)]
     # A sentence that does not end with a mark is cut off by its book's end.
     return np.where(right & (answers < ends - 1), answers, -1)
-
-
-def _stands_before(texts: Texts, passages: Passages) -> Flags:
-    found = np.zeros(len(passages), np.bool_)
-    for first in range(0, len(passages), _AT_ONCE):
-        some = passages.taken(np.arange(first, min(first + _AT_ONCE, len(passages))))
-        places = some.starts[:, np.newaxis] + np.arange((some.questions - some.starts).max())
-        inside = places < some.questions[:, np.newaxis]
-        same = texts.words[np.minimum(places, len(texts.words) - 1)] == texts.words[some.answers][:, np.newaxis]
-        found[first : first + len(some)] = (same & inside).any(axis=1)
-    return found

@@ -28,6 +28,8 @@ from ut_tf.problems.lambada_passages import number_unknown
 
 _HASHED = 2**30
 _END_TOKEN = "<end>"
+# What Python's str.split, which divides the passages in preparation, takes for a blank and TensorFlow's does not.
+_BLANKS = r"[\pZ\x{1c}-\x{1f}\x{85}]"
 
 
 class _Words(tf.Module):  # type: ignore[misc]
@@ -47,7 +49,7 @@ class _Words(tf.Module):  # type: ignore[misc]
 
     def numbers(self, texts: Any) -> Any:
         """Returns the numbers of the words of `texts` (strings [batch]): a RaggedTensor int32 [batch, words]."""
-        words = tf.strings.split(tf.strings.lower(texts, encoding="utf-8"))
+        words = tf.strings.split(tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _BLANKS, " "))
         flat = words.flat_values
         known = self.known(flat)
         unknown = self.size + tf.cast(tf.strings.to_hash_bucket_fast(flat, _HASHED), tf.int32)

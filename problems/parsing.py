@@ -3,8 +3,9 @@
 Names: parse_ptb; wsj_parsing, parsing_english_ptb8k and parsing_english_ptb16k are tensor2tensor's. ``parsing_files`` says where trees are
 found and how they are divided, ``parsing_trees`` what is made of them, ``parsing_score`` how they are compared.
 
-How it works: prepared data is a folder with two vocabularies, the ids of each split, and the plain trees of validation and test. Words
-that stand once in the training trees are left to the kinds of ``parsing_text``.
+How it works: prepared data is a folder with the vocabularies of sentences and trees (one and the same where trees are written with their
+words), the ids of each split, and the plain trees of validation and test. Words that stand once in the training trees are left to the
+kinds of ``parsing_text``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problems.parsing_files import TreeSplits, find_treebank, read_tree_files, split_treebank
 from ut_tf.problems.parsing_score import compare, intervals, scores
-from ut_tf.problems.parsing_trees import Tree, linearise, read_trees
+from ut_tf.problems.parsing_trees import LEAF, Tree, linearise, read_trees
 
 if TYPE_CHECKING:
     from ut_tf.problems.parsing_text import ParseCodec
@@ -54,6 +54,7 @@ class Parsing(Problem):
       dev_trees: likewise for validation; none: the last twentieth of the training trees.
       test_trees: likewise for ut-eval; none: the validation trees are judged.
       vocab_words: words of the vocabulary at most, the most common ones; 0: any number.
+      leaves: how a tree is written: with its "words", which are the inputs' own symbols, or with "XX" for each of them.
       name: the problem's name, for messages.
     """
 
@@ -65,14 +66,18 @@ class Parsing(Problem):
         dev_trees: Files | str = (),
         test_trees: Files | str = (),
         vocab_words: int = 0,
+        leaves: Literal["words", "XX"] = "words",
         name: str = "parse_ptb",
     ) -> None:
         self.name = name
+        self._with_words = leaves == "words"
         self._files = {"train": _paths(train_trees), "validation": _paths(dev_trees), "test": _paths(test_trees)}
         self._vocab_words = vocab_words
         self._tables: dict[tuple[Path, str], PairTable] = {}
         if vocab_words < 0:
             raise UserError(f"vocab_words={vocab_words}: expected at least 0.")
+        if leaves not in ("words", "XX"):
+            raise UserError(f"leaves={leaves!r}: expected words or XX.")
         if not self._files["train"] and (self._files["validation"] or self._files["test"]):
             raise UserError("train_trees is missing: dev_trees and test_trees name files of their own; name all three.")
 
@@ -91,9 +96,9 @@ class Parsing(Problem):
         self._summary(data_dir)
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns tokens to tokens over two vocabularies, with their sizes."""
-        words, labels = self._summary(data_dir)["vocab_sizes"]
-        return ProblemSpec("tokens", "tokens", input_vocab_size=words, target_vocab_size=labels)
+        """Returns tokens to tokens over one vocabulary or two, with their sizes."""
+        words, symbols = self._summary(data_dir)["vocab_sizes"]
+        return ProblemSpec("tokens", "tokens", input_vocab_size=words, target_vocab_size=symbols, shared_vocab=self._with_words)
 
     def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
         """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means nothing."""
@@ -180,13 +185,18 @@ class Parsing(Problem):
 
     def _prepare(self, folder: Path, trees: TreeSplits) -> None:
         print(f"preparing {self.name} in {folder}\n{trees.told}", file=sys.stderr, flush=True)
+        from ut_tf.data.vocabulary import UNKNOWN, write_symbols
+
         symbols = sorted({symbol for tree in trees.train for symbol in linearise(tree)})
-        _write_vocabularies(folder, [leaf.word for tree in trees.train for leaf in tree.leaves()], symbols, self._vocab_words)
+        words = _known_words([leaf.word for tree in trees.train for leaf in tree.leaves()], self._vocab_words)
+        both = [*(symbol for symbol in symbols if symbol != LEAF), *words]
+        write_symbols(folder / _WORDS_FILE, [UNKNOWN, *(both if self._with_words else words)])
+        write_symbols(folder / _LABELS_FILE, [UNKNOWN, *(both if self._with_words else symbols)])
         codec = self.text_codec(folder)
         counts = {}
         for split, some in (("train", trees.train), ("validation", trees.validation), ("test", trees.test)):
             counts[split] = len(some)
-            write_shard(folder / f"{split}.npz", _encoded(codec, some), {"pairs": len(some)})
+            write_shard(folder / f"{split}.npz", _encoded(codec, some, self._with_words), {"pairs": len(some)})
             if split != "train":
                 write_text(folder / f"{split}.trees", "".join(f"{tree}\n" for tree in some))
         files = [path.name for path in folder.iterdir() if path.suffix in (".txt", ".npz", ".trees")]
@@ -199,7 +209,8 @@ class Parsing(Problem):
         write_text(folder / _SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
     def _folder(self, data_dir: Path) -> Path:
-        decides = json.dumps([{split: [str(path) for path in paths] for split, paths in self._files.items()}, self._vocab_words])
+        files = {split: [str(path) for path in paths] for split, paths in self._files.items()}
+        decides = json.dumps([files, self._vocab_words, self._with_words])
         digest = hashlib.sha256(decides.encode()).hexdigest()[:8]
         return data_dir / _FOLDER / f"{'files' if self._files['train'] else 'found'}-{digest}"
 
@@ -233,11 +244,10 @@ class Parsing(Problem):
         return self._tables[key]
 
 
-def _write_vocabularies(folder: Path, words: list[str], symbols: Iterable[str], most: int) -> None:
-    """Writes the words that stand more than once, the most common first, after the kinds of the others; and the symbols of trees."""
+def _known_words(words: list[str], most: int) -> list[str]:
+    """Returns the words that stand more than once, the most common first, after the kinds of the others."""
     import tensorflow as tf
 
-    from ut_tf.data.vocabulary import UNKNOWN, write_symbols
     from ut_tf.problems.parsing_text import kinds_of_words
 
     counts = Counter(words)
@@ -247,11 +257,10 @@ def _write_vocabularies(folder: Path, words: list[str], symbols: Iterable[str], 
     given = tf.constant(rare, tf.string)
     kinds, wider_kinds = (Counter(kind.decode() for kind in kinds_of_words(given, ends).numpy()) for ends in (True, False))
     frequent = sorted({*wider_kinds, *(kind for kind, count in kinds.items() if count >= _LEAST_OF_A_KIND)})
-    write_symbols(folder / _WORDS_FILE, [UNKNOWN, *frequent, *common])
-    write_symbols(folder / _LABELS_FILE, [UNKNOWN, *symbols])
+    return [*frequent, *common]
 
 
-def _encoded(codec: ParseCodec, trees: list[Tree]) -> PairIds:
+def _encoded(codec: ParseCodec, trees: list[Tree], with_words: bool) -> PairIds:
     """Returns the ids of sentences and linearised trees."""
     import tensorflow as tf
 
@@ -260,7 +269,7 @@ def _encoded(codec: ParseCodec, trees: list[Tree]) -> PairIds:
     for first in range(0, len(trees), _ENCODED):
         some = trees[first : first + _ENCODED]
         sentences = tf.constant([" ".join(leaf.word for leaf in tree.leaves()) for tree in some])
-        written = tf.constant([" ".join(linearise(tree)) for tree in some])
+        written = tf.constant([" ".join(linearise(tree, with_words)) for tree in some])
         sources += _rows(codec.encode(sentences)["inputs"])
         targets += _rows(codec.encode_targets(written))
     words, labels = codec.vocab_sizes or (0, 0)

@@ -4,7 +4,7 @@ How it is used::
 
     codec = ParseCodec(vocab_dir)
     codec.encode(tf.constant(["It works ."]))["inputs"]           # [[57, 12, 4, 1]]
-    codec.decode(tf.constant([[3, 5, 2, 6, 1]]))                  # ["(S (NP XX )NP"]
+    codec.decode(tf.constant([[3, 5, 57, 6, 1]]))                 # ["(S (NP It )NP"], or "(S (NP XX )NP" where trees have no words
 
 How it works: a word that training did not know has the id of its kind, such as ``<A>`` (a capital), ``<0-ar>`` (a digit, a hyphen, and
 how it ends), or of the kind without its end where that is too rare: all by TensorFlow operations. Words that stand once in the training
@@ -13,6 +13,7 @@ trees are unknown there, so that the kinds are trained.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from ut_tf.problems.parsing_trees import linearise, read_trees, simplify
 WORDS_FILE = "words.txt"
 LABELS_FILE = "labels.txt"
 _END_TOKEN = "<end>"
+_BRACKET = r"[()].+"
 
 
 def kinds_of_words(words: Any, with_ends: bool = True) -> Any:
@@ -67,19 +69,21 @@ class ParseCodec(TextCodec):
         self._tokens = tf.constant(["", _END_TOKEN, *self._words.words])
         self._symbols = tf.constant(["", "", *self._labels.words])
         self.vocab_sizes = (len(self._words), len(self._labels))
+        self._with_words = self._words.words == self._labels.words
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length]} of sentences, strings [batch], each ended by END_ID and padded with 0."""
         words = split_blanks(texts[0])
-        flat = words.flat_values
-        ids = self._words.encode(flat).flat_values
-        for kinds in (kinds_of_words(flat), kinds_of_words(flat, with_ends=False)):
-            ids = tf.where(ids == FIRST_SYMBOL_ID, self._words.encode(kinds).flat_values, ids)
-        return {"inputs": _ended(words.with_flat_values(ids))}
+        return {"inputs": _ended(words.with_flat_values(self._word_ids(words.flat_values)))}
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, target_length] of linearised trees, strings [batch], each ended by END_ID and padded with 0."""
-        return _ended(self._labels.encode(texts))
+        if not self._with_words:
+            return _ended(self._labels.encode(texts))
+        symbols = split_blanks(texts)
+        flat = symbols.flat_values
+        is_bracket = tf.strings.regex_full_match(flat, _BRACKET)
+        return _ended(symbols.with_flat_values(tf.where(is_bracket, self._labels.encode(flat).flat_values, self._word_ids(flat))))
 
     def decode(self, outputs: Any) -> Any:
         """Returns the linearised trees, strings [batch], of symbols int32 [batch, length], up to the first END_ID or padding."""
@@ -96,13 +100,19 @@ class ParseCodec(TextCodec):
         Raises:
           UserError: brackets are not balanced; names file and line.
         """
-        known = {*self._labels.words}
         for count, line in enumerate(lines, start=1):
-            if {*line.split()} <= known:
-                yield line
+            if re.search(r"(^|\s)\)[^\s()]", line):
+                yield line  # Only symbols close a constituent by its label.
             else:
-                trees = read_trees(line, f"{name}, line {count}")
-                yield " ".join(symbol for tree in trees if (plain := simplify(tree)) for symbol in linearise(plain))
+                plain = filter(None, map(simplify, read_trees(line, f"{name}, line {count}")))
+                yield " ".join(symbol for tree in plain for symbol in linearise(tree, self._with_words))
+
+    def _word_ids(self, words: Any) -> Any:
+        """Returns int32 [words], the ids of words, strings [words], or of their kinds."""
+        ids = self._words.encode(words).flat_values
+        for kinds in (kinds_of_words(words), kinds_of_words(words, with_ends=False)):
+            ids = tf.where(ids == FIRST_SYMBOL_ID, self._words.encode(kinds).flat_values, ids)
+        return ids
 
 
 def _where(words: Any, pattern: str, mark: str) -> Any:

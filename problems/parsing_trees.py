@@ -8,7 +8,7 @@ How it is used::
     rebuild(linearise(plain), plain.leaves())             # (plain, False)
 
 The sequence is that of Vinyals et al. (arXiv 1412.7449) with all parts of speech written as XX: no word is copied, so its symbols are the
-labels of constituents, opened and closed, and XX.
+labels of constituents, opened and closed, and XX. Or the words stand in it instead of XX: then a network that writes it need not count.
 
 How it works: ``rebuild`` reads any sequence and says whether it had to be mended. A closing symbol closes what is open inside of its
 constituent too; one whose constituent is not open is left out, and so is a symbol for a word beyond the last; what is open at the end is
@@ -101,11 +101,12 @@ def simplify(tree: Tree) -> Tree | None:
     return plain.children[0] if len(plain.children) == 1 else Tree(ROOT, plain.children)
 
 
-def linearise(tree: Tree) -> list[str]:
-    """Returns the symbols of a tree: "(S" where a constituent opens, ")S" where it closes, XX for a word."""
+def linearise(tree: Tree, with_words: bool = False) -> list[str]:
+    """Returns the symbols of a tree: "(S" where a constituent opens, ")S" where it closes, XX for a word (or the word, `with_words`)."""
     if not tree.children:
-        return [LEAF]
-    return [f"({tree.label}", *(symbol for child in tree.children for symbol in linearise(child)), f"){tree.label}"]
+        return [tree.word if with_words else LEAF]
+    inner = (symbol for child in tree.children for symbol in linearise(child, with_words))
+    return [f"({tree.label}", *inner, f"){tree.label}"]
 
 
 def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,9 @@ import tensorflow as tf
 from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada import LambadaLM, LambadaRC
-from ut_tf.problems.lambada_archive import ARCHIVE, NOVELS_FILE, PASSAGE_FILES, VOCABULARY_FILE, find_sources
-from ut_tf.problems.lambada_corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Texts
-from ut_tf.problems.lambada_passages import cut_passages, number_unknown, windows
+from ut_tf.problems.lambada_archive import ARCHIVE, NOVELS_FILE, PASSAGE_FILES, VOCABULARY_FILE, find_sources, text_files
+from ut_tf.problems.lambada_corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Texts, fold_of
+from ut_tf.problems.lambada_passages import cut_passages, gathered, number_unknown, windows
 from ut_tf.problems.lambada_text import PassageCodec, WordsCodec
 from ut_tf.problems.lambada_tokens import treebank_tokens
 
@@ -155,10 +157,14 @@ def test_a_folder_and_a_tar_file_of_texts_give_the_same(tmp_path: Path) -> None:
     [
         ({"vocabulary": "and\t3\ncat\n"}, rf"{VOCABULARY_FILE}, line 2: 'cat' has 1 columns: expected two"),
         ({"vocabulary": "and\t3\tx\n"}, rf"{VOCABULARY_FILE}, line 1.*has 3 columns"),
+        ({"vocabulary": "and\t3\ncat\t1\nand\t2\n"}, rf"{VOCABULARY_FILE}, line 3: 'and' has a row before"),
         ({"test": "one two\nalone\n"}, r"lambada_test_plain_text.txt, line 2: 'alone': expected a passage"),
         ({"validation": b"one two\nthr\xe9e four\n"}, r"lambada_development_plain_text.txt, line 2: byte 0xe9 is no UTF-8"),
         ({"novels": _novels({"train-novels/X/x.txt": b"a\nb\n\xff"})}, r"train-novels.tar:train-novels/X/x.txt, line 3"),
         ({"novels": _novels(NOVELS)[:700]}, r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end"),
+        # Cut off where the first novel ends, and inside of the header of the second: tarfile itself takes these for whole.
+        ({"novels": _novels(NOVELS)[:1024]}, r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end \(it has no end\)"),
+        ({"novels": _novels(NOVELS)[:1200]}, r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end \(it has no end\)"),
         ({"novels": _novels({})}, r"has no training text"),
         *(({"without": name}, rf"lambada-dataset.tar.gz has no {name}") for name in (NOVELS_FILE, VOCABULARY_FILE, PASSAGE_FILES["test"])),
     ],
@@ -185,10 +191,62 @@ def test_a_changed_archive_is_refused(tmp_path: Path) -> None:
         LambadaLM().prepare(data_dir, tmp_path / "tmp")
 
 
+def test_other_texts_than_those_that_were_prepared_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(PASSAGES["validation"])
+    for place in ("here", "there"):
+        (tmp_path / place / "books").mkdir(parents=True)
+        (tmp_path / place / "books" / "a.txt").write_text(f"The cat sat {place}.")
+    problem = LambadaLM(train_files="books", min_books=1)
+    monkeypatch.chdir(tmp_path / "here")
+    data_dir = _prepared(problem, tmp_path)
+    problem.prepare(data_dir, tmp_path / "tmp")
+    monkeypatch.chdir(tmp_path / "there")
+    with pytest.raises(UserError, match=r"there/books/a.txt is not among the files that .* was prepared from"):
+        problem.prepare(data_dir, tmp_path / "tmp")
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here" / "books" / "b.txt").write_text("More.")
+    with pytest.raises(UserError, match=r"here/books/b.txt is not among"):
+        problem.prepare(data_dir, tmp_path / "tmp")
+
+
+def test_a_folder_that_cannot_be_read_is_no_folder_without_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "books" / "locked").mkdir(parents=True)
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(PermissionError, match="locked"):
+        text_files(tmp_path / "books")
+
+
+def test_data_of_another_format_is_to_be_prepared_again(tmp_path: Path) -> None:
+    _archive(tmp_path / "tmp")
+    data_dir = _prepared(LambadaLM(), tmp_path)
+    summary = LambadaLM()._corpus(data_dir).folder / "summary.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "format": 0}))
+    with pytest.raises(UserError, match=r"its format is 0, expected 1.*delete it, it will be prepared again"):
+        LambadaLM().prepare(data_dir, tmp_path / "tmp")
+
+
 def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    for arguments in ({"passages": 0}, {"folds": 1}, {"folds": 3, "fold": 4}, {"folds": 2, "control": True}):
-        with pytest.raises(UserError):
-            LambadaRC(**arguments)  # type: ignore[arg-type]
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"passages": 0}, "nothing to train on"),
+        ({"folds": 1}, "folds=1, fold=1: expected no folds or at least 2"),
+        ({"folds": 3, "fold": 4}, "fold from 1 to folds"),
+        ({"folds": 2, "control": True}, "folds=2 says what is judged"),
+        ({"folds": 2, "passages": 0, "train_files": "books"}, "leave train_files=books out"),
+        ({"longest": 51}, "longest=51: expected at least 52"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(UserError, match=message):
+            LambadaRC(**arguments)
+    with pytest.raises(UserError, match="leave evaluate_on=development out"):
+        LambadaLM(control=True, evaluate_on="development")
     with pytest.raises(UserError, match="window=1"):
         LambadaLM(window=1)
     with pytest.raises(UserError, match="train_files=gone"):
@@ -285,6 +343,16 @@ def test_passages_of_novels_end_with_a_word_that_stands_before() -> None:
     # The context are two sentences: one would be shorter than fifty words, three are not needed.
     assert book[start:question] == [rare, *sentence, *sentence]
     assert len(cut_passages(texts, words, longest=50)) == 0
+    # Of two books each has its own: a context never begins in the book before.
+    two = Texts(np.concatenate([texts.words[len(sentence) :], texts.words]), np.array([0, len(book) - 26, 2 * len(book) - 26], np.int64))
+    of_second = found.moved(len(book) - 26)
+    again = cut_passages(two, words, longest=120)
+    assert again.starts.tolist() == [start - 26, *of_second.starts] and again.answers.tolist() == [answer - 26, *of_second.answers]
+    own, alone = gathered(two, again)
+    for number in range(2):
+        kept = own.words[alone.starts[number] : alone.answers[number] + 1]
+        assert [words[word - 2] for word in kept] == book[start : answer + 1]
+    assert len(own.words) == 2 * (answer + 1 - start) == own.starts[-1]
 
 
 def test_cross_validation_judges_every_passage_once_and_trains_on_none_of_them(tmp_path: Path) -> None:
@@ -297,10 +365,33 @@ def test_cross_validation_judges_every_passage_once_and_trains_on_none_of_them(t
         data_dir = _prepared(problem, tmp_path)
         sizes = {split: len(problem.examples(split, data_dir)) for split in problem.splits}
         assert sizes == {"train": 27, "validation": 3, "test": 10}
-        parts = problem._part(40)
+        parts = problem._part(problem._texts("validation", data_dir))
         judged += np.flatnonzero(parts == "test").tolist()
         assert problem.data_note(data_dir).startswith(f"fold {fold} of 4 of the development set")
     assert sorted(judged) == list(range(40))
+
+
+def test_passages_that_overlap_are_in_one_fold() -> None:
+    drawn = np.random.default_rng(5).integers(1, 2**20, [30, 40]).astype(np.int32)
+    # The first 15 words of passage 20 end passage 3, and those that end it begin passage 11; of passage 7 only 14 are in passage 8.
+    drawn[20, :15], drawn[11, :15], drawn[8, :14] = drawn[3, -15:], drawn[20, -15:], drawn[7, -14:]
+    passages = Texts(drawn.ravel(), np.arange(0, 30 * 40 + 1, 40))
+    for folds in (2, 5, 30):
+        found = fold_of(passages, folds)
+        assert found[3] == found[20] == found[11]
+    # Of thirty folds for thirty passages each has one, but for those that these have left.
+    assert len(set(fold_of(passages, 30))) == 28
+
+
+def test_what_cannot_be_answered_is_judged_but_not_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    passages = "".join(f"w{number} sat . he saw {f'w{number}' if number % 2 else 'blob'}\n" for number in range(40))
+    (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(passages)
+    problem = LambadaRC(passages=0, folds=2)
+    data_dir = _prepared(problem, tmp_path)
+    assert all(example["targets"].numpy() for example in problem.dataset("train", data_dir))
+    assert len(problem.examples("test", data_dir)) == 20
+    assert not all(example["targets"].numpy() for example in problem.dataset("test", data_dir))
 
 
 def test_passages_as_text_have_the_features_of_training(tmp_path: Path) -> None:
@@ -309,12 +400,13 @@ def test_passages_as_text_have_the_features_of_training(tmp_path: Path) -> None:
     data_dir = _prepared(problem, tmp_path)
     codec = problem.text_codec(problem.vocab_files(data_dir)[0].parent)
     assert isinstance(codec, PassageCodec)
-    lines = ["zork saw the cat .\tshe saw"]
+    lines = ["zork saw\u00a0the cat .\tshe\u2003saw"]
     (fields,) = codec.read(lines, "passages.txt")
     inputs = codec.encode(*(tf.constant([text]) for text in fields))["inputs"]
     expected = problem.examples("validation", data_dir).batch(tf.constant([0]))
     assert inputs.numpy().tolist() == expected["inputs"].numpy().tolist()
     assert codec.decode(expected["targets"]).numpy().tolist() == [b"<unknown-1>"]
+    assert codec.encode(tf.constant(["zork saw the cat ."]), tf.constant(["she saw"]))["inputs"].numpy().tolist() == inputs.numpy().tolist()
     assert codec.encode_targets(tf.constant(["Cat ", "zork"])).numpy().tolist() == [_symbols(problem, data_dir).index("cat"), -1]
     for wrong in ("no tab", "two\ttabs\there", " \tno context"):
         with pytest.raises(UserError, match=r"passages\.txt, line 2"):

@@ -6,6 +6,7 @@ import os
 import random
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import tensorflow as tf
@@ -226,34 +227,39 @@ def test_kinds_of_unknown_words() -> None:
     assert [kind.decode() for kind in kinds_of_words(given).numpy()] == ["<Ang>", "<0>", "<0->", "<>", "<A>", "<-al>", "<A>"]
 
 
-def prepared(tmp_path: Path) -> Parsing:
+def prepared(tmp_path: Path, leaves: Literal["words", "XX"] = "words") -> Parsing:
     """Returns the problem of 40 trees for training, one of which has rare words of one kind, and of 4 for the rest."""
     trees = [f"( (S (NP-SBJ (NNP Mr.) (NNP W{'x' * n}ing) ) (VP (VBZ works) ) (. .) ))" for n in range(40)]
     (tmp_path / "train.mrg").write_text("\n".join(trees), encoding="utf-8")
     (tmp_path / "dev.mrg").write_text("( (NP (NNP Mr.) (NNP Xing)) )\n" * 4, encoding="utf-8")
-    problem = Parsing(train_trees=str(tmp_path / "train.mrg"), dev_trees=(str(tmp_path / "dev.mrg"),))
+    problem = Parsing(train_trees=str(tmp_path / "train.mrg"), dev_trees=(str(tmp_path / "dev.mrg"),), leaves=leaves)
     problem.prepare(tmp_path / "data", tmp_path)
     return problem
 
 
-def test_from_files_to_examples_and_back(tmp_path: Path) -> None:
-    problem = prepared(tmp_path)
+@pytest.mark.parametrize(("leaves", "written"), [("words", "(NP Mr. <Ang> )NP"), ("XX", "(NP XX XX )NP")])
+def test_from_files_to_examples_and_back(tmp_path: Path, leaves: Literal["words", "XX"], written: str) -> None:
+    problem = prepared(tmp_path, leaves)
     data = tmp_path / "data"
     codec = problem.text_codec(problem.vocab_files(data)[0].parent)
     spec = problem.spec(data)
-    assert codec.vocab_sizes == (spec.input_vocab_size, spec.target_vocab_size) and not spec.shared_vocab
+    assert codec.vocab_sizes == (spec.input_vocab_size, spec.target_vocab_size) and spec.shared_vocab == (leaves == "words")
     sources, references = problem.text_pairs("validation", data)
     assert (sources[0], references[0]) == ("Mr. Xing", "(NP (NNP Mr.) (NNP Xing))")
     example = next(iter(problem.dataset("validation", data)))
     assert codec.tokens({"inputs": example["inputs"]}).numpy().tolist() == [b"Mr.", b"<Ang>", b"<end>"], "unknown words keep their kind"
     rarer = codec.encode(tf.constant(["Mr. Vinken"]))
     assert codec.tokens(rarer).numpy().tolist() == [[b"Mr.", b"<A>", b"<end>"]], "or a wider one that training had"
-    assert codec.decode(example["targets"][tf.newaxis]).numpy().tolist() == [b"(NP XX XX )NP"]
-    assert problem.text_metrics(["(NP XX XX )NP"] * 4, references)["f1"] == 100.0
+    assert codec.decode(example["targets"][tf.newaxis]).numpy().tolist() == [written.encode()]
+    assert problem.text_metrics([written] * 4, references)["f1"] == 100.0
     assert [one.split for one in problem.evaluation_sets()] == ["validation", "validation"], "no test trees were named"
     assert problem.data_note(data) == "your own trees"
     lines = ["(NP XX XX )NP", "( (S (NP-SBJ (NN a)) (VP (VB b))))"]
-    assert list(codec.read_targets(lines, "file")) == [lines[0], "(S (NP XX )NP (VP XX )VP )S"]
+    made = "(S (NP a )NP (VP b )VP )S" if leaves == "words" else "(S (NP XX )NP (VP XX )VP )S"
+    assert list(codec.read_targets(lines, "file")) == [lines[0], made]
+    if leaves == "words":
+        words = [word for word in example["targets"].numpy().tolist() if word in example["inputs"].numpy().tolist()]
+        assert words == example["inputs"].numpy().tolist(), "words have the same ids on both sides"
     with pytest.raises(UserError, match="training trees of parse_ptb are not kept"):
         problem.text_pairs("train", data)
     with pytest.raises(UserError, match="no split 'test'"):
