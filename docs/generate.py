@@ -1,7 +1,8 @@
 """Writes the tables in README.md and docs/ that follow from the code, between their markers: ``make docs``.
 
 How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end -->``. The hyperparameters' texts are the
-string literals below the fields in ``ut_tf/config.py``. A test compares the files with what this script would write.
+string literals below the fields in ``ut_tf/network.py`` and ``ut_tf/config.py``. A test compares the files with what this script would
+write.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import itertools
 import re
 from pathlib import Path
 
-from ut_tf import config, registry
-from ut_tf.config import HParams
+from ut_tf import registry
+from ut_tf.config import HParams, NetworkConfig, TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 
@@ -27,10 +28,12 @@ def generated(text: str) -> str:
     return _SECTION.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n\n{found[3]}", text)
 
 
-def fields_table(class_name: str) -> str:
-    """Returns a table per group of fields of a class in ut_tf/config.py."""
-    source = inspect.getsource(config)
-    body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == class_name).body
+def fields_table(config: type) -> str:
+    """Returns a table per group of fields of a class of hyperparameters."""
+    module = inspect.getmodule(config)
+    assert module is not None
+    source = inspect.getsource(module)
+    body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == config.__name__).body
     headings = {number: line.strip("# .") for number, line in enumerate(source.splitlines(), 1) if re.match(r"    # [A-Z]", line)}
     lines: list[str] = []
     before = body[0].lineno
@@ -89,8 +92,8 @@ def _cell(text: str) -> str:
 
 
 TABLES = {
-    "network": lambda: fields_table("NetworkConfig"),
-    "training": lambda: fields_table("TrainingConfig"),
+    "network": lambda: fields_table(NetworkConfig),
+    "training": lambda: fields_table(TrainingConfig),
     "our_sets": our_sets_table,
     "tensor2tensor_sets": tensor2tensor_sets_table,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
 
 import pytest
@@ -138,9 +139,8 @@ def test_hyperparameters_cannot_be_mutated():
 
 
 def test_every_field_is_documented():
-    source = (dataclasses.__file__, __import__("ut_tf.config", fromlist=["x"]).__file__)[1]
-    with open(source, encoding="utf-8") as file:
-        lines = [line.strip() for line in file]
+    sources = [inspect.getsource(one) for one in (NetworkConfig, TrainingConfig)]
+    lines = [line.strip() for source in sources for line in source.splitlines()]
     for name in FIELDS:
         (place,) = [number for number, line in enumerate(lines) if line.startswith(f"{name}: ") and "=" in line]
         assert lines[place + 1].startswith('"""'), name

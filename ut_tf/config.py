@@ -1,4 +1,4 @@
-"""Typed hyperparameters: what a network is made of, how it is trained, and how both are written, read and overridden.
+"""Typed hyperparameters: a network's (network.py) and its training's, and how both are written, read and overridden.
 
 How it is used::
 
@@ -21,132 +21,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from ut_tf.config_checks import mistakes_in
 from ut_tf.errors import UserError, near_names
+from ut_tf.network import NetworkConfig as NetworkConfig
 from ut_tf.overrides import coerce, parse_assignments
-
-
-@dataclass(frozen=True)
-class NetworkConfig:
-    """What a Universal Transformer is made of. The defaults are the paper's (arXiv 1807.03819), in a small size."""
-
-    # Sizes.
-    hidden_size: int = 128
-    """d: width of every state."""
-    filter_size: int = 512
-    """Width of the transition's inner layer."""
-    num_heads: int = 4
-    """Attention heads; divides hidden_size."""
-
-    # Depth.
-    num_steps: int = 4
-    """Recurrent steps T where depth is fixed; with dynamic halting only the default of act_max_steps."""
-    eval_num_steps: int | None = None
-    """Steps at evaluation; None: as in training."""
-    steps_per_position: float = 0.0
-    """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length) (Appendix B)."""
-    num_layers: int = 6
-    """Layers on either side of a transformer, each with weights of its own; without meaning where one block is repeated."""
-    recurrence: Literal["basic", "gru", "lstm"] = "basic"
-    """How the block's output and the state combine."""
-    lstm_forget_bias: float = 1.0
-    """Added to the forget gate's logits of the lstm recurrence."""
-    use_memory_as_final_state: bool = False
-    """The lstm recurrence returns its memory instead of its state."""
-
-    # Dynamic halting.
-    halting: Literal["none", "basic", "accumulated", "global", "random"] = "none"
-    """Form of dynamic halting: none (fixed depth), basic (the paper's), accumulated (Graves), global (per sequence), random."""
-    act_max_steps: int | None = None
-    """Upper bound of steps under dynamic halting; None: 2 * num_steps."""
-    eval_act_max_steps: int | None = None
-    """The same at evaluation; None: as in training."""
-    act_epsilon: float = 0.01
-    """A position halts when its halting sum exceeds 1 - act_epsilon."""
-    act_loss_weight: float = 0.01
-    """Weight of the ponder cost in the loss."""
-    act_halting_bias_init: float = -1.0
-    """Initial bias of the halting unit; at +1 every position stops at step 2 and stays there."""
-    halted_states: Literal["copy", "transform"] = "copy"
-    """Whether a halted position's state is copied (the paper's text) or goes on being transformed (tensor2tensor)."""
-    padding_ponders: bool = False
-    """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""
-
-    # The block.
-    norm: Literal["post", "pre"] = "post"
-    """post: LayerNorm after each residual sum (the paper). pre: before each sublayer, once more after the recurrence (tensor2tensor)."""
-    norm_epsilon: float = 1e-6
-    """Added to the variance in every layer norm."""
-    transition: Literal["fc", "sepconv"] = "fc"
-    """Two affine maps with a ReLU between, or separable convolutions (tensor2tensor's kernels 3 and 5; causal in the decoder)."""
-    attention_bias: bool = False
-    """Whether the attention's projections have a bias."""
-    attention_scale: Literal["constant", "log_length"] = "constant"
-    """Factor on the attention logits beside 1/sqrt(d): none, or max(1, ln(keys) / ln(attention_scale_length))."""
-    attention_scale_length: int = 40
-    """The number of keys up to which log_length leaves the logits alone."""
-    query_key_init: Literal["independent", "equal"] = "independent"
-    """equal: the key kernel starts as a copy of the query kernel, so that attention starts out by likeness of contents and positions."""
-    relative_bias: int = 0
-    """Reach of a learned bias per head and relative position in self-attention (0: none); farther positions share the last value."""
-    relative_self_bias: float = 0.0
-    """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere first."""
-
-    # Coordinates.
-    position: Literal["paper", "tensor2tensor", "rotary", "none"] = "paper"
-    """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; rotary: queries and keys turned; none."""
-    position_from: Literal["start", "end", "both"] = "start"
-    """The encoder's positions count from its first symbol, back from its last one, or (rotary) by start in half of the heads, else end."""
-    position_offset: Literal["none", "random", "mixed"] = "none"
-    """In training each example's positions start at its own random offset, or (mixed) are also spread out at random in most examples."""
-    max_position_offset: int = 0
-    """The largest random offset; under mixed, the largest position."""
-    eval_position_offset: int = 0
-    """The offset at evaluation: the middle of the trained range is better known to the model than its edge."""
-    position_every_step: bool = True
-    """Whether positions are added at every step (the paper) or only to the embedded input."""
-    target_position: Literal["start", "continue", "backward"] = "start"
-    """The decoder counts from the start like the inputs, goes on after their last symbol, or counts down from that symbol."""
-    input_start_symbol: bool = False
-    """Whether a learned symbol stands before the inputs, at position 0 (the sign to stop, for a decoder that counts down)."""
-    step_encoding: Literal["sinusoid", "learned", "none"] = "sinusoid"
-    """Step embedding: sinusoid (the paper; any depth) or learned (a table, so never deeper than in training)."""
-
-    # Input and output.
-    embedding_scale: Literal["sqrt", "none"] = "sqrt"
-    """sqrt: token embeddings are multiplied by sqrt(hidden_size)."""
-    embedding_stddev: float | None = None
-    """Standard deviation of the embedding's initial values; None: hidden_size ** -0.5."""
-    shared_embedding: bool = True
-    """Whether inputs, targets and the output projection share one matrix (where their vocabularies are shared)."""
-    word_mask_mean: float = 1.0
-    """Mean of the initial multiplicative word masks of facts."""
-    word_mask_stddev: float = 0.0
-    """Standard deviation of the initial multiplicative word masks of facts."""
-    summary: Literal["last", "mean"] = "last"
-    """What a classifier reads: the last symbol's state (bAbI: the question's) or the mean over the positions that are not padding."""
-    target_space_embedding: bool = False
-    """Whether a learned vector is added to every embedded input (tensor2tensor's embedding of the target space)."""
-    kernel_init: Literal["unit_scaling", "glorot"] = "glorot"
-    """Initial kernels: uniform unit scaling with gain 1 (tensor2tensor) or Glorot uniform."""
-
-    # Regularisation.
-    dropout: float = 0.1
-    """On the embedded input and on each sublayer's output."""
-    attention_dropout: float = 0.1
-    """On the attention weights."""
-    relu_dropout: float = 0.1
-    """Inside the transition."""
-    word_dropout: float = 0.0
-    """Share of the words, of inputs and of decoder inputs, that are left out in training."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns a plain dictionary, ready for JSON."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the configuration written by ``to_dict``."""
-        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -259,7 +137,7 @@ class HParams:
             loss_scale=default_scale if training.loss_scale is None else training.loss_scale,
         )
         resolved = dataclasses.replace(self, network=network, training=training)
-        _raise_all(_impossible(resolved))
+        _raise_all(mistakes_in(self.model, network, training))
         return resolved
 
     def to_dict(self) -> dict[str, Any]:
@@ -349,81 +227,6 @@ def _hint(name: str, known: Iterable[str]) -> str:
         return f" (here it is {_TENSOR2TENSOR_NAMES[name]})"
     near = near_names(name, known)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
-
-
-# Bounds of single fields: "at least", "above", and "below" what they say.
-_AT_LEAST = {
-    **dict.fromkeys(("hidden_size", "filter_size", "num_heads", "num_steps", "num_layers", "eval_num_steps"), 1),
-    **dict.fromkeys(("act_max_steps", "eval_act_max_steps"), 1),
-    **dict.fromkeys(("batch_size", "max_length", "min_length_bucket", "accumulate_steps", "train_steps", "eval_frequency"), 1),
-    **dict.fromkeys(("keep_checkpoint_max", "decay_steps"), 1),
-    **dict.fromkeys(("warmup_steps", "early_stopping_patience", "weight_decay", "clip_norm", "act_loss_weight", "steps_per_position"), 0),
-    **dict.fromkeys(("relative_bias", "max_position_offset", "word_mask_stddev", "embedding_stddev", "vocab_size"), 0),
-    "attention_scale_length": 2,
-}
-_ABOVE = {"learning_rate": 0, "norm_epsilon": 0, "adam_epsilon": 0, "length_bucket_step": 1}
-_SHARES = ("dropout", "attention_dropout", "relu_dropout", "word_dropout", "label_smoothing", "adam_beta1", "adam_beta2", "average_decay")
-
-
-def _impossible(hparams: HParams) -> list[str]:
-    values = {**vars(hparams.network), **vars(hparams.training)}
-    mistakes = [f"{name}={values[name]}: expected at least {bound}" for name, bound in _AT_LEAST.items() if values[name] < bound]
-    mistakes += [f"{name}={values[name]}: expected above {bound}" for name, bound in _ABOVE.items() if values[name] <= bound]
-    mistakes += [f"{name}={values[name]}: expected at least 0 and below 1" for name in _SHARES if not 0 <= values[name] < 1]
-    if not 0 < values["act_epsilon"] < 1:
-        mistakes.append(f"act_epsilon={values['act_epsilon']}: expected between 0 and 1")
-    if mistakes:
-        return mistakes
-    return _impossible_sizes(hparams.network) + _impossible_depths(hparams.network) + _impossible_pairs(hparams)
-
-
-def _impossible_pairs(hparams: HParams) -> list[str]:
-    network, training = hparams.network, hparams.training
-    mistakes = []
-    if hparams.model == "transformer" and (network.halting != "none" or network.recurrence != "basic" or network.steps_per_position):
-        mistakes.append("the model transformer has no recurrence: halting, recurrence and steps_per_position need a universal_transformer")
-    if network.steps_per_position and training.jit_compile:
-        mistakes.append("steps_per_position loops without a bound, which jit_compile cannot train: choose one of them")
-    positions = 2 * training.max_length + 3
-    if network.position_offset == "mixed" and network.max_position_offset < positions:
-        mistakes.append(
-            f"position_offset=mixed spreads up to 2 * max_length + 3 = {positions} positions over max_position_offset="
-            f"{network.max_position_offset}: raise max_position_offset or lower max_length"
-        )
-    return mistakes
-
-
-def _impossible_sizes(network: NetworkConfig) -> list[str]:
-    mistakes = []
-    if network.hidden_size % network.num_heads:
-        mistakes.append(f"hidden_size={network.hidden_size} is not a multiple of num_heads={network.num_heads}")
-    elif network.position == "rotary" and network.hidden_size // network.num_heads % 2:
-        mistakes.append(f"position=rotary needs an even size per head, not {network.hidden_size // network.num_heads}")
-    if network.hidden_size % 2:
-        mistakes.append(f"hidden_size={network.hidden_size}: expected an even number (sines and cosines)")
-    if network.position_offset != "none" and network.max_position_offset == 0:
-        mistakes.append(f"position_offset={network.position_offset} needs max_position_offset above 0")
-    if network.position_from == "both" and network.position != "rotary":
-        mistakes.append(f"position_from=both needs position=rotary, not {network.position}")
-    return mistakes
-
-
-def _impossible_depths(network: NetworkConfig) -> list[str]:
-    mistakes = []
-    halts = network.halting != "none"
-    if halts and network.recurrence != "basic":
-        mistakes.append(f"halting={network.halting} needs recurrence=basic, not {network.recurrence}")
-    if halts and network.steps_per_position:
-        mistakes.append("steps_per_position sets a fixed depth: it goes with halting=none")
-    if network.step_encoding != "learned":
-        return mistakes
-    name = "act_max_steps" if halts else "num_steps"
-    trained, used = getattr(network, name), getattr(network, f"eval_{name}")
-    if used > trained:
-        mistakes.append(f"eval_{name}={used} is more than {name}={trained}, which a learned step_encoding cannot do: use sinusoid or none")
-    if network.steps_per_position:
-        mistakes.append("steps_per_position makes depth depend on length, which a learned step_encoding cannot do: use sinusoid or none")
-    return mistakes
 
 
 def _raise_all(mistakes: list[str]) -> None:

@@ -1,0 +1,140 @@
+"""What a network is made of: the hyperparameters that a model, not its training, follows from.
+
+How it is used::
+
+    network = NetworkConfig(hidden_size=128, num_heads=4, halting="basic")
+    model = UniversalTransformer(network, spec)
+
+How it works: a frozen dataclass; ``HParams`` (config.py) holds one beside the training's fields, fills in what is None, and checks that
+fields fit together (config_checks.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """What a Universal Transformer is made of. The defaults are the paper's (arXiv 1807.03819), in a small size."""
+
+    # Sizes.
+    hidden_size: int = 128
+    """d: width of every state."""
+    filter_size: int = 512
+    """Width of the transition's inner layer."""
+    num_heads: int = 4
+    """Attention heads; divides hidden_size."""
+
+    # Depth.
+    num_steps: int = 4
+    """Recurrent steps T where depth is fixed; with dynamic halting only the default of act_max_steps."""
+    eval_num_steps: int | None = None
+    """Steps at evaluation; None: as in training."""
+    steps_per_position: float = 0.0
+    """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length) (Appendix B)."""
+    num_layers: int = 6
+    """Layers on either side of a transformer, each with weights of its own; without meaning where one block is repeated."""
+    recurrence: Literal["basic", "gru", "lstm"] = "basic"
+    """How the block's output and the state combine."""
+    lstm_forget_bias: float = 1.0
+    """Added to the forget gate's logits of the lstm recurrence."""
+    use_memory_as_final_state: bool = False
+    """The lstm recurrence returns its memory instead of its state."""
+
+    # Dynamic halting.
+    halting: Literal["none", "basic", "accumulated", "global", "random"] = "none"
+    """Form of dynamic halting: none (fixed depth), basic (the paper's), accumulated (Graves), global (per sequence), random."""
+    act_max_steps: int | None = None
+    """Upper bound of steps under dynamic halting; None: 2 * num_steps."""
+    eval_act_max_steps: int | None = None
+    """The same at evaluation; None: as in training."""
+    act_epsilon: float = 0.01
+    """A position halts when its halting sum exceeds 1 - act_epsilon."""
+    act_loss_weight: float = 0.01
+    """Weight of the ponder cost in the loss."""
+    act_halting_bias_init: float = -1.0
+    """Initial bias of the halting unit; at +1 every position stops at step 2 and stays there."""
+    halted_states: Literal["copy", "transform"] = "copy"
+    """Whether a halted position's state is copied (the paper's text) or goes on being transformed (tensor2tensor)."""
+    padding_ponders: bool = False
+    """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""
+
+    # The block.
+    norm: Literal["post", "pre"] = "post"
+    """post: LayerNorm after each residual sum (the paper). pre: before each sublayer, once more after the recurrence (tensor2tensor)."""
+    norm_epsilon: float = 1e-6
+    """Added to the variance in every layer norm."""
+    transition: Literal["fc", "sepconv"] = "fc"
+    """Two affine maps with a ReLU between, or separable convolutions (tensor2tensor's kernels 3 and 5; causal in the decoder)."""
+    attention_bias: bool = False
+    """Whether the attention's projections have a bias."""
+    attention_scale: Literal["constant", "log_length"] = "constant"
+    """Factor on the attention logits beside 1/sqrt(d): none, or max(1, ln(keys) / ln(attention_scale_length))."""
+    attention_scale_length: int = 40
+    """The number of keys up to which log_length leaves the logits alone."""
+    query_key_init: Literal["independent", "equal"] = "independent"
+    """equal: the key kernel starts as a copy of the query kernel, so that attention starts out by likeness of contents and positions."""
+    relative_bias: int = 0
+    """Reach of a learned bias per head and relative position in self-attention (0: none); farther positions share the last value."""
+    relative_self_bias: float = 0.0
+    """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere first."""
+
+    # Coordinates.
+    position: Literal["paper", "tensor2tensor", "rotary", "none"] = "paper"
+    """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; rotary: queries and keys turned; none."""
+    position_from: Literal["start", "end", "both"] = "start"
+    """The encoder's positions count from its first symbol, back from its last one, or (rotary) by start in half of the heads, else end."""
+    position_offset: Literal["none", "random", "mixed"] = "none"
+    """In training each example's positions start at its own random offset, or (mixed) are also spread out at random in most examples."""
+    max_position_offset: int = 0
+    """The largest random offset; under mixed, the largest position."""
+    eval_position_offset: int = 0
+    """The offset at evaluation: the middle of the trained range is better known to the model than its edge."""
+    position_every_step: bool = True
+    """Whether positions are added at every step (the paper) or only to the embedded input."""
+    target_position: Literal["start", "continue", "backward"] = "start"
+    """The decoder counts from the start like the inputs, goes on after their last symbol, or counts down from that symbol."""
+    input_start_symbol: bool = False
+    """Whether a learned symbol stands before the inputs, at position 0 (the sign to stop, for a decoder that counts down)."""
+    step_encoding: Literal["sinusoid", "learned", "none"] = "sinusoid"
+    """Step embedding: sinusoid (the paper; any depth) or learned (a table, so never deeper than in training)."""
+
+    # Input and output.
+    embedding_scale: Literal["sqrt", "none"] = "sqrt"
+    """sqrt: token embeddings are multiplied by sqrt(hidden_size)."""
+    embedding_stddev: float | None = None
+    """Standard deviation of the embedding's initial values; None: hidden_size ** -0.5."""
+    shared_embedding: bool = True
+    """Whether inputs, targets and the output projection share one matrix (where their vocabularies are shared)."""
+    word_mask_mean: float = 1.0
+    """Mean of the initial multiplicative word masks of facts."""
+    word_mask_stddev: float = 0.0
+    """Standard deviation of the initial multiplicative word masks of facts."""
+    summary: Literal["last", "mean"] = "last"
+    """What a classifier reads: the last symbol's state (bAbI: the question's) or the mean over the positions that are not padding."""
+    target_space_embedding: bool = False
+    """Whether a learned vector is added to every embedded input (tensor2tensor's embedding of the target space)."""
+    kernel_init: Literal["unit_scaling", "glorot"] = "glorot"
+    """Initial kernels: uniform unit scaling with gain 1 (tensor2tensor) or Glorot uniform."""
+
+    # Regularisation.
+    dropout: float = 0.1
+    """On the embedded input and on each sublayer's output."""
+    attention_dropout: float = 0.1
+    """On the attention weights."""
+    relu_dropout: float = 0.1
+    """Inside the transition."""
+    word_dropout: float = 0.0
+    """Share of the words, of inputs and of decoder inputs, that are left out in training."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns a plain dictionary, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Returns the configuration written by ``to_dict``."""
+        return cls(**values)
