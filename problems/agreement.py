@@ -31,7 +31,7 @@ from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, EvaluationSet, Problem, 
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError
-from ut_tf.problems.agreement_files import FORMS, TABLE, Dependency, Source, Splits, find_source, read_simplified, read_table
+from ut_tf.problems.agreement_files import FORMS, TABLE, Dependency, Source, Splits, files_of, find_source, read_simplified, read_table
 from ut_tf.problems.agreement_forms import other_forms
 from ut_tf.problems.agreement_text import NUMBERS, WORDS_FILE, NumberCodec
 
@@ -182,15 +182,10 @@ class Agreement(Problem):
         return read_table(found or find_or_download(TABLE, tmp_dir, self.name))
 
     def _changed(self, data_dir: Path, tmp_dir: Path) -> bool:
-        """Returns whether files of the names that the data was prepared from are there, with another content."""
-        found = find_source(tmp_dir, self._source)
-        if found is None:
-            return False
+        """Returns whether a file is there that would be read now, and was not, or with another content."""
         before: dict[str, str] = self._summary(data_dir)["files"]
-        now = [found] if found.is_file() else sorted(found.glob("numpred.*"))
-        return any(before.get(path.name) != sha256_of(path) for path in now if path.name in before) or not any(
-            path.name in before for path in now
-        )
+        found = find_source(tmp_dir, self._source)
+        return found is not None and any(before.get(path.name) != sha256_of(path) for path in files_of(found))
 
     def _folder(self, data_dir: Path) -> Path:
         return data_dir / _FOLDER / f"{self._form}-{self._source}"
@@ -318,7 +313,7 @@ class SvaNumberPrediction(Agreement):
 def _vocabulary(dependencies: Iterable[Dependency]) -> list[str]:
     """Returns the words that stand more than once, the most common first, and the verbs' tags."""
     counts = Counter(word for one in dependencies for word in one.words)
-    words = [word for word, count in counts.items() if count > 1 or word in FORMS]
+    words = [word for word, count in counts.items() if (count > 1 or word in FORMS) and word != UNKNOWN]
     return sorted(words, key=lambda word: (-counts[word], word))
 
 

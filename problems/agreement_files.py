@@ -101,6 +101,14 @@ def find_source(tmp_dir: Path, source: Source) -> Path | None:
     return found[0] if found else None
 
 
+def files_of(source: Path) -> list[Path]:
+    """Returns the files that are read of what ``find_source`` found: the table, or those of the simplified files that are there."""
+    if source.is_file():
+        return [source]
+    paths = [source / "numpred.train", _validation_file(source), *_test_files(source).values()]
+    return [path for path in paths if path is not None and path.is_file()]
+
+
 def read_table(path: Path) -> Splits:
     """Returns the splits of the table.
 
@@ -129,14 +137,11 @@ def read_simplified(folder: Path) -> Splits:
     Raises:
       UserError: a file is missing, or a line is not of the format; names file and line.
     """
-    tests = {number: folder / f"numpred.test.{number}" for number in range(_MOST_ATTRACTORS + 1)}
-    tests = {number: path for number, path in tests.items() if path.is_file()}
-    validating = next((path for name in ("valid", "val") if (path := folder / f"numpred.{name}").is_file()), None)
+    tests, validating = _test_files(folder), _validation_file(folder)
     if validating is None:
         raise _missing(folder, "numpred.val (or numpred.valid)")
     by_attractors = {number: list(_simplified_rows(path, number)) for number, path in tests.items()}
     validation = list(_simplified_rows(validating, UNKNOWN_ATTRACTORS))
-    files = [validating, *tests.values()]
     training = folder / "numpred.train"
     if training.is_file():
         if not tests:
@@ -144,10 +149,20 @@ def read_simplified(folder: Path) -> Splits:
         train = list(_simplified_rows(training, UNKNOWN_ATTRACTORS))
         test = [one for rows in by_attractors.values() for one in rows]
         told = f"{training.name}: {len(train)} lines for training; {_groups_told(test)}"
-        return Splits(train, validation, test, "simplified files", told, tags=True, files=[training, *files])
+        return Splits(train, validation, test, "simplified files", told, tags=True, files=files_of(folder))
     if 1 not in tests:
         raise _missing(folder, "numpred.train, or else numpred.test.1")
-    return _without_training_file(validating.name, validation, by_attractors, files)
+    return _without_training_file(validating.name, validation, by_attractors, files_of(folder))
+
+
+def _validation_file(folder: Path) -> Path | None:
+    return next((path for name in ("valid", "val") if (path := folder / f"numpred.{name}").is_file()), None)
+
+
+def _test_files(folder: Path) -> dict[int, Path]:
+    """Returns the files that test by their numbers of attractors, those that are there."""
+    paths = {number: folder / f"numpred.test.{number}" for number in range(_MOST_ATTRACTORS + 1)}
+    return {number: path for number, path in paths.items() if path.is_file()}
 
 
 def _without_training_file(name: str, rows: list[Dependency], groups: dict[int, list[Dependency]], files: list[Path]) -> Splits:

@@ -26,7 +26,7 @@ from ut_tf.data.preparation import undamaged
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
-from ut_tf.problems.parsing_files import TreeSplits, find_treebank, read_tree_files, split_treebank
+from ut_tf.problems.parsing_files import TreeSplits, digest_of, find_treebank, read_tree_files, split_treebank
 from ut_tf.problems.parsing_score import compare, intervals, scores
 from ut_tf.problems.parsing_trees import LEAF, Tree, linearise, read_trees
 
@@ -92,8 +92,14 @@ class Parsing(Problem):
             # Several workers may start at once with the same empty directory: the first prepares, the others find it done.
             with exclusive(folder.with_name(f".{folder.name}.lock")):
                 if not self._is_prepared(data_dir):
-                    self._prepare(folder, self._read(tmp_dir))
-        self._summary(data_dir)
+                    self._prepare(folder, self._read(tmp_dir), digest_of(self._sources(tmp_dir)))
+        elif self._changed(data_dir, tmp_dir):
+            print(
+                f"warning: {self.name} uses the trees in {folder}, prepared earlier from other files than are there now "
+                f"({', '.join(map(str, self._sources(tmp_dir)))}): delete that folder to prepare them from these.",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns tokens to tokens over one vocabulary or two, with their sizes."""
@@ -165,6 +171,17 @@ class Parsing(Problem):
         """Returns words.txt and labels.txt, one symbol a line, ids from 2."""
         return [self._folder(data_dir) / name for name in (_WORDS_FILE, _LABELS_FILE)]
 
+    def _sources(self, tmp_dir: Path) -> list[Path]:
+        """Returns the files, folders and archives that trees are read from; none where none were named or found."""
+        found = None if self._files["train"] else find_treebank(tmp_dir)
+        return [path for paths in self._files.values() for path in paths] + ([found] if found else [])
+
+    def _changed(self, data_dir: Path, tmp_dir: Path) -> bool:
+        """Returns whether the sources are there, with another content than the data was prepared from."""
+        before, sources = self._summary(data_dir).get("sources"), self._sources(tmp_dir)
+        now = digest_of(sources) if before and sources else ""
+        return bool(now) and now != before
+
     def _read(self, tmp_dir: Path) -> TreeSplits:
         if not self._files["train"]:
             found = find_treebank(tmp_dir)
@@ -183,7 +200,7 @@ class Parsing(Problem):
         told = f"your own trees: {len(train)} for training, {len(validation)} for validation, {len(test)} for the test"
         return TreeSplits(train, validation, test, "your own trees", told)
 
-    def _prepare(self, folder: Path, trees: TreeSplits) -> None:
+    def _prepare(self, folder: Path, trees: TreeSplits, sources: str) -> None:
         print(f"preparing {self.name} in {folder}\n{trees.told}", file=sys.stderr, flush=True)
         from ut_tf.data.vocabulary import UNKNOWN, write_symbols
 
@@ -204,6 +221,7 @@ class Parsing(Problem):
             "vocab_sizes": codec.vocab_sizes,
             "note": trees.note,
             "splits": counts,
+            "sources": sources,
             "sha256": {name: sha256_of(folder / name) for name in sorted(files)},
         }
         write_text(folder / _SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
@@ -232,7 +250,10 @@ class Parsing(Problem):
     def _check_split(self, split: str, data_dir: Path) -> None:
         there = [name for name, count in self._summary(data_dir)["splits"].items() if count]
         if split not in there:
-            raise UserError(f"{self.name} has no split {split!r} in {self._folder(data_dir)}: expected one of {', '.join(there)}.")
+            raise UserError(
+                f"{self.name} has no split {split!r} in {self._folder(data_dir)}: expected one of {', '.join(there)}; "
+                "name one (ut-eval --split=validation), or add such trees and delete that folder to prepare it again."
+            )
 
     def _table(self, split: str, data_dir: Path) -> PairTable:
         key = (data_dir, split)
@@ -248,6 +269,7 @@ def _known_words(words: list[str], most: int) -> list[str]:
     """Returns the words that stand more than once, the most common first, after the kinds of the others."""
     import tensorflow as tf
 
+    from ut_tf.data.vocabulary import UNKNOWN
     from ut_tf.problems.parsing_text import kinds_of_words
 
     counts = Counter(words)
@@ -257,7 +279,8 @@ def _known_words(words: list[str], most: int) -> list[str]:
     given = tf.constant(rare, tf.string)
     kinds, wider_kinds = (Counter(kind.decode() for kind in kinds_of_words(given, ends).numpy()) for ends in (True, False))
     frequent = sorted({*wider_kinds, *(kind for kind, count in kinds.items() if count >= _LEAST_OF_A_KIND)})
-    return [*frequent, *common]
+    # A word may look like a kind: "<>" is one.
+    return [word for word in dict.fromkeys([*frequent, *common]) if word != UNKNOWN]
 
 
 def _encoded(codec: ParseCodec, trees: list[Tree], with_words: bool) -> PairIds:

@@ -13,12 +13,14 @@ tenth tests, the twentieth before it validates.
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ut_tf.data.files import sha256_of
 from ut_tf.errors import UserError, counted
 from ut_tf.problems.parsing_trees import Tree, read_trees, simplify
 
@@ -62,6 +64,18 @@ def read_tree_files(paths: Iterable[Path]) -> list[Tree]:
     return trees
 
 
+def digest_of(paths: Iterable[Path]) -> str:
+    """Returns a checksum of the names and contents of all files with trees at `paths`; empty where a path is not there."""
+    digest = hashlib.sha256()
+    for path in paths:
+        if not path.exists():
+            return ""
+        named = [path / name for name in _NAMED.values() if (path / name).is_file()]
+        for file in named or _files(path):
+            digest.update(f"{file.name} {sha256_of(file)}\n".encode())
+    return digest.hexdigest()
+
+
 def find_treebank(tmp_dir: Path) -> Path | None:
     """Returns the treebank in `tmp_dir`: tensor2tensor's files, treebank.zip, or a folder treebank with .mrg files; None: there is none."""
     if (tmp_dir / _NAMED["train"]).is_file():
@@ -79,7 +93,7 @@ def split_treebank(path: Path) -> TreeSplits:
     if (path / _NAMED["train"]).is_file():
         return _named_files(path)
     by_file = {name: list(_plain(text, name)) for name, text in _texts(path)}
-    sections = {name: PurePosixPath(name).parent.name for name in by_file}
+    sections = {name: _place(name).parent.name for name in by_file}
     if {*_TRAIN_SECTIONS, _VALIDATION_SECTION, _TEST_SECTION} <= {*sections.values()}:
         wanted = {"train": _TRAIN_SECTIONS, "validation": {_VALIDATION_SECTION}, "test": {_TEST_SECTION}}
         parts = {split: [name for name in by_file if sections[name] in some] for split, some in wanted.items()}
@@ -88,7 +102,9 @@ def split_treebank(path: Path) -> TreeSplits:
         parts = _by_files(path, sorted(by_file, key=_file_number))
         note = f"other trees: {path.name}, divided by files"
     found = {split: [tree for name in names for tree in by_file[name]] for split, names in parts.items()}
-    return TreeSplits(**found, note=note, told=_told(path, found))
+    left_out = len(by_file) - sum(map(len, parts.values()))
+    told = _told(path, found) + (f"; {counted(left_out, 'file')} of other sections left out" if left_out else "")
+    return TreeSplits(**found, note=note, told=told)
 
 
 def _by_files(path: Path, names: list[str]) -> dict[str, list[str]]:
@@ -118,7 +134,12 @@ def _told(path: Path, found: dict[str, list[Tree]]) -> str:
 
 def _file_number(name: str) -> tuple[str, str]:
     """Returns what files are ordered by: their own name first, so that folders within an archive change nothing."""
-    return PurePosixPath(name).name, name
+    return _place(name).name, name
+
+
+def _place(name: str) -> PurePosixPath:
+    """Returns where a file lies: in an archive, where in the archive."""
+    return PurePosixPath(name.rpartition(":")[2])
 
 
 def _plain(text: str, name: str) -> Iterator[Tree]:
@@ -134,10 +155,12 @@ def _plain(text: str, name: str) -> Iterator[Tree]:
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
     """Yields (name, text) of each file with trees at `path`."""
+    if not path.exists():
+        raise UserError(f"there is no {path}: expected a file, a folder or a zip archive with trees; check its name.")
     if zipfile.is_zipfile(path) or path.suffix == ".zip":
         yield from _members(path)
         return
-    files = sorted(one for one in path.glob("**/*") if one.suffix == _SUFFIX and one.is_file()) if path.is_dir() else [path]
+    files = _files(path)
     if not files:
         raise UserError(f"{path} has no file *.mrg: expected a folder with a treebank; name one that has them.")
     for file in files:
@@ -145,6 +168,10 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
             yield str(file), _decoded(file.read_bytes(), str(file))
         except OSError as error:
             raise UserError(f"{file} cannot be read ({error.strerror or error}): check its name and its rights.") from error
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(one for one in path.glob("**/*") if one.suffix == _SUFFIX and one.is_file()) if path.is_dir() else [path]
 
 
 def _members(path: Path) -> Iterator[tuple[str, str]]:

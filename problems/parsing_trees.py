@@ -12,7 +12,8 @@ labels of constituents, opened and closed, and XX. Or the words stand in it inst
 
 How it works: ``rebuild`` reads any sequence and says whether it had to be mended. A closing symbol closes what is open inside of its
 constituent too; one whose constituent is not open is left out, and so is a symbol for a word beyond the last; what is open at the end is
-closed; words without a symbol become the last children of the outermost constituent; a constituent without a word is left out.
+closed; words without a symbol become the last children of the outermost constituent; a constituent without a word is left out, and so is
+one inside of a hundred others, which no sentence has: a network that goes round in circles writes them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LEAF = "XX"
 ROOT = "TOP"
 _ROOTS = ("", "TOP", "ROOT", "S1")
 _TRACE = "-NONE-"
+# Far above any sentence's, far below what recursion, here and in the scorer, can follow.
+_DEEPEST = 100
 _SYMBOLS = re.compile(r"\(|\)|[^\s()]+|\n")
 
 
@@ -65,13 +68,16 @@ def read_trees(text: str, name: str) -> Iterator[Tree]:
       name: of the file, for messages.
 
     Raises:
-      UserError: names the file and the line where brackets are not balanced, or where a bracket holds neither a word nor constituents.
+      UserError: names the file and the line where brackets are not balanced or are more than a hundred deep, or where a bracket holds
+        neither a word nor constituents.
     """
     line, stack = 1, list[_Open]()
     for symbol in _SYMBOLS.findall(text):
         if symbol == "\n":
             line += 1
         elif symbol == "(":
+            if len(stack) == _DEEPEST:
+                raise _malformed(name, line, f"more than {_DEEPEST} brackets are open")
             stack.append(_Open(line))
         elif not stack:
             found = "a bracket is closed that was not opened" if symbol == ")" else f"{symbol!r} stands outside of brackets"
@@ -120,7 +126,7 @@ def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]
     used, mended = 0, False
     for symbol in symbols:
         kind, label = symbol[:1], symbol[1:]
-        if kind == "(" and label:
+        if kind == "(" and label and len(stack) <= _DEEPEST:
             stack.append(_Open(0, label))
         elif kind == ")" and (open_ones := [depth for depth, one in enumerate(stack) if depth and one.label == label]):
             mended |= open_ones[-1] != len(stack) - 1
@@ -182,7 +188,7 @@ def _without_traces(tree: Tree) -> Tree | None:
         return None if tree.label == _TRACE else tree
     children = tuple(plain for child in tree.children if (plain := _without_traces(child)) is not None)
     # The labels of brackets, -LRB-, begin with a hyphen; they stand at leaves, whose parts of speech have no functional tags.
-    return Tree(re.split("[-=|]", tree.label)[0], children) if children else None
+    return Tree(re.split("[-=|]", tree.label)[0] or tree.label, children) if children else None
 
 
 def _malformed(name: str, line: int, found: str) -> UserError:

@@ -30,6 +30,17 @@ def test_ids_follow_the_file_and_words_come_back(tmp_path: Path) -> None:
     assert in_graph.dtype == tf.int32
 
 
+def test_only_a_new_line_divides_symbols(tmp_path: Path) -> None:
+    symbols = [UNKNOWN, "a\u2028b", "c\x85", "d"]
+    write_symbols(tmp_path / "words.txt", symbols)
+    assert read_symbols(tmp_path / "words.txt") == symbols
+    (tmp_path / "words.txt").write_bytes(b"a\r\nb\r\n")
+    assert read_symbols(tmp_path / "words.txt") == ["a", "b"], "a copy from Windows"
+    (tmp_path / "words.txt").write_bytes(b"a\n\xff\n")
+    with pytest.raises(UserError, match=r"words\.txt is no text in UTF-8"):
+        read_symbols(tmp_path / "words.txt")
+
+
 def test_a_missing_or_empty_vocabulary_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no vocabulary .*words\.txt"):
         read_symbols(tmp_path / "words.txt")

@@ -274,6 +274,12 @@ def test_prepared_data_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[
     write_simplified(tmp_path, {**FILES, "val": 41})
     problem.prepare(tmp_path / "data", tmp_path)
     assert "prepared earlier from other files" in capsys.readouterr().err
+    write_simplified(tmp_path, FILES)
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert capsys.readouterr().err == "", "the former files again"
+    write_simplified(tmp_path, {"train": 5})
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert "prepared earlier from other files" in capsys.readouterr().err, "a file more would be read now"
     (folder / "test.npz").write_bytes(b"cut off")
     with pytest.raises(UserError, match=r"damaged .*test\.npz is not as it was written"):
         problem.examples("test", tmp_path / "data")

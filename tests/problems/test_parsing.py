@@ -172,8 +172,9 @@ def test_archives_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"has no file \*\.mrg"):
         read_tree_files([tmp_path / "empty"])
-    with pytest.raises(UserError, match="cannot be read"):
-        read_tree_files([tmp_path / "absent.mrg"])
+    for absent in ("absent.mrg", "absent.zip", "absent"):
+        with pytest.raises(UserError, match=rf"there is no .*{absent}"):
+            read_tree_files([tmp_path / absent])
 
 
 def bank(folder: Path, names: list[str]) -> Path:
@@ -196,7 +197,12 @@ def test_the_usual_sections_are_the_usual_splits(tmp_path: Path) -> None:
     splits = split_treebank(found)
     assert words(splits.train) == {f"wsj_{section:02}{n:02}" for section in range(2, 22) for n in range(2)}
     assert (words(splits.validation), words(splits.test)) == ({"wsj_2200", "wsj_2201"}, {"wsj_2300", "wsj_2301"})
-    assert splits.note == ""
+    assert splits.note == "" and splits.told.endswith("; 6 files of other sections left out")
+    with zipfile.ZipFile(tmp_path / "wsj.zip", "w") as archive:
+        for path in folder.glob("wsj/*/*.mrg"):
+            archive.write(path, path.relative_to(folder / "wsj"))
+    zipped = split_treebank(tmp_path / "wsj.zip")
+    assert (zipped.train, zipped.validation, zipped.test, zipped.note) == (splits.train, splits.validation, splits.test, "")
 
 
 def test_another_treebank_is_divided_by_files(tmp_path: Path) -> None:
@@ -220,6 +226,25 @@ def test_tensor2tensors_files_are_found(tmp_path: Path) -> None:
     (tmp_path / "parsing_dev.trees").unlink()
     with pytest.raises(UserError, match=r"no parsing_dev\.trees"):
         split_treebank(found)
+
+
+def test_trees_are_found_without_a_test_and_its_split_is_told(tmp_path: Path) -> None:
+    for part in ("train", "dev"):
+        (tmp_path / f"parsing_{part}.trees").write_text("(TOP (S (NN a)))\n" * 2, encoding="utf-8")
+    problem = Parsing(leaves="XX")
+    problem.prepare(tmp_path / "data", tmp_path)
+    with pytest.raises(UserError, match=r"no split 'test' .*\(ut-eval --split=validation\)"):
+        problem.text_pairs("test", tmp_path / "data")
+
+
+def test_depth_has_a_bound() -> None:
+    leaves = [Tree("N", word="a")]
+    tree, mended = rebuild(["(S"] * 5000 + ["XX"], leaves)
+    assert mended and linearise(tree) == ["(S"] * 100 + ["XX"] + [")S"] * 100
+    assert compare("(S " * 5000 + "XX", "(S (N a))") == (1, 1, 100, False, True)
+    assert len(tree_of("(S " * 99 + "(N a)" + ")" * 99).leaves()) == 1
+    with pytest.raises(UserError, match="line 1: more than 100 brackets are open"):
+        tree_of("(S " * 100 + "(N a)" + ")" * 100)
 
 
 def test_kinds_of_unknown_words() -> None:
@@ -266,10 +291,26 @@ def test_from_files_to_examples_and_back(tmp_path: Path, leaves: Literal["words"
         problem.examples("test", data)
 
 
-def test_what_is_prepared_is_not_prepared_again_and_is_checked(tmp_path: Path) -> None:
+def test_a_word_may_look_like_a_kind_of_words(tmp_path: Path) -> None:
+    (tmp_path / "train.mrg").write_text("( (NP (NN <>) (NN <>) (NN <unknown>) (NN <unknown>) (NN of)) )\n(NP (NN a))", encoding="utf-8")
+    problem = Parsing(train_trees=str(tmp_path / "train.mrg"))
+    problem.prepare(tmp_path / "data", tmp_path)
+    symbols = problem.vocab_files(tmp_path / "data")[0].read_text(encoding="utf-8").splitlines()
+    assert symbols[0] == "<unknown>" and len(symbols) == len({*symbols}) and "<>" in symbols
+
+
+def test_what_is_prepared_is_not_prepared_again_and_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = prepared(tmp_path)
+    capsys.readouterr()
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert capsys.readouterr().err == "", "nothing is done twice"
+    with (tmp_path / "train.mrg").open("a", encoding="utf-8") as file:
+        file.write("(NP (NN a))\n")
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert "prepared earlier from other files" in capsys.readouterr().err
     (tmp_path / "train.mrg").unlink()
     problem.prepare(tmp_path / "data", tmp_path)
+    assert capsys.readouterr().err == "", "the files are gone, what was made of them is there"
     orders = [[one["inputs"].numpy().tobytes() for one in problem.dataset("train", tmp_path / "data", 1, epoch)] for epoch in (0, 0, 1)]
     assert orders[0] == orders[1] and len(orders[2]) == 40
     (problem.vocab_files(tmp_path / "data")[1]).write_text("(S\n", encoding="utf-8")

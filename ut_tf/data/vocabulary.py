@@ -47,14 +47,19 @@ def read_symbols(path: Path) -> list[str]:
     """Returns the symbols of a file with one a line.
 
     Raises:
-      UserError: the file does not exist or holds nothing.
+      UserError: the file does not exist, holds nothing, or is no text in UTF-8.
     """
     if not path.is_file():
         raise UserError(f"there is no vocabulary {path}: prepare the data with ut-datagen, or copy the file there.")
-    symbols = path.read_text(encoding="utf-8").splitlines()
-    if not symbols:
+    content = path.read_bytes()
+    if not content:
         raise UserError(f"the vocabulary {path} is empty: expected one symbol a line; delete it and prepare the data again.")
-    return symbols
+    try:
+        lines = content.decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"the vocabulary {path} is no text in UTF-8 ({error.reason}): delete it and prepare the data again.") from error
+    # Not splitlines: a word may hold what Unicode calls a line's end, and every id after it would be another word's.
+    return [line.removesuffix("\r") for line in lines]
 
 
 class WordVocabulary(tf.Module):  # type: ignore[misc]

@@ -205,7 +205,10 @@ class Evaluator:
         batches = eval_batches(self._problem, evaluation_set, self._data_dir, batch_tokens=self._batch_tokens or _BATCH_TOKENS[method])
         if method == "ranking" and "alternative" not in batches.element_spec:
             there = ", ".join(sorted(batches.element_spec))
-            raise UserError(f"problem {self._problem.name}: method ranking needs the feature 'alternative'; the features are {there}.")
+            raise UserError(
+                f"problem {self._problem.name}: method ranking needs the feature 'alternative'; the features are {there} in its split "
+                f"{evaluation_set.split!r}: judge another (--split)."
+            )
         judge = self._graph(method, batches.element_spec)
         sums = GroupedSums(evaluation_set.ponder_by)
         for batch in batches:
