@@ -26,9 +26,10 @@ from ut_tf.data.preparation import undamaged
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problems.parsing_alignment import LEAF
 from ut_tf.problems.parsing_files import TreeSplits, digest_of, find_treebank, read_tree_files, split_treebank
 from ut_tf.problems.parsing_score import compare, intervals, scores
-from ut_tf.problems.parsing_trees import LEAF, Tree, linearise, read_trees
+from ut_tf.problems.parsing_trees import Tree, linearise, read_trees
 
 if TYPE_CHECKING:
     from ut_tf.problems.parsing_text import ParseCodec

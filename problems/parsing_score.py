@@ -21,7 +21,8 @@ import numpy as np
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.intervals import Floats, Interval, bootstrap, wilson
-from ut_tf.problems.parsing_trees import LEAF, ROOT, Tree, read_trees, rebuild
+from ut_tf.problems.parsing_alignment import LEAF
+from ut_tf.problems.parsing_trees import ROOT, Tree, read_trees, rebuild
 
 _PUNCTUATION = frozenset({",", ":", "``", "''", "."})
 _EQUAL = {"PRT": "ADVP"}

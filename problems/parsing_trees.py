@@ -11,9 +11,9 @@ The sequence is that of Vinyals et al. (arXiv 1412.7449) with all parts of speec
 labels of constituents, opened and closed, and XX. Or the words stand in it instead of XX: then a network that writes it need not count.
 
 How it works: ``rebuild`` reads any sequence and says whether it had to be mended. A closing symbol closes what is open inside of its
-constituent too; one whose constituent is not open is left out, and so is a symbol for a word beyond the last; what is open at the end is
-closed; words without a symbol become the last children of the outermost constituent; a constituent without a word is left out, and so is
-one inside of a hundred others, which no sentence has: a network that goes round in circles writes them.
+constituent too; one whose constituent is not open is left out, and so is what would open more than 100; what is open at the end is closed.
+Symbols for words are aligned with the sentence's words (``parsing_alignment``): one too many is left out, words left out stand before the
+next one that is written or, at the end, become the last children of the outermost constituent. A constituent without a word is left out.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ut_tf.errors import UserError
+from ut_tf.problems.parsing_alignment import LEAF, align
 
-LEAF = "XX"
 ROOT = "TOP"
 _ROOTS = ("", "TOP", "ROOT", "S1")
 _TRACE = "-NONE-"
@@ -123,7 +123,11 @@ def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]
       leaves: the sentence's, one at least; their words and parts of speech are those of the tree.
     """
     stack = [_Open(0, ROOT)]
-    used, mended = 0, False
+    symbols = list(symbols)
+    stands_for = align([symbol for symbol in symbols if symbol[0] not in "()"], [leaf.word for leaf in leaves])
+    used = {place for places in stands_for for place in places}
+    mended = len(used) != len(leaves) or any(len(places) != 1 for places in stands_for)
+    words = iter(stands_for)
     for symbol in symbols:
         kind, label = symbol[:1], symbol[1:]
         if kind == "(" and label and len(stack) <= _DEEPEST:
@@ -131,17 +135,15 @@ def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]
         elif kind == ")" and (open_ones := [depth for depth, one in enumerate(stack) if depth and one.label == label]):
             mended |= open_ones[-1] != len(stack) - 1
             mended |= _close(stack, open_ones[-1])
-        elif kind not in "()" and used < len(leaves):
-            stack[-1].children.append(leaves[used])
-            used += 1
+        elif kind not in "()":
+            stack[-1].children.extend(leaves[place] for place in next(words))
         else:
             mended = True
     mended |= len(stack) > 1
     mended |= _close(stack, 1)
     roots = stack[0].children
-    if used < len(leaves):
-        mended = True
-        _append(roots, leaves[used:])
+    if len(used) < len(leaves):
+        _append(roots, leaves[len(used) :])
     whole = roots[0] if len(roots) == 1 else Tree(ROOT, tuple(roots))
     return whole, mended or len(roots) != 1
 
