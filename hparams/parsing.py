@@ -4,8 +4,9 @@ How it is used::
 
     ut-trainer --problem=parse_ptb --hparams_set=ut_parsing
 
-How it works: both are pre-norm, with dropout also of words, small batches of 1024 tokens and a cosine to zero over train_steps: give
-``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Their matrix products are in bfloat16.
+How it works: both are pre-norm, with attention that starts out by likeness (the words of a tree are those of its sentence), dropout also of
+words, small batches of 1024 tokens and a cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer, not
+``--train_steps`` alone. Their matrix products are in bfloat16.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def transformer_parsing() -> HParams:
 
 _TRAINING = {
     "norm": "pre",
+    "query_key_init": "equal",
     "dropout": 0.2,
     "attention_dropout": 0.1,
     "relu_dropout": 0.1,
