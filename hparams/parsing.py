@@ -47,6 +47,6 @@ _TRAINING = {
     "clip_norm": 1.0,
     "label_smoothing": 0.1,
     "dtype_policy": "mixed_bfloat16",
-    "train_steps": 8000,
+    "train_steps": 6000,
     "eval_frequency": 1000,
 }
