@@ -17,9 +17,12 @@ from ut_tf import registry
 from ut_tf.config import HParams, NetworkConfig, TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
+from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
+from ut_tf.models.catalogue import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("README.md", "docs/hyperparameters.md")
+FILES = ("README.md", "docs/hyperparameters.md", "docs/models.md")
+_TENSOR2TENSOR = SETS.keys() | UNAVAILABLE.keys()
 _SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -52,20 +55,31 @@ def fields_table(config: type) -> str:
 def our_sets_table() -> str:
     """Returns the sets of our own with their sizes."""
     lines = ["| set | d / filter / heads | steps | |", "|---|---|---|---|"]
-    for name in (name for name in HPARAMS_SETS if name.startswith(("ut_", "transformer_"))):
+    for name in (name for name in HPARAMS_SETS if name not in _TENSOR2TENSOR):
         hparams: HParams = registry.hparams_sets.get(name)().resolve()
         network = hparams.network
         steps = str(network.num_steps) if network.halting == "none" else f"at most {network.act_max_steps}"
-        steps = f"{network.num_layers} layers" if hparams.model == "transformer" else steps
-        sizes = f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
+        steps = f"{network.num_layers} layers" if "universal" not in hparams.model else steps
+        steps = f"{network.num_steps} hops" if hparams.model == "memn2n" else steps
+        sizes = (
+            f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
+            if "transformer" in hparams.model
+            else network.hidden_size
+        )
         lines.append(f"| `{name}` | {sizes} | {steps} | {_cell(registry.hparams_sets.describe(name))} |")
     return "\n".join(lines)
+
+
+def models_table() -> str:
+    """Returns every model with what it is."""
+    lines = ["| model | |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{name}` | {_cell(entry.description)} |" for name, entry in MODELS.items())])
 
 
 def tensor2tensor_sets_table() -> str:
     """Returns the sets under tensor2tensor's names."""
     lines = ["| set | |", "|---|---|"]
-    for name in (name for name in HPARAMS_SETS if not name.startswith("ut_")):
+    for name in (name for name in HPARAMS_SETS if name in _TENSOR2TENSOR):
         lines.append(f"| `{name}` | {_missing(name) or _cell(registry.hparams_sets.describe(name))} |")
     return "\n".join(lines)
 
@@ -94,6 +108,7 @@ def _cell(text: str) -> str:
 TABLES = {
     "network": lambda: fields_table(NetworkConfig),
     "training": lambda: fields_table(TrainingConfig),
+    "models": models_table,
     "our_sets": our_sets_table,
     "tensor2tensor_sets": tensor2tensor_sets_table,
 }

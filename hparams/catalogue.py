@@ -81,6 +81,40 @@ _PARSING = {
     "transformer_parsing": "a Transformer with as many parameters as ut_parsing",
 }
 
+_RECURRENCES = {
+    "ut_highway_tiny": "reversal on a CPU with the highway recurrence",
+    "ut_skip_tiny": "reversal on a CPU with the skip recurrence",
+    "ut_dwa_tiny": "reversal on a CPU with depth-wise attention over the steps",
+    "ut_gru_tiny": "reversal on a CPU, states combined by a GRU",
+    "ut_lstm_tiny": "reversal on a CPU, states combined by an LSTM",
+    "ut_conditional_tiny": "reversal on a CPU with a transition for each step",
+    "ut_hybrid_tiny": "reversal on a CPU with a GRU over the positions before the recurrence",
+}
+
+_LSTM = {
+    "lstm_tiny": "LSTM on a CPU, d 128, 2 layers, without attention",
+    "lstm_attention_tiny": "LSTM with Bahdanau's attention on a CPU, d 128, 1 layer",
+    "lstm_seq2seq": "tensor2tensor's LSTM without attention, d 128, 2 layers",
+    "lstm_luong_attention": "the same with Luong's attention",
+    "lstm_bahdanau_attention": "the same with Bahdanau's attention",
+}
+
+_MEMORY = {
+    "mem_transformer_tiny": "Transformer with memory on a CPU, d 128, 2 layers, 10 memory vectors",
+    "mem_transformer_base": "transformer_base with 10 memory vectors",
+    "mem_bottleneck_transformer_tiny": "the tiny set with memory as the only way between symbols",
+    "mem_bottleneck_transformer_base": "the base set with memory as the only way between symbols",
+    "memn2n": "memory network, d 50, 3 hops: all bAbI tasks jointly",
+    "memn2n_tiny": "memory network, d 20, 3 hops: a single bAbI task",
+}
+
+_CONVOLUTIONS = {
+    "convs2s_tiny": "ConvS2S on a CPU, d 128, 4 layers",
+    "convs2s_base": "ConvS2S, d 512, 20 layers",
+    "bytenet_tiny": "ByteNet on a CPU, d 128, 5 layers",
+    "bytenet_base": "ByteNet, d 1600, 30 layers",
+}
+
 
 def _room(room: str, sets: Mapping[str, str]) -> dict[str, Entry]:
     return {name: Entry(f"ut_tf.hparams.{room}:{name}", text) for name, text in sets.items()}
@@ -94,5 +128,9 @@ HPARAMS_SETS: Mapping[str, Entry] = (
     | _room("agreement", _AGREEMENT)
     | _room("lambada", _LAMBADA)
     | _room("parsing", _PARSING)
+    | _room("recurrences", _RECURRENCES)
+    | _room("lstm", _LSTM)
+    | _room("convolutions", _CONVOLUTIONS)
+    | _room("memory", _MEMORY)
     | _tensor2tensor()
 )

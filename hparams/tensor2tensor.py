@@ -94,6 +94,13 @@ def _sets() -> dict[str, NamedSet]:
     for size in ("base", "small", "tiny"):
         sets[adaptive + size] = NamedSet(size, f"{size} with dynamic halting", _ACT)
     return sets | {
+        f"{fixed}highway_base": NamedSet("base", "base with gates between state and block", {"recurrence": "highway"}),
+        f"{fixed}skip_base": NamedSet("base", "base with gates between input and block", {"recurrence": "skip"}),
+        f"{fixed}dwa_base": NamedSet("base", "base with attention over the states of earlier steps", {"recurrence": "dwa"}),
+        f"{fixed}mix_before_ut_base": NamedSet("base", "base behind 2 untied layers", {"mix_layers_before": 2}),
+        f"{fixed}mix_after_ut_base": NamedSet("base", "base before 2 untied layers", {"mix_layers_after": 2}),
+        f"{adaptive}mix_before_ut_base": NamedSet("base", "base with halting, behind 2 untied layers", {**_ACT, "mix_layers_before": 2}),
+        f"{adaptive}mix_after_ut_base": NamedSet("base", "base with halting, before 2 untied layers", {**_ACT, "mix_layers_after": 2}),
         f"{fixed}gru_base": NamedSet("base", "base, states combined by a GRU", {"recurrence": "gru", **_GATED}),
         f"{fixed}lstm_base": NamedSet("base", "base, states combined by an LSTM", {"recurrence": "lstm", **_GATED}),
         f"{fixed}lstm_tall": NamedSet("tall", "tall, states combined by an LSTM", {"recurrence": "lstm", **_GATED}),
@@ -113,13 +120,8 @@ def _sets() -> dict[str, NamedSet]:
 SETS: Mapping[str, NamedSet] = _sets()
 
 UNAVAILABLE: Mapping[str, UnavailableSet] = {
-    "universal_transformer_skip_base": UnavailableSet("the skip recurrence", "universal_transformer_gru_base"),
-    "universal_transformer_highway_base": UnavailableSet("the highway recurrence", "universal_transformer_gru_base"),
-    "universal_transformer_dwa_base": UnavailableSet("depth-wise attention", "universal_transformer_base"),
     "universal_transformer_small_dropconnect": UnavailableSet("gates with DropConnect", "universal_transformer_small"),
     "universal_transformer_position_step_timing_tiny": UnavailableSet("positions that start at the step", "universal_transformer_tiny"),
-    "universal_transformer_mix_before_ut_base": UnavailableSet("untied layers before the recurrence", "universal_transformer_base"),
-    "universal_transformer_mix_after_ut_base": UnavailableSet("untied layers after the recurrence", "universal_transformer_base"),
     "universal_transformer_base_tpu": UnavailableSet("tensor2tensor's TPU recipe", "universal_transformer_base"),
     "adaptive_universal_transformer_base_tpu": UnavailableSet("tensor2tensor's TPU recipe", "adaptive_universal_transformer_base"),
     "adaptive_universal_transformer_global_base_tpu": UnavailableSet(
@@ -127,13 +129,5 @@ UNAVAILABLE: Mapping[str, UnavailableSet] = {
     ),
     "adaptive_universal_transformer_concat_tiny": UnavailableSet("concatenated timing signals", "adaptive_universal_transformer_tiny"),
     "adaptive_universal_transformer_with_sru_base": UnavailableSet("a simple recurrent unit (SRU)", "adaptive_universal_transformer_base"),
-    "adaptive_universal_transformer_mix_before_ut_base": UnavailableSet(
-        "untied layers before the recurrence", "adaptive_universal_transformer_base"
-    ),
-    "adaptive_universal_transformer_mix_after_ut_base": UnavailableSet(
-        "untied layers after the recurrence", "adaptive_universal_transformer_base"
-    ),
-    "adaptive_universal_transformer_multilayer_tpu": UnavailableSet(
-        "several layers in the recurrence", "adaptive_universal_transformer_base"
-    ),
+    "adaptive_universal_transformer_multilayer_tpu": UnavailableSet("tensor2tensor's TPU recipe", "adaptive_universal_transformer_base"),
 }

@@ -37,8 +37,20 @@ class NetworkConfig:
     """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length) (Appendix B)."""
     num_layers: int = 6
     """Layers on either side of a transformer, each with weights of its own; without meaning where one block is repeated."""
-    recurrence: Literal["basic", "gru", "lstm"] = "basic"
-    """How the block's output and the state combine."""
+    recurrence: Literal["basic", "highway", "skip", "dwa", "gru", "lstm"] = "basic"
+    """How the block's output and the state combine (dwa: depth-wise attention over the states of all steps so far)."""
+    recurrence_layers: int = 1
+    """Blocks that one recurrent step applies in turn, each with weights of its own."""
+    mix_layers_before: int = 0
+    """Layers with weights of their own before the recurrence, on either side."""
+    mix_layers_after: int = 0
+    """The same behind the recurrence."""
+    recurrent_layer: Literal["none", "gru", "lstm"] = "none"
+    """A recurrent layer over the positions before all others: bidirectional in the encoder, forward in the decoder."""
+    transform_bias_init: float = -1.0
+    """Initial bias of the transform gate of the highway and skip recurrences; at -1 they start out by carrying 73 %."""
+    couple_carry_transform_gates: bool = True
+    """Whether highway and skip carry 1 - transform gate; otherwise the carry gate has weights of its own and the opposite bias."""
     lstm_forget_bias: float = 1.0
     """Added to the forget gate's logits of the lstm recurrence."""
     use_memory_as_final_state: bool = False
@@ -61,6 +73,14 @@ class NetworkConfig:
     """Whether a halted position's state is copied (the paper's text) or goes on being transformed (tensor2tensor)."""
     padding_ponders: bool = False
     """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""
+
+    # Memory.
+    memory_size: int = 10
+    """Learned vectors in front of the sequence (mem_transformer, mem_bottleneck_transformer); of memn2n the latest facts that it reads."""
+    eval_memory_size: int = 0
+    """The same at evaluation; 0: as in training. Vectors beyond the trained ones repeat them in order (not of memn2n)."""
+    hop_tying: Literal["adjacent", "layerwise"] = "adjacent"
+    """Of memn2n: a hop's output embedding is the next hop's input embedding, or all hops share both and a linear map joins them."""
 
     # The block.
     norm: Literal["post", "pre"] = "post"
@@ -101,6 +121,22 @@ class NetworkConfig:
     """Whether a learned symbol stands before the inputs, at position 0 (the sign to stop, for a decoder that counts down)."""
     step_encoding: Literal["sinusoid", "learned", "none"] = "sinusoid"
     """Step embedding: sinusoid (the paper; any depth) or learned (a table, so never deeper than in training)."""
+
+    # LSTMs.
+    lstm_attention: Literal["none", "luong", "bahdanau"] = "none"
+    """Attention of the lstm's decoder: none, luong (general score, from the top layer), bahdanau (additive, fed into the first layer)."""
+    lstm_direction: Literal["forward", "backward", "both"] = "forward"
+    """How the lstm's encoder reads its inputs; backward: from the last symbol (tensor2tensor); both: half of the width each."""
+
+    # Convolutions.
+    conv_kernel: int = 3
+    """Positions that a convolution of convs2s or bytenet sees; odd."""
+    learned_positions: int = 512
+    """Rows of convs2s' learned position embeddings; positions beyond share the last. position=none: it has no positions."""
+    max_dilation: int = 16
+    """bytenet's positions seen lie 1, 2, 4, … up to so far apart from block to block, then 1 again; a power of two."""
+    source_stretch: float = 1.2
+    """Positions of bytenet's source representation per input symbol; a longer output has no source beyond."""
 
     # Input and output.
     embedding_scale: Literal["sqrt", "none"] = "sqrt"

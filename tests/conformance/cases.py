@@ -12,20 +12,31 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
+from ut_tf.layers.alignment import Alignment
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
 from ut_tf.layers.block import Block, Surroundings
-from ut_tf.layers.cells import BasicCell, GRUCell, LSTMCell
+from ut_tf.layers.block_sequence import BlockSequence
+from ut_tf.layers.cells import BasicCell, DepthwiseAttentionCell, GRUCell, HighwayCell, LSTMCell, SkipCell
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.halting import HaltingUnit
+from ut_tf.layers.hops import MemoryHops
 from ut_tf.layers.linear import Linear
+from ut_tf.layers.memory import BottleneckStack, MemoryStack
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Recurrence
+from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.layers.stack import LayerStack
-from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, Transition
+from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, StepTransitions, Transition
+from ut_tf.models.bytenet import ByteNet
+from ut_tf.models.conditional_universal_transformer import ConditionalUniversalTransformer
+from ut_tf.models.convs2s import ConvS2S
+from ut_tf.models.lstm import LSTMModel
+from ut_tf.models.mem_transformer import MemBottleneckTransformer, MemTransformer
+from ut_tf.models.memn2n import MemN2N
 from ut_tf.models.transformer import Transformer
 from ut_tf.models.universal_transformer import UniversalTransformer
 
@@ -87,9 +98,20 @@ def _embedding(name: str, make: Callable[..., Any], ids: np.ndarray) -> Case:
 def _cell(cell: Any) -> Case:
     def call(layer: Any, inputs: dict[str, Any], training: bool) -> Any:
         del training
-        return layer(inputs["x"], inputs["x"] * 0.5, inputs["x"] * 0.25, inputs["x"])[0]
+        return layer(inputs["x"], inputs["x"] * 0.5, inputs["x"] * 0.25, inputs["x"] - 1.0)[0]
 
     return Case(cell.__name__, lambda policy: cell(NETWORK, dtype=policy), STATES, call)
+
+
+def _depthwise_attention() -> Case:
+    def call(layer: Any, inputs: dict[str, Any], training: bool) -> Any:
+        del training
+        if not layer.built:
+            layer.build(inputs["x"].shape)
+        _, memory = layer.look(inputs["x"], layer.start(inputs["x"]), 0)
+        return layer.look(inputs["x"] * 0.5, memory, 1)[0]
+
+    return Case("DepthwiseAttentionCell", lambda policy: DepthwiseAttentionCell(NETWORK, dtype=policy), STATES, call)
 
 
 def _stack(name: str, make: Any, **changes: Any) -> Case:
@@ -143,6 +165,12 @@ def _pointer() -> Case:
     return Case("WordPointer", lambda policy: WordPointer(8, 12, dtype=policy), inputs, call, _surer)
 
 
+def _hops() -> Case:
+    call = lambda layer, inputs, training: layer(inputs["ids"], training=training)[0]  # noqa: E731
+    make = lambda policy: MemoryHops(12, network(hop_tying="layerwise"), dtype=policy)  # noqa: E731
+    return Case("MemoryHops, layerwise", make, {"ids": _ids(BATCH, LENGTH, 3)}, call)
+
+
 CASES = [
     _positions(),
     _layer("Linear", lambda dtype: Linear(6, dtype=dtype)),
@@ -159,21 +187,53 @@ CASES = [
     _layer("Coordinates", lambda dtype: Coordinates(network(step_encoding="learned"), 3, dtype=dtype), step=1, position_signal=None),
     _layer("HaltingUnit", lambda dtype: HaltingUnit(NETWORK, dtype=dtype), counted=lambda inputs: inputs["mask"]),
     _layer("Block", lambda dtype: Block(NETWORK, dtype=dtype), surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"]))),
+    _layer("StepTransitions", lambda dtype: StepTransitions(NETWORK, 2, dtype=dtype), step=1),
+    _layer(
+        "BlockSequence",
+        lambda dtype: BlockSequence(NETWORK, 2, dtype=dtype),
+        surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"])),
+    ),
+    _layer("RecurrentLayer", lambda dtype: RecurrentLayer(network(recurrent_layer="gru"), dtype=dtype), mask=lambda inputs: inputs["mask"]),
     _embedding("TokenEmbedding", lambda dtype: TokenEmbedding(12, network(word_dropout=0.2), dtype=dtype), _ids(BATCH, LENGTH)),
     _embedding("FactEmbedding", lambda dtype: FactEmbedding(12, 3, network(word_mask_stddev=0.5), dtype=dtype), _ids(BATCH, LENGTH, 3)),
+    _hops(),
     _pointer(),
     _cell(BasicCell),
+    _cell(HighwayCell),
+    _cell(SkipCell),
+    _depthwise_attention(),
     _cell(GRUCell),
     _cell(LSTMCell),
     _stack("Recurrence fixed", Recurrence),
     _stack("Recurrence halting", Recurrence, halting="basic"),
     _stack("LayerStack, pre-norm", LayerStack, norm="pre"),
+    _stack("MemoryStack", MemoryStack, memory_size=3),
+    _stack("BottleneckStack, pre-norm", BottleneckStack, memory_size=3, norm="pre"),
     _model(UniversalTransformer, "sequences", SEQUENCES),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
     _model(UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
     _model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru"),
     _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
+    _model(UniversalTransformer, "facts, dwa, mixed", FACTS, recurrence="dwa", mix_layers_after=1),
+    _model(UniversalTransformer, "language, skip, hybrid", LANGUAGE, recurrence="skip", recurrent_layer="lstm", norm="pre"),
+    _model(ConditionalUniversalTransformer, "facts, halting", FACTS, halting="basic"),
     _model(Transformer, "sequences", SEQUENCES),
     _model(Transformer, "facts, pre-norm", FACTS, norm="pre"),
     _model(Transformer, "language", LANGUAGE),
+    _model(MemN2N, "facts", FACTS),
+    _model(MemTransformer, "sequences", SEQUENCES, memory_size=2, position="rotary"),
+    _model(MemTransformer, "facts, sepconv, pre-norm", FACTS, memory_size=2, transition="sepconv", norm="pre"),
+    _model(MemTransformer, "language, more memory", LANGUAGE, memory_size=2, eval_memory_size=3),
+    _model(MemBottleneckTransformer, "sequences", SEQUENCES, memory_size=2),
+    _model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary"),
+    _layer(
+        "Alignment",
+        lambda dtype: Alignment(network(lstm_attention="bahdanau"), dtype=dtype),
+        states=lambda inputs: inputs["x"],
+        keep=lambda inputs: inputs["mask"],
+    ),
+    _model(LSTMModel, "sequences, bahdanau", SEQUENCES, lstm_attention="bahdanau"),
+    _model(LSTMModel, "language", LANGUAGE),
+    _model(ConvS2S, "sequences", SEQUENCES),
+    _model(ByteNet, "sequences", SEQUENCES),
 ]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import END_ID, PADDING_ID, ProblemSpec
+from ut_tf.models.conditional_universal_transformer import ConditionalUniversalTransformer
 from ut_tf.models.transformer import Transformer
 from ut_tf.models.universal_transformer import UniversalTransformer
 
@@ -36,6 +37,11 @@ def random_model(kind: Any = UniversalTransformer, spec: ProblemSpec = SPEC, see
 def random_transformer(**changes: Any) -> Any:
     """Returns a Transformer with random weights."""
     return random_model(Transformer, **changes)
+
+
+def random_conditional(**changes: Any) -> Any:
+    """Returns a conditional Universal Transformer with random weights."""
+    return random_model(ConditionalUniversalTransformer, **changes)
 
 
 class Table:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.decoding.models import FACTS, INPUTS, LANGUAGE, VOCAB, random_model, random_transformer
+from tests.decoding.models import FACTS, INPUTS, LANGUAGE, VOCAB, random_conditional, random_model, random_transformer
 from ut_tf.decoding.config import DecodeConfig
 from ut_tf.decoding.search import Decoded, decode
 from ut_tf.layers.cells import CELLS, BasicCell
+from ut_tf.models.mem_transformer import MemBottleneckTransformer, MemTransformer
 
 MIXED: dict[str, Any] = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
 ACT: dict[str, Any] = {"halting": "basic", "act_max_steps": 4}
@@ -28,6 +30,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "rotary, backward": {"position": "rotary", "target_position": "backward", "input_start_symbol": True},
     "relative": {"relative_bias": 2, "target_position": "continue", "position": "paper"},
     "no positions": {"position": "none", "step_encoding": "none", "num_steps": 1},
+    "highway, pre-norm": {"recurrence": "highway", "norm": "pre"},
+    "skip, uncoupled, hybrid": {"recurrence": "skip", "couple_carry_transform_gates": False, "recurrent_layer": "gru"},
+    "dwa": {"recurrence": "dwa", "num_steps": 3},
+    "layers": {"recurrence_layers": 2, "relative_bias": 2},
+    "mixed": {"mix_layers_before": 1, "mix_layers_after": 2, "norm": "pre", "position_every_step": False},
+    "halting, highway, layers, mixed": {**ACT, "recurrence": "highway", "recurrence_layers": 2, "mix_layers_before": 1},
     "gru": {"recurrence": "gru", "step_encoding": "none"},
     "lstm": {"recurrence": "lstm", "norm": "pre", "use_memory_as_final_state": True},
     "halting, gru": {**ACT, "recurrence": "gru"},
@@ -39,9 +47,19 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "pre-norm, sepconv": {"norm": "pre", "transition": "sepconv", "position": "tensor2tensor"},
     "relative": {"relative_bias": 3, "target_position": "backward", "attention_bias": True},
 }
+MEMORIES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "mem_transformer, rotary": (MemTransformer, {"memory_size": 3, "eval_memory_size": 5, "position": "rotary"}),
+    "mem_bottleneck_transformer, pre-norm": (MemBottleneckTransformer, {"memory_size": 3, "norm": "pre"}),
+}
+CONDITIONAL: dict[str, dict[str, Any]] = {
+    "layers, hybrid": {"recurrence_layers": 2, "recurrent_layer": "lstm", "norm": "pre"},
+    "halting": {"halting": "basic", "act_max_steps": 3, "act_halting_bias_init": 0.5},
+}
 MODELS = [
     *(pytest.param(random_model, changes, id=name) for name, changes in NETWORKS.items()),
+    *(pytest.param(random_conditional, changes, id=f"conditional, {name}") for name, changes in CONDITIONAL.items()),
     *(pytest.param(random_transformer, changes, id=f"transformer, {name}") for name, changes in TRANSFORMERS.items()),
+    *(pytest.param(functools.partial(random_model, kind), changes, id=name) for name, (kind, changes) in MEMORIES.items()),
 ]
 ALWAYS = ("halting, sepconv", "transformer, relative")
 # Outputs go beyond the first room for positions, so that more has to be made.

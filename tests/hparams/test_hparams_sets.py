@@ -12,7 +12,7 @@ from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 
-OURS = [name for name in registry.hparams_sets.names() if name.startswith(("ut_", "transformer_"))]
+OURS = [name for name in registry.hparams_sets.names() if name not in {*SETS, *UNAVAILABLE}]
 
 
 def _sizes(name: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.history import Place
 from ut_tf.layers.normalization import LayerNorm
-from ut_tf.layers.transition import TRANSITIONS
+from ut_tf.layers.transition import TRANSITIONS, StepTransitions
 
 Rotation = tuple[Any, Any]
 
@@ -45,6 +45,12 @@ class Surroundings(NamedTuple):
     memory_rotation: Rotation | None = None
     memory_scale: Any = None
 
+    def of_part(self, number: int) -> Surroundings:
+        """Returns what one of several parts sees, where keys and values of the memory are lists of one entry per part."""
+        if self.memory_keys is None:
+            return self
+        return self._replace(memory_keys=self.memory_keys[number], memory_values=self.memory_values[number])
+
 
 class StepSurroundings(NamedTuple):
     """The same for one new position in incremental decoding.
@@ -59,6 +65,13 @@ class StepSurroundings(NamedTuple):
     logit_scale: Any = None
     memory: dict[str, Any] | None = None
 
+    def of_part(self, number: int) -> StepSurroundings:
+        """Returns what one of several parts sees, where keys and values of the memory are lists of one entry per part."""
+        if self.memory is None:
+            return self
+        own = {name: self.memory[name][number] for name in ("keys", "values")}
+        return self._replace(memory={**self.memory, **own})
+
 
 @keras.saving.register_keras_serializable("ut_tf")
 class Block(keras.layers.Layer):  # type: ignore[misc]
@@ -69,30 +82,47 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
       causal: whether convolutions see only earlier positions (attention is hidden by the surroundings' bias).
       with_memory: whether there is attention over an encoder's states.
       with_transition: whether the transition follows (the gru and lstm recurrences go without).
+      step_transitions: how many transitions there are, for as many recurrent steps; 0: one for all steps.
+      with_self_attention: whether positions attend to each other; without, they attend over the memory alone (and are not decoded).
 
     Call arguments:
       x: [batch, length, hidden_size].
       surroundings: Surroundings.
       training: whether to drop.
+      step: int [], from 0, the recurrent step, where each has a transition of its own.
 
     Returns:
-      (output [batch, length, hidden_size], self-attention weights float32 [batch, num_heads, length, length],
+      (output [batch, length, hidden_size], self-attention weights float32 [batch, num_heads, length, length] or None,
       weights over the memory float32 [batch, num_heads, length, memory_length] or None).
     """
 
     def __init__(
-        self, network: NetworkConfig, causal: bool = False, with_memory: bool = False, with_transition: bool = True, **kwargs: Any
+        self,
+        network: NetworkConfig,
+        causal: bool = False,
+        with_memory: bool = False,
+        with_transition: bool = True,
+        with_self_attention: bool = True,
+        step_transitions: int = 0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.causal = causal
         self.with_memory = with_memory
         self.with_transition = with_transition
+        self.with_self_attention = with_self_attention
+        self.step_transitions = step_transitions
         policy = self.dtype_policy
-        self.self_attention = MultiHeadAttention(network, relative=True, name="self_attention", dtype=policy)
+        self.self_attention: Any = None
+        if with_self_attention:
+            self.self_attention = MultiHeadAttention(network, relative=True, name="self_attention", dtype=policy)
         self.memory_attention: Any = MultiHeadAttention(network, name="memory_attention", dtype=policy) if with_memory else None
-        make_transition = TRANSITIONS[network.transition]
-        self.transition: Any = make_transition(network, causal=causal, name="transition", dtype=policy) if with_transition else None
+        self.transition: Any = None
+        if with_transition and step_transitions:
+            self.transition = StepTransitions(network, step_transitions, causal=causal, name="transition", dtype=policy)
+        elif with_transition:
+            self.transition = TRANSITIONS[network.transition](network, causal=causal, name="transition", dtype=policy)
         for name in self._sublayers():
             setattr(self, f"{name}_norm", LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy))
             setattr(self, f"{name}_dropout", Dropout(network.dropout, name=f"{name}_dropout", dtype=policy))
@@ -102,7 +132,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             getattr(self, name).build(input_shape)
             getattr(self, f"{name}_norm").build(input_shape)
 
-    def call(self, x: Any, surroundings: Surroundings, training: bool = False) -> tuple[Any, Any, Any]:
+    def call(self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0) -> tuple[Any, Any, Any]:
         weights: list[Any] = [None, None]
 
         def attend(y: Any) -> Any:
@@ -117,14 +147,21 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
 
         def transform(y: Any) -> Any:
             scale = self.transition_dropout.scale(training)
-            return self.transition(y, keep=surroundings.keep, training=training, output_scale=scale)
+            options = {"keep": surroundings.keep, "training": training, "output_scale": scale, **self._of_step(step)}
+            return self.transition(y, **options)
 
-        x = self._sublayer("self_attention", attend, x, training)
+        if self.with_self_attention:
+            x = self._sublayer("self_attention", attend, x, training)
         if self.with_memory:
             x = self._sublayer("memory_attention", remember, x, training)
         if self.transition is not None:
             x = self._sublayer("transition", transform, x, training)
         return x, weights[0], weights[1]
+
+    def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
+        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for the surroundings."""
+        keys_values: tuple[Any, Any] = self.memory_attention.keys_values(states, rotation)
+        return keys_values
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``remember`` and ``proceed``, read, joined and cast once for all positions."""
@@ -141,8 +178,19 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         transition = {} if self.transition is None else self.transition.empty_cache(batch_size, beam_size)
         return {"attention": self.self_attention.empty_cache(batch_size, capacity, beam_size), "transition": transition}
 
+    def history_bias(self, place: Place, weights: dict[str, Any]) -> Any:
+        """Returns the self-attention's ``history_bias`` for the new position; the same at every recurrent step."""
+        return self.self_attention.history_bias(place, weights["self_attention"])
+
     def step(
-        self, x: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, bias: Any, surroundings: StepSurroundings
+        self,
+        x: Any,
+        weights: dict[str, Any],
+        cache: dict[str, Any],
+        place: Place,
+        bias: Any,
+        surroundings: StepSurroundings,
+        step: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
         """Computes the block for one new position of each hypothesis, given what it remembers of the earlier ones.
 
@@ -151,14 +199,15 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
           weights: from ``prepare``.
           cache: from ``empty_cache`` or an earlier position.
           place: of the new position.
-          bias: from the self-attention's ``history_bias``.
+          bias: from ``history_bias``.
           surroundings: of the new position.
+          step: as in the call.
 
         Returns:
           (output [batch * beam_size, hidden_size], the new cache).
         """
         queries, cache = self.remember(x, weights, cache, place, surroundings)
-        return self.proceed(x, queries, weights, cache, place, bias, surroundings)
+        return self.proceed(x, queries, weights, cache, place, bias, surroundings, step)
 
     def remember(
         self, x: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, surroundings: StepSurroundings
@@ -177,6 +226,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         place: Place,
         bias: Any,
         surroundings: StepSurroundings,
+        step: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
         """Does the rest of ``step``, from the queries on."""
         s = surroundings
@@ -186,7 +236,8 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             return self.memory_attention.recall_memory(y, weights["memory_attention"], s.memory, place.beam_size, s.rotation)
 
         def transform(y: Any) -> Any:
-            output, new_cache["transition"] = self.transition.step(y, weights["transition"], cache["transition"])
+            found = self.transition.step(y, weights["transition"], cache["transition"], **self._of_step(step))
+            output, new_cache["transition"] = found
             return output
 
         recalled = self.self_attention.recall(queries, weights["self_attention"], cache["attention"], place, bias, s.logit_scale)
@@ -198,7 +249,15 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         return x, new_cache
 
     def _sublayers(self) -> list[str]:
-        return ["self_attention", *["memory_attention"] * self.with_memory, *["transition"] * self.with_transition]
+        parts = {
+            "self_attention": self.with_self_attention,
+            "memory_attention": self.with_memory,
+            "transition": self.with_transition,
+        }
+        return [name for name, there in parts.items() if there]
+
+    def _of_step(self, step: Any) -> dict[str, Any]:
+        return {"step": step} if self.step_transitions else {}
 
     def _attend_memory(self, y: Any, s: Surroundings, training: bool) -> tuple[Any, Any]:
         output: tuple[Any, Any] = self.memory_attention(
@@ -228,7 +287,13 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         return x + function(x if name == "self_attention" else norm.step(x, norm_weights))
 
     def get_config(self) -> dict[str, Any]:
-        own = {"causal": self.causal, "with_memory": self.with_memory, "with_transition": self.with_transition}
+        own = {
+            "causal": self.causal,
+            "with_memory": self.with_memory,
+            "with_transition": self.with_transition,
+            "with_self_attention": self.with_self_attention,
+            "step_transitions": self.step_transitions,
+        }
         return {**super().get_config(), "network": self.network.to_dict(), **own}
 
     @classmethod

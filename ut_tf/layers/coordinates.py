@@ -53,12 +53,23 @@ def rotate(x: Any, rotation: tuple[Any, Any]) -> Any:
 
 
 def position_signal(network: NetworkConfig, positions: Any) -> Any | None:
-    """Returns float32 [batch or 1, length, hidden_size] for positions [batch or 1, length], or None where nothing is added."""
+    """Returns float32 [batch or 1, length, hidden_size] for positions [batch or 1, length], or None where nothing is added.
+
+    Positions that are None say that nothing is added, whatever the network.
+    """
+    if positions is None:
+        return None
     if network.position == "paper":
         return paper_sinusoid(positions, network.hidden_size)
     if network.position == "tensor2tensor":
         return tensor2tensor_sinusoid(positions - 1.0, network.hidden_size)
     return None
+
+
+def positioned(network: NetworkConfig, states: Any, positions: Any, dtype: Any) -> Any:
+    """Returns states [batch, length, hidden_size] (or of one position, [rows, hidden_size]) plus their positions' signal, in `dtype`."""
+    signal = position_signal(network, positions)
+    return tf.cast(states if signal is None else tf.cast(states, tf.float32) + signal, dtype)
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -1,7 +1,7 @@
 """The recurrence: a block repeated over all positions in parallel, for a fixed number of steps or until every position halts.
 
-It is put together from *what is repeated* (``Block``), *how states combine* (a cell of ``cells.py``) and *when it stops*
-(fixed depth, or the halting of ``halting.py`` in a ``tf.while_loop``)::
+It is put together from *what is repeated* (a ``Block``, or several in turn), *how states combine* (a cell of ``cells.py``) and *when it
+stops* (fixed depth, or the halting of ``halting.py`` in a ``tf.while_loop``)::
 
     recurrence = Recurrence(NetworkConfig(halting="basic"))
     states, details = recurrence(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
@@ -20,7 +20,9 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
+from ut_tf.errors import UserError
 from ut_tf.layers.block import Block, StepSurroundings, Surroundings
+from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.cells import CELLS
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.halting import HaltingState, HaltingUnit, RecurrenceDetails, combine_states, halting_step, start_halting
@@ -36,8 +38,8 @@ class StepView(NamedTuple):
       state: [batch, length, hidden_size] after the step.
       halting: HaltingState after the step, or None at fixed depth.
       halting_probability: float32 [batch, length], or None at fixed depth.
-      attention_weights: float32 [batch, num_heads, length, length].
-      memory_attention_weights: float32 [batch, num_heads, length, memory_length] in a decoder, else None.
+      attention_weights: float32 [batch, num_heads, length, length], or [recurrence_layers, batch, ...] where a step has several layers.
+      memory_attention_weights: float32 [batch, num_heads, length, memory_length] likewise in a decoder, else None.
     """
 
     step: Any
@@ -59,6 +61,8 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
       network: NetworkConfig.
       causal: whether positions see only earlier ones (a decoder or a language model; the surroundings' bias must say so too).
       with_memory: whether the block attends over an encoder's states.
+      with_step_transitions: whether each step has a transition of its own (conditional_universal_transformer).
+      with_final_norm: whether, pre-norm, one more norm ends the recurrence.
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
@@ -71,21 +75,38 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
       observer: called with a StepView inside every step (in graph mode: while the step is traced).
 
     Returns:
-      (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails).
+      (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails, whose attention weights have an entry for each layer
+      of each step).
     """
 
-    def __init__(self, network: NetworkConfig, causal: bool = False, with_memory: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        network: NetworkConfig,
+        causal: bool = False,
+        with_memory: bool = False,
+        with_step_transitions: bool = False,
+        with_final_norm: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.causal = causal
         self.with_memory = with_memory
+        self.with_step_transitions = with_step_transitions
+        self.with_final_norm = with_final_norm
         policy = self.dtype_policy
         cell = CELLS[network.recurrence]
-        self.block = Block(network, causal, with_memory, cell.uses_transition, name="block", dtype=policy)
+        if cell.sees_earlier_states and (network.halting != "none" or network.steps_per_position):
+            raise UserError(f"recurrence={network.recurrence} needs a fixed depth: halting=none and steps_per_position=0.")
+        kinds = {"causal": causal, "with_memory": with_memory, "with_transition": cell.uses_transition}
+        options = {**kinds, "step_transitions": self._table_size() if with_step_transitions else 0, "name": "block", "dtype": policy}
+        several = network.recurrence_layers > 1
+        self.block: Any = BlockSequence(network, network.recurrence_layers, **options) if several else Block(network, **options)
         self.cell = cell(network, name="cell", dtype=policy)
         self.coordinates = Coordinates(network, self._table_size(), name="coordinates", dtype=policy)
         self.halting_unit = HaltingUnit(network, name="halting") if network.halting != "none" else None
-        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if network.norm == "pre" else None
+        normed = with_final_norm and network.norm == "pre"
+        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if normed else None
 
     def build(self, input_shape: Any) -> None:
         parts: list[Any] = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
@@ -117,7 +138,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
 
         The block's weights are the same at every step and the encoder's states do not change: one projection serves all steps.
         """
-        keys_values: tuple[Any, Any] = self.block.memory_attention.keys_values(states, rotation)
+        keys_values: tuple[Any, Any] = self.block.project_memory(states, rotation)
         return keys_values
 
     def prepare(self) -> dict[str, Any]:
@@ -127,9 +148,14 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         optional = {"steps": signals, "halting": self.halting_unit, "final_norm": self.final_norm}
         return weights | {name: part if name == "steps" else part.prepare() for name, part in optional.items() if part is not None}
 
+    @property
+    def cache_count(self) -> int:
+        """How many caches ``step`` takes."""
+        return self.depth(training=False) * self.network.recurrence_layers
+
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
-        """Returns the caches of ``step`` before the first position: one per recurrent step at evaluation."""
-        return [self.block.empty_cache(batch_size, capacity, beam_size) for _ in range(self.depth(training=False))]
+        """Returns the caches of ``step`` before the first position: one per recurrent step at evaluation and layer of it."""
+        return self._flat([self.block.empty_cache(batch_size, capacity, beam_size) for _ in range(self.depth(training=False))])
 
     def step(
         self,
@@ -147,7 +173,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         Args:
           inputs: [batch * beam_size, hidden_size], embedded.
           weights: from ``prepare``.
-          caches: one per recurrent step, from ``empty_caches`` or an earlier call.
+          caches: one per recurrent step and layer, from ``empty_caches`` or an earlier call.
           place: of the new position.
           positions: float32 [batch * beam_size or 1], its coordinate.
           surroundings: of the new position.
@@ -159,12 +185,13 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         if signal is not None and not self.network.position_every_step:
             inputs = tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
             signal = None
-        bias = self.block.self_attention.history_bias(place, weights["block"]["self_attention"])
+        bias = self.block.history_bias(place, weights["block"])
         run = _PositionRun(self, weights, place, bias, surroundings)
-        signals = _sums(signal, weights.get("steps"), len(caches))
-        state, caches = (run.fixed if self.halting_unit is None else run.dynamic)(inputs, signals, caches)
+        per_step = self._by_step(caches)
+        signals = _sums(signal, weights.get("steps"), len(per_step))
+        state, per_step = (run.fixed if self.halting_unit is None else run.dynamic)(inputs, signals, per_step)
         state = tf.cast(state, self.compute_dtype)
-        return state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"]), caches
+        return state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"]), self._flat(per_step)
 
     @property
     def threshold(self) -> float:
@@ -186,6 +213,14 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
             return new_state
         return tf.where(running[..., None], new_state, tf.cast(state, new_state.dtype))
 
+    def _by_step(self, caches: list[dict[str, Any]]) -> list[Any]:
+        """Returns for each step its cache, or the list of its layers' caches."""
+        count = self.network.recurrence_layers
+        return caches if count == 1 else [caches[first : first + count] for first in range(0, len(caches), count)]
+
+    def _flat(self, per_step: list[Any]) -> list[dict[str, Any]]:
+        return per_step if self.network.recurrence_layers == 1 else [cache for caches in per_step for cache in caches]
+
     def _result(self, state: Any, memory: Any, output: Any) -> Any:
         if self.halting_unit is not None:
             return output
@@ -199,8 +234,8 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         return max(self.depth(training=True), self.depth(training=False))
 
     def get_config(self) -> dict[str, Any]:
-        own = {"network": self.network.to_dict(), "causal": self.causal, "with_memory": self.with_memory}
-        return {**super().get_config(), **own}
+        names = ("causal", "with_memory", "with_step_transitions", "with_final_norm")
+        return {**super().get_config(), "network": self.network.to_dict(), **{name: getattr(self, name) for name in names}}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Recurrence:
@@ -235,7 +270,7 @@ class _Run:
         if steps is not None:
             return self._per_example(steps)
         depth = self.recurrence.depth(self.training)
-        state, memory = self.inputs, tf.zeros_like(self.inputs)
+        state, memory = self.inputs, self.recurrence.cell.start(self.inputs)
         records = []
         for step in range(depth):
             _, state, memory, weights = self._advance(step, state, memory)
@@ -270,7 +305,8 @@ class _Run:
         depth = recurrence.depth(self.training)
         output = tf.zeros(tf.shape(self.inputs), tf.float32)
         output.set_shape(self.inputs.shape)
-        start = (tf.constant(0), self.inputs, tf.zeros_like(self.inputs), output, start_halting(counted), self._arrays(depth, True))
+        memory = recurrence.cell.start(self.inputs)
+        start = (tf.constant(0), self.inputs, memory, output, start_halting(counted), self._arrays(depth, True))
         # maximum_iterations lets XLA take the gradient of the loop.
         _, _, _, output, halting, records = tf.while_loop(unfinished, body, start, maximum_iterations=depth)
         probabilities, *attention = [array.stack() for array in records]
@@ -286,7 +322,7 @@ class _Run:
             return step + 1, new_state, new_memory, records
 
         depth = tf.reduce_max(steps)
-        start = (tf.constant(0), self.inputs, tf.zeros_like(self.inputs), self._arrays(depth, False))
+        start = (tf.constant(0), self.inputs, self.recurrence.cell.start(self.inputs), self._arrays(depth, False))
         _, state, memory, records = tf.while_loop(lambda step, *_: step < depth, body, start)
         times = tf.cast(steps, tf.float32)[:, None] * self.mask
         attention = [array.stack() for array in records]
@@ -294,8 +330,9 @@ class _Run:
 
     def _advance(self, step: Any, state: Any, memory: Any) -> tuple[Any, Any, Any, tuple[Any, Any]]:
         recurrence = self.recurrence
-        prepared = recurrence.coordinates(state, step=step, position_signal=self.signal)
-        block_output, *weights = recurrence.block(prepared, surroundings=self.surroundings, training=self.training)
+        seen, memory = recurrence.cell.look(state, memory, step)
+        prepared = recurrence.coordinates(seen, step=step, position_signal=self.signal)
+        block_output, *weights = recurrence.block(prepared, surroundings=self.surroundings, training=self.training, step=step)
         new_state, new_memory = recurrence.cell(block_output, state, memory, self.inputs)
         return prepared, new_state, new_memory, (weights[0], weights[1])
 
@@ -305,17 +342,20 @@ class _Run:
 
     def _arrays(self, depth: Any, with_probability: bool) -> tuple[Any, ...]:
         batch, length = self.inputs.shape[:2]
-        heads = self.recurrence.network.num_heads
-        memory_keys = self.surroundings.memory_keys
+        network = self.recurrence.network
+        memory_keys = tf.nest.flatten(self.surroundings.memory_keys)[0]
         memory_length = None if memory_keys is None else memory_keys.shape[2]
+        layers = [network.recurrence_layers] if network.recurrence_layers > 1 else []
         shapes = [[batch, length]] if with_probability else []
-        shapes += [[batch, heads, length, (length, memory_length)[part]] for part in self.attention_parts]
+        shapes += [[*layers, batch, network.num_heads, length, (length, memory_length)[part]] for part in self.attention_parts]
         return tuple(tf.TensorArray(tf.float32, depth, element_shape=shape) for shape in shapes)
 
     def _record(self, arrays: tuple[Any, ...], step: Any, values: list[Any]) -> tuple[Any, ...]:
         return tuple(array.write(step, value) for array, value in zip(arrays, values, strict=True))
 
     def _details(self, times: Any, remainders: Any, mask: Any, probabilities: Any, attention: list[Any]) -> RecurrenceDetails:
+        if self.recurrence.network.recurrence_layers > 1:
+            attention = [tf.reshape(part, tf.concat([[-1], tf.shape(part)[2:]], 0)) for part in attention]
         weights = [*attention, None, None]
         return RecurrenceDetails(times, remainders, mask, probabilities, weights[0], weights[1])
 
@@ -331,26 +371,32 @@ class _PositionRun:
         self.bias = bias
         self.surroundings = surroundings
 
-    def fixed(self, inputs: Any, signals: list[Any], caches: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+    def fixed(self, inputs: Any, signals: list[Any], caches: list[Any]) -> tuple[Any, list[Any]]:
         """Runs one step per cache."""
-        state, memory = inputs, tf.zeros_like(inputs)
+        cell = self.recurrence.cell
+        state, memory = inputs, cell.start(inputs)
         new_caches = []
-        for signal, cache in zip(signals, caches, strict=True):
-            prepared = self._prepared(state, signal)
-            output, cache = self.block.step(prepared, self.weights["block"], cache, self.place, self.bias, self.surroundings)
-            state, memory = self.recurrence.cell.step(output, state, memory, inputs, self.weights["cell"])
+        for step, (signal, cache) in enumerate(zip(signals, caches, strict=True)):
+            seen, memory = cell.look(state, memory, step)
+            prepared = self._prepared(seen, signal)
+            output, cache = self.block.step(prepared, self.weights["block"], cache, self.place, self.bias, self.surroundings, step)
+            state, memory = cell.step(output, state, memory, inputs, self.weights["cell"])
             new_caches.append(cache)
         return self.recurrence._result(state, memory, None), new_caches
 
-    def dynamic(self, inputs: Any, signals: list[Any], caches: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+    def dynamic(self, inputs: Any, signals: list[Any], caches: list[Any]) -> tuple[Any, list[Any]]:
         """Runs one step per cache; once all positions have halted, only as much of each as later positions read."""
-        state, memory, output = inputs, tf.zeros_like(inputs), tf.zeros_like(inputs, tf.float32)
+        cell = self.recurrence.cell
+        state, memory, output = inputs, cell.start(inputs), tf.zeros_like(inputs, tf.float32)
         halting = start_halting(tf.ones_like(inputs[:, 0], tf.float32))
-        new_caches: list[dict[str, Any]] = []
-        for signal, cache in zip(signals, caches, strict=True):
-            prepared = self._prepared(state, signal)
-            queries, cache = self.block.remember(prepared, self.weights["block"], cache, self.place, self.surroundings)
-            advance = functools.partial(self._advance, prepared, queries, cache, inputs, state, memory, output, halting)
+        new_caches: list[Any] = []
+        for step, (signal, cache) in enumerate(zip(signals, caches, strict=True)):
+            seen, memory = cell.look(state, memory, step)
+            prepared = self._prepared(seen, signal)
+            queries = None
+            if self._may_stop:
+                queries, cache = self.block.remember(prepared, self.weights["block"], cache, self.place, self.surroundings)
+            advance = functools.partial(self._advance, step, prepared, queries, cache, inputs, state, memory, output, halting)
             if new_caches and self._may_stop:
                 running = tf.reduce_any(halting.halting_sum < self.recurrence.threshold)
                 # A halted state is copied, and a position's own past is all that its block would read again.
@@ -363,24 +409,26 @@ class _PositionRun:
 
     @property
     def _may_stop(self) -> bool:
-        """Whether nothing but keys and values comes of a step at which all positions have halted."""
+        """Whether nothing but keys and values comes of a step at which all positions have halted, and without computing its block."""
         network = self.recurrence.network
-        return network.halted_states == "copy" and network.transition == "fc"
+        return network.halted_states == "copy" and network.transition == "fc" and network.recurrence_layers == 1
 
     def _advance(
         self,
+        step: int,
         prepared: Any,
         queries: Any,
-        cache: dict[str, Any],
+        cache: Any,
         inputs: Any,
         state: Any,
         memory: Any,
         output: Any,
         halting: HaltingState,
-    ) -> tuple[Any, Any, Any, HaltingState, dict[str, Any]]:
+    ) -> tuple[Any, Any, Any, HaltingState, Any]:
         recurrence, weights = self.recurrence, self.weights
         assert recurrence.halting_unit is not None
-        block_output, cache = self.block.proceed(prepared, queries, weights["block"], cache, self.place, self.bias, self.surroundings)
+        around = (weights["block"], cache, self.place, self.bias, self.surroundings, step)
+        block_output, cache = self.block.step(prepared, *around) if queries is None else self.block.proceed(prepared, queries, *around)
         new_state, memory = recurrence.cell.step(block_output, state, memory, inputs, weights["cell"])
         probability = recurrence.halting_unit.step(prepared, weights["halting"])
         halting, weight, running = halting_step(halting, probability, recurrence.threshold)

@@ -17,7 +17,8 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.block import Block, StepSurroundings, Surroundings
-from ut_tf.layers.coordinates import position_signal
+from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
+from ut_tf.layers.coordinates import positioned
 from ut_tf.layers.halting import RecurrenceDetails
 from ut_tf.layers.history import Place
 from ut_tf.layers.normalization import LayerNorm
@@ -32,6 +33,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
       network: NetworkConfig; num_layers blocks are stacked.
       causal: whether positions see only earlier ones (the surroundings' bias must say so too).
       with_memory: whether the blocks attend over an encoder's states.
+      with_final_norm: whether, pre-norm, one more norm ends the stack.
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
@@ -47,16 +49,20 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
       (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails whose steps are layers).
     """
 
-    def __init__(self, network: NetworkConfig, causal: bool = False, with_memory: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, network: NetworkConfig, causal: bool = False, with_memory: bool = False, with_final_norm: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.causal = causal
         self.with_memory = with_memory
+        self.with_final_norm = with_final_norm
         policy = self.dtype_policy
         # Attributes of their own: TensorFlow's checkpoints find those.
         for number in range(network.num_layers):
             setattr(self, f"block_{number}", Block(network, causal, with_memory, name=f"block_{number}", dtype=policy))
-        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if network.norm == "pre" else None
+        normed = with_final_norm and network.norm == "pre"
+        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if normed else None
 
     @property
     def blocks(self) -> list[Block]:
@@ -81,13 +87,13 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
         del steps
-        state = self._positioned(inputs, positions)
+        state = positioned(self.network, inputs, positions, self.compute_dtype)
         records: list[tuple[Any, Any]] = []
-        for number, block in enumerate(self.blocks):
-            state, *weights = block(state, surroundings=self._of_layer(surroundings, number), training=training)
-            records.append((weights[0], weights[1]))
+        for number, (output, own, memory) in enumerate(each_block(self.blocks, state, surroundings, training)):
+            state = output
+            records.append((own, memory))
             if observer is not None:
-                observer(StepView(tf.constant(number), state, None, None, weights[0], weights[1]))
+                observer(StepView(tf.constant(number), state, None, None, own, memory))
         mask = tf.cast(symbol_mask, tf.float32)
         parts = list(zip(*records, strict=True))[: 1 + self.with_memory] if return_attention else []
         attention = [tf.stack(part) for part in parts]
@@ -96,13 +102,17 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one entry per layer."""
-        pairs = [block.memory_attention.keys_values(states, rotation) for block in self.blocks]
-        return [keys for keys, _ in pairs], [values for _, values in pairs]
+        return project_memories(self.blocks, states, rotation)
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``, read, joined and cast once for all positions."""
         weights: dict[str, Any] = {"blocks": [block.prepare() for block in self.blocks]}
         return weights if self.final_norm is None else {**weights, "final_norm": self.final_norm.prepare()}
+
+    @property
+    def cache_count(self) -> int:
+        """How many caches ``step`` takes."""
+        return self.network.num_layers
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
         """Returns the caches of ``step`` before the first position: one per layer."""
@@ -130,33 +140,18 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         Returns:
           (state [batch * beam_size, hidden_size], the new caches).
         """
-        state, new_caches = self._positioned(inputs, positions), []
-        for number, (block, block_weights, cache) in enumerate(zip(self.blocks, weights["blocks"], caches, strict=True)):
-            bias = block.self_attention.history_bias(place, block_weights["self_attention"])
-            memory = surroundings.memory
-            if memory is not None:
-                memory = {**memory, "keys": memory["keys"][number], "values": memory["values"][number]}
-            state, cache = block.step(state, block_weights, cache, place, bias, surroundings._replace(memory=memory))
-            new_caches.append(cache)
+        state = positioned(self.network, inputs, positions, self.compute_dtype)
+        biases = [block.history_bias(place, own) for block, own in zip(self.blocks, weights["blocks"], strict=True)]
+        state, new_caches = step_blocks(self.blocks, state, weights["blocks"], caches, place, biases, surroundings)
         return state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"]), new_caches
-
-    def _positioned(self, inputs: Any, positions: Any) -> Any:
-        signal = position_signal(self.network, positions)
-        return inputs if signal is None else tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
-
-    def _of_layer(self, surroundings: Surroundings, number: int) -> Surroundings:
-        if not self.with_memory:
-            return surroundings
-        keys, values = surroundings.memory_keys[number], surroundings.memory_values[number]
-        return surroundings._replace(memory_keys=keys, memory_values=values)
 
     def _finish(self, states: Any) -> Any:
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)
 
     def get_config(self) -> dict[str, Any]:
-        own = {"network": self.network.to_dict(), "causal": self.causal, "with_memory": self.with_memory}
-        return {**super().get_config(), **own}
+        own = {"causal": self.causal, "with_memory": self.with_memory, "with_final_norm": self.with_final_norm}
+        return {**super().get_config(), "network": self.network.to_dict(), **own}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> LayerStack:

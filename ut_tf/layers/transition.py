@@ -1,7 +1,11 @@
-"""The transition function, applied to every position with the same weights: fully connected or separable convolution."""
+"""The transition function, applied to every position with the same weights: fully connected or separable convolution.
+
+``StepTransitions`` holds one for each recurrent step, where they are to have weights of their own.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import keras
@@ -214,3 +218,64 @@ def _keep(x: Any, keep: Any) -> Any:
 
 TRANSITIONS: dict[str, Any] = {"fc": Transition, "sepconv": SeparableConvTransition}
 """The transition layers by their name in NetworkConfig.transition."""
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class StepTransitions(keras.layers.Layer):  # type: ignore[misc]
+    """A transition with weights of its own for each recurrent step.
+
+    Args:
+      network: its transition is made once per step.
+      count: how many steps there are.
+      causal: of each transition.
+
+    Call arguments:
+      step: int [], from 0; which transition is taken.
+      All else as for the transition itself.
+    """
+
+    def __init__(self, network: NetworkConfig, count: int, causal: bool = False, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.count = count
+        self.causal = causal
+        for number in range(count):
+            name = f"transition_{number}"
+            setattr(self, name, TRANSITIONS[network.transition](network, causal=causal, name=name, dtype=self.dtype_policy))
+
+    @property
+    def transitions(self) -> list[Any]:
+        """The transitions, the first step's first."""
+        return [getattr(self, f"transition_{number}") for number in range(self.count)]
+
+    def build(self, input_shape: Any) -> None:
+        for transition in self.transitions:
+            transition.build(input_shape)
+
+    def call(self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0, step: Any = 0) -> Any:
+        options = {"keep": keep, "training": training, "output_scale": output_scale}
+        if isinstance(step, int):
+            return self.transitions[step](x, **options)
+        # Inside a loop over the steps.
+        return tf.switch_case(step, [functools.partial(transition, x, **options) for transition in self.transitions])
+
+    def prepare(self) -> list[dict[str, Any]]:
+        """Returns the weights for ``step``, the first step's first."""
+        return [transition.prepare() for transition in self.transitions]
+
+    def step(self, x: Any, weights: list[dict[str, Any]], cache: dict[str, Any], step: int = 0) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of recurrent step `step` of the newest position [rows, hidden_size], the cache)."""
+        output: tuple[Any, dict[str, Any]] = self.transitions[step].step(x, weights[step], cache)
+        return output
+
+    def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
+        """Returns one step's cache before the first position."""
+        cache: dict[str, Any] = self.transitions[0].empty_cache(batch_size, beam_size)
+        return cache
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "network": self.network.to_dict(), "count": self.count, "causal": self.causal}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> StepTransitions:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

@@ -9,5 +9,20 @@ MODELS = {
         "ut_tf.models.universal_transformer:UniversalTransformer",
         "Universal Transformer, fixed depth or dynamic halting (arXiv 1807.03819)",
     ),
+    "conditional_universal_transformer": Entry(
+        "ut_tf.models.conditional_universal_transformer:ConditionalUniversalTransformer",
+        "Universal Transformer with a transition of its own for each step",
+    ),
     "transformer": Entry("ut_tf.models.transformer:Transformer", "Transformer, layers with weights of their own (arXiv 1706.03762)"),
+    "mem_transformer": Entry(
+        "ut_tf.models.mem_transformer:MemTransformer", "Transformer with learned memory in front of the sequence (arXiv 2006.11527)"
+    ),
+    "mem_bottleneck_transformer": Entry(
+        "ut_tf.models.mem_transformer:MemBottleneckTransformer",
+        "Transformer whose symbols see each other through memory only, at linear cost (arXiv 2006.11527)",
+    ),
+    "memn2n": Entry("ut_tf.models.memn2n:MemN2N", "end-to-end memory network: hops over facts (arXiv 1503.08895)"),
+    "lstm": Entry("ut_tf.models.lstm:LSTMModel", "LSTMs, with Luong's or Bahdanau's attention or none (arXiv 1409.3215)"),
+    "convs2s": Entry("ut_tf.models.convs2s:ConvS2S", "gated convolutions with attention at every layer (arXiv 1705.03122)"),
+    "bytenet": Entry("ut_tf.models.bytenet:ByteNet", "dilated convolutions over a representation as long as the source (arXiv 1610.10099)"),
 }

@@ -23,20 +23,27 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.search import Decoded, decode
-from ut_tf.errors import UserError
+from ut_tf.decoding.search import Decoded
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
 from ut_tf.layers.block import StepSurroundings, Surroundings
 from ut_tf.layers.coordinates import rotation_table
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.halting import RecurrenceDetails
 from ut_tf.layers.history import MASKED, extended, next_place, no_history
-from ut_tf.layers.linear import Linear, affine
-from ut_tf.layers.pointer import WordPointer
+from ut_tf.layers.linear import affine
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence import Observer
+from ut_tf.models.ends import (
+    check_shape,
+    make_classifier,
+    make_input_embedding,
+    make_output_projection,
+    make_target_embedding,
+    prepare_ends,
+    summary,
+    token_logits,
+    write_outputs,
+)
 
 
 class ModelDetails(NamedTuple):
@@ -95,12 +102,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
-        if self.spec.inputs == "none" and self.spec.targets != "tokens":
-            raise UserError(
-                f"a {type(self).__name__} with inputs='none' and targets={self.spec.targets!r} has nothing to read: give it inputs."
-            )
-        if self.spec.inputs == "facts" and self.spec.targets == "word":
-            raise UserError(f"a {type(self).__name__} points at words of tokens, not of facts: give inputs='tokens' with targets='word'.")
+        check_shape(type(self).__name__, self.spec)
         self.has_encoder = self.spec.inputs != "none"
         self.has_decoder = self.spec.targets == "tokens"
         self._make_parts()
@@ -125,6 +127,11 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
     def supports_incremental_decoding(self) -> bool:
         """Whether ``decode_step`` gives what the whole sequence would."""
         return self.has_decoder
+
+    @property
+    def history_start(self) -> int:
+        """How many entries of the decoder's histories stand before the first symbol's (a memory's)."""
+        return 0
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
         """Returns the positions that count in the ponder cost, without computing the model.
@@ -157,7 +164,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         encoded = self._encode(features, target_length, options) if self.has_encoder else None
         if self.has_decoder:
             states, decoder_details = self._decode(features, encoded, options)
-            logits = self._token_logits(states)
+            logits = token_logits(states, self.target_embedding, self.output_projection)
         else:
             assert encoded is not None
             decoder_details = None
@@ -181,6 +188,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
           the rest changes at every position, also with the examples on the first axis.
         """
         batch_size = tf.shape(features["inputs"])[0] if self.has_encoder else tf.cast(features["batch_size"], tf.int32)
+        capacity += self.history_start
         cache = {
             "constants": self._prepare_decoding(),
             "visible": no_history(batch_size, capacity, beam_size),
@@ -208,7 +216,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         """
         weights, examples = cache["constants"], cache.get("examples", {})
         head_size = self.network.hidden_size // self.network.num_heads
-        place, visible = next_place(cache["visible"], step, self.network.num_heads, head_size, self.compute_dtype)
+        place, visible = next_place(cache["visible"], step + self.history_start, self.network.num_heads, head_size, self.compute_dtype)
         order = tf.cast(step, tf.float32)
         positions = self.positions.targets(self.positions(batch_size=1, size=1), order[None, None], examples.get("lengths"))
         surroundings = StepSurroundings(
@@ -238,6 +246,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
           kept: int32 [kept], the examples that are decoded further.
           capacity: int32 [], positions that there must be room for; at least as many as now.
         """
+        capacity += self.history_start
         changing = {name: tf.nest.map_structure(lambda x: tf.gather(x, kept), cache[name]) for name in cache if name != "constants"}
         blocks = [
             {**block, "attention": {name: extended(history, capacity, 0) for name, history in block["attention"].items()}}
@@ -246,28 +255,8 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         return {**cache, **changing, "visible": extended(changing["visible"], capacity, MASKED), "blocks": blocks}
 
     def generate(self, features: dict[str, Any], seed: Any = None, **options: Any) -> Decoded:
-        """Writes outputs for `features`.
-
-        Args:
-          features: {"inputs": ...} as in the call; for a language model {"batch_size": int32 []}, or {"prefix": int32 [batch, length]}.
-          seed: of sampling; int or int32 [2].
-          options: fields of ``DecodeConfig``: beam_size, alpha, n_best, extra_length, sampling, temperature …
-
-        Returns:
-          ``Decoded``: symbols int32 [batch, n_best, length], padded with 0 behind the end symbol, and scores float32 [batch, n_best], best
-          first.
-
-        Raises:
-          UserError: an option cannot be, or features are missing; or the model is a classifier, which writes nothing.
-        """
-        if not self.has_decoder:
-            raise UserError("a classifier writes no sequence: call the model for the logits of its classes.")
-        if self.has_encoder and "inputs" not in features:
-            raise UserError(f"this {type(self).__name__} reads inputs, and the features have {', '.join(features) or 'none'}: give inputs.")
-        if not self.has_encoder and not features.keys() & {"batch_size", "prefix"}:
-            raise UserError("a language model needs batch_size or prefix, which say how many outputs to write.")
-        decoded: Decoded = decode(self, features, DecodeConfig.from_dict(options), seed)
-        return decoded
+        """Writes outputs for `features`; arguments, result and errors as in ``ends.write_outputs``."""
+        return write_outputs(self, features, seed, options)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict(), "spec": self.spec.to_dict()}
@@ -281,33 +270,19 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
 
     def _make_parts(self) -> None:
         network, spec, policy = self.network, self.spec, self.dtype_policy
-        shared = network.shared_embedding and spec.shared_vocab and spec.inputs == "tokens"
-        if spec.inputs == "facts":
-            self.input_embedding = FactEmbedding(spec.input_vocab_size, spec.max_words, network, name="input_embedding", dtype=policy)
-        elif spec.inputs == "tokens":
-            name = "shared_embedding" if shared and self.has_decoder else "input_embedding"
-            self.input_embedding = TokenEmbedding(spec.input_vocab_size, network, name=name, dtype=policy)
+        input_embedding = make_input_embedding(network, spec, policy)
         if self.has_encoder:
+            self.input_embedding = input_embedding
             self.encoder = self.make_stack(causal=False, with_memory=False, name="encoder")
             self.input_dropout = Dropout(network.dropout, name="input_dropout", dtype=policy)
         if self.has_decoder:
-            self._make_decoder(shared)
-        elif spec.targets == "word":
-            size = (network.hidden_size, spec.input_vocab_size)
-            self.classifier = WordPointer(*size, network.kernel_init, name="pointer", dtype=policy)
+            self.target_embedding = make_target_embedding(network, spec, input_embedding, policy)
+            self.decoder = self.make_stack(causal=True, with_memory=self.has_encoder, name="decoder")
+            self.target_dropout = Dropout(network.dropout, name="target_dropout", dtype=policy)
+            self.output_projection = make_output_projection(network, spec, policy)
         else:
-            self.classifier = Linear(spec.target_vocab_size, True, network.kernel_init, name="classifier", dtype=policy)
+            self.classifier = make_classifier(network, spec, policy)
         self.positions = Positions(network, name="positions", dtype="float32")
-
-    def _make_decoder(self, shared: bool) -> None:
-        network, size, policy = self.network, self.spec.target_vocab_size, self.dtype_policy
-        own = None if shared else TokenEmbedding(size, network, name="target_embedding", dtype=policy)
-        self.target_embedding = self.input_embedding if own is None else own
-        self.decoder = self.make_stack(causal=True, with_memory=self.has_encoder, name="decoder")
-        self.target_dropout = Dropout(network.dropout, name="target_dropout", dtype=policy)
-        self.output_projection = None
-        if not network.shared_embedding:
-            self.output_projection = Linear(size, False, network.kernel_init, name="output_projection", dtype=policy)
 
     def _build_parts(self) -> None:
         shape = (None, None, self.network.hidden_size)
@@ -402,28 +377,14 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         )
 
     def _prepare_decoding(self) -> dict[str, Any]:
-        embedding = self.target_embedding
-        logits = embedding.prepare_logits() if self.output_projection is None else self.output_projection.prepare()
-        return {"embedding": embedding.prepare(), "decoder": self.decoder.prepare(), "logits": logits}
+        return {**prepare_ends(self.target_embedding, self.output_projection), "decoder": self.decoder.prepare()}
 
     def _class_logits(self, encoded: _Encoded) -> Any:
-        states = tf.cast(encoded.states, tf.float32)
-        if self.network.summary == "mean":
-            total = tf.reduce_sum(states * encoded.mask[..., None], 1)
-            summary = total / tf.maximum(tf.reduce_sum(encoded.mask, 1), 1.0)[:, None]
-        else:
-            last = tf.cast(tf.maximum(tf.reduce_sum(encoded.mask, 1) - 1.0, 0.0), tf.int32)
-            summary = tf.gather(states, last, batch_dims=1)
-        return tf.cast(self.classifier(summary), tf.float32)
+        return tf.cast(self.classifier(summary(self.network, encoded.states, encoded.mask)), tf.float32)
 
     def _word_logits(self, features: dict[str, Any], encoded: _Encoded) -> Any:
         ids = features["inputs"] if self.start_symbol is None else tf.pad(features["inputs"], [[0, 0], [1, 0]])
         return self.classifier(encoded.states, ids, encoded.mask)
-
-    def _token_logits(self, states: Any) -> Any:
-        if self.output_projection is None:
-            return self.target_embedding.logits(states)
-        return tf.cast(self.output_projection(states), tf.float32)
 
     def _rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
         """Returns the rotation of each head: by `positions`, or (position_from="both") half of the heads by `backward`."""

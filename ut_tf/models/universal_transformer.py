@@ -8,12 +8,13 @@ How it is used::
     logits, details = model({"inputs": inputs, "targets": targets}, return_details=True)
     details.encoder.ponder_times                                                  # [batch, length]
 
-How it works: its encoder and decoder are each a ``Recurrence``; all else it shares with the other models (``sequence_model.py``).
+How it works: its encoder and decoder are each a ``Recurrence``, or a ``MixedStack`` where other layers stand around it; all else it
+shares with the other models (``sequence_model.py``).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -21,6 +22,7 @@ import tensorflow as tf
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
+from ut_tf.layers.mixed import MixedStack, is_mixed
 from ut_tf.layers.recurrence import Recurrence
 from ut_tf.models.sequence_model import SequenceModel
 
@@ -28,6 +30,8 @@ from ut_tf.models.sequence_model import SequenceModel
 @keras.saving.register_keras_serializable("ut_tf")
 class UniversalTransformer(SequenceModel):
     """A Universal Transformer for a problem's inputs and targets; arguments and call as in ``SequenceModel``."""
+
+    with_step_transitions: ClassVar[bool] = False
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(network, spec, **kwargs)
@@ -39,9 +43,10 @@ class UniversalTransformer(SequenceModel):
         """Whether ``decode_step`` gives what the whole sequence would: not where depth depends on all positions together, or on chance."""
         return self.has_decoder and self.network.halting not in ("global", "random") and not self.network.steps_per_position
 
-    def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence:
-        """Returns a recurrence."""
-        return Recurrence(self.network, causal, with_memory, name=name, dtype=self.dtype_policy)
+    def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence | MixedStack:
+        """Returns a recurrence, with what stands around it."""
+        kind = MixedStack if is_mixed(self.network) else Recurrence
+        return kind(self.network, causal, with_memory, self.with_step_transitions, name=name, dtype=self.dtype_policy)
 
     def example_steps(self, lengths: Any, training: bool) -> Any | None:
         """Returns int32 [batch], the depth of each example by Appendix B, or None at one depth for all."""

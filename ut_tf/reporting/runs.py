@@ -31,7 +31,15 @@ Repetition = tuple[int, str]
 """A seed and a fold ("" where there are none)."""
 _CHECKPOINTS = "checkpoints"
 _STATE = "state.json"
-_SYSTEMS = {"universal_transformer": "UT", "transformer": "Transformer", "lstm": "LSTM", "neural_gpu": "Neural GPU"}
+_SYSTEMS = {
+    "universal_transformer": "UT",
+    "transformer": "Transformer",
+    "lstm": "LSTM",
+    "neural_gpu": "Neural GPU",
+    "mem_transformer": "Memory Transformer",
+    "mem_bottleneck_transformer": "Memory Transformer with bottleneck",
+    "memn2n": "MemN2N",
+}
 # Overrides that say how long and how often, and what follows from it: seeds of one recipe may differ in them.
 _NOT_THE_RECIPE = RESUMABLE_FIELDS | {"decay_steps", "early_stopping_patience"}
 

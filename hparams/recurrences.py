@@ -1,0 +1,78 @@
+"""Recipes for the variants of the recurrence on a CPU: reversal of digits, with the network of ut_algorithmic_reverse in four steps.
+
+How it is used::
+
+    ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_highway_tiny
+
+How it works: 128 / 512 / 4, no dropout, batches of 1312 tokens, a cosine to zero over 1000 updates. docs/models.md has the equations.
+tensor2tensor's sizes of the same networks are in tensor2tensor.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ut_tf.config import HParams
+from ut_tf.hparams.universal_transformer import ut_algorithmic_reverse
+
+
+def ut_highway_tiny() -> HParams:
+    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_highway_tiny``
+
+    The highway recurrence: a gate decides between the state and the block's output.
+    """
+    return _tiny(recurrence="highway")
+
+
+def ut_skip_tiny() -> HParams:
+    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_skip_tiny``
+
+    The skip recurrence: a gate decides between the embedded input and the block's output.
+    """
+    return _tiny(recurrence="skip")
+
+
+def ut_dwa_tiny() -> HParams:
+    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_dwa_tiny``
+
+    Depth-wise attention: each step reads a weighted sum of the states of all steps before it.
+    """
+    return _tiny(recurrence="dwa")
+
+
+def ut_gru_tiny() -> HParams:
+    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_gru_tiny``
+
+    States combined by a GRU, in the transition's place; without step embedding.
+    """
+    return _tiny(recurrence="gru", step_encoding="none")
+
+
+def ut_lstm_tiny() -> HParams:
+    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_lstm_tiny``
+
+    States combined by an LSTM, in the transition's place; without step embedding.
+    """
+    return _tiny(recurrence="lstm", step_encoding="none")
+
+
+def ut_conditional_tiny() -> HParams:
+    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_conditional_tiny``
+
+    One attention for all steps, and a transition for each.
+    """
+    return dataclasses.replace(_tiny(), model="conditional_universal_transformer")
+
+
+def ut_hybrid_tiny() -> HParams:
+    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_hybrid_tiny``
+
+    A GRU over the positions before two recurrent steps.
+    """
+    return _tiny(recurrent_layer="gru", num_steps=2)
+
+
+def _tiny(**changes: Any) -> HParams:
+    training = {"train_steps": 1000, "eval_frequency": 125}
+    return ut_algorithmic_reverse().change(**{"num_steps": 4, **training, **changes})

@@ -1,0 +1,111 @@
+"""Convolutions by hand: what a window sees, gates, ConvS2S' attention, ByteNet's residual blocks and dynamic unfolding."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.convolution import Convolution, gated
+from ut_tf.layers.encoded import Encoded
+from ut_tf.layers.gated_convolutions import GatedBlock, GatedDecoder, LearnedPositions, divided_gradient
+
+HALF = math.sqrt(0.5)
+
+
+def _summing(kernel_size: int, dilation: int, causal: bool) -> Convolution:
+    """Returns a convolution of one channel that multiplies what it sees by 1, 10, 100 … from the first on."""
+    convolution = Convolution(1, kernel_size, dilation, causal)
+    convolution.build((None, None, 1))
+    convolution.kernel.assign([[10.0**place] for place in range(kernel_size)])
+    return convolution
+
+
+@pytest.mark.parametrize(
+    ("dilation", "causal", "expected"),
+    [
+        (1, True, [100, 210, 321, 432, 543]),
+        (2, True, [100, 200, 310, 420, 531]),
+        (1, False, [210, 321, 432, 543, 54]),
+        (2, False, [310, 420, 531, 42, 53]),
+    ],
+)
+def test_what_a_position_sees(dilation: int, causal: bool, expected: list[float]) -> None:
+    x = tf.constant([[[1.0], [2.0], [3.0], [4.0], [5.0]]])
+    assert _summing(3, dilation, causal)(x)[0, :, 0].numpy().tolist() == expected
+
+
+def test_padding_is_seen_as_zeros() -> None:
+    x, keep = tf.constant([[[1.0], [2.0], [3.0]]]), tf.constant([[1.0, 1.0, 0.0]])
+    assert _summing(3, 1, causal=False)(x, keep)[0, :, 0].numpy().tolist() == [210, 21, 2]
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 4])
+def test_one_position_at_a_time(dilation: int) -> None:
+    convolution = Convolution(5, 3, dilation)
+    x = tf.random.stateless_normal([2, 9, 4], [1, 2])
+    whole, weights = convolution(x), convolution.prepare()
+    earlier = convolution.start(2, 1, 4)
+    for position in range(9):
+        y, earlier = convolution.step(x[:, position : position + 1], weights, earlier)
+        np.testing.assert_allclose(y[:, 0], whole[:, position], atol=1e-5)
+
+
+def test_the_initial_kernels_keep_the_variance_through_gates() -> None:
+    keras.utils.set_random_seed(0)
+    x = 0.1 * tf.random.stateless_normal([8, 50, 64], [1, 2])
+    y = gated(Convolution(128, 3, gain=4.0)(x))
+    assert float(tf.math.reduce_variance(y)) == pytest.approx(0.01, rel=0.1)
+
+
+def test_gates_by_hand() -> None:
+    np.testing.assert_allclose(gated(tf.constant([[2.0, -4.0, 0.0, math.log(3)]])), [[1.0, -3.0]], atol=1e-6)
+
+
+def test_learned_positions_beyond_the_last_share_it() -> None:
+    layer = LearnedPositions(NetworkConfig(hidden_size=4, learned_positions=2))
+    layer.build((None, None, 4))
+    added = layer(tf.zeros([1, 4, 4]))[0]
+    np.testing.assert_array_equal(added[1], added[3])
+    assert np.abs(added[0] - added[1]).max() > 0
+    for index in range(4):
+        np.testing.assert_allclose(layer.step(tf.zeros([1, 1, 4]), tf.constant(index), layer.prepare())[0, 0], added[index])
+
+
+def test_a_decoder_s_block_by_hand() -> None:
+    """Of width 2, with a convolution that gives y = [1, 0] anywhere: one position, two inputs, the second three times as near."""
+    block = GatedBlock(NetworkConfig(hidden_size=2, num_heads=1, conv_kernel=1), causal=True, with_memory=True)
+    block.build((None, None, 2))
+    assert block.query is not None
+    block.convolution.kernel.assign(tf.zeros([2, 4]))
+    block.convolution.bias.assign([2.0, 0.0, 0.0, 0.0])
+    block.query.kernel.assign([[1.0, 0.0], [0.0, 1.0]])
+    block.query.bias.assign([0.0, 0.25])
+    # The query is ([1, 0] + [0, 0.25] + g) √½ = [1, 1] √½.
+    keys = np.array([[[0.0, 1.0], [1.0, math.log(3) / HALF]]], np.float32)
+    values = np.array([[[4.0, 0.0], [0.0, 8.0]]], np.float32)
+    memory = {"keys": tf.constant(keys), "values": tf.constant(values), "bias": tf.zeros([1, 2])}
+    x, embedded = tf.constant([[[5.0, 7.0]]]), tf.constant([[[0.0, 0.75]]])
+    states, attention = block(x, embedded=embedded, memory=memory)
+    near = math.exp(HALF + math.log(3)) / (math.exp(HALF) + math.exp(HALF + math.log(3)))
+    assert near == pytest.approx(0.75)
+    np.testing.assert_allclose(attention, [[[0.25, 0.75]]], atol=1e-6)
+    y = np.array([(1.0 + 1.0) * HALF, (0.0 + 6.0) * HALF])
+    np.testing.assert_allclose(states[0, 0], (y + np.array([5.0, 7.0])) * HALF, atol=1e-5)
+
+
+def test_what_convs2s_reads_of_the_inputs() -> None:
+    """Keys z; values (z + e) √m, of m symbols that are not padding; z gets a share of the gradient."""
+    decoder = GatedDecoder(NetworkConfig(hidden_size=2, num_heads=1, num_layers=4), with_memory=True)
+    z, e = tf.ones([1, 5, 2]), 2.0 * tf.ones([1, 5, 2])
+    memory = decoder.read(Encoded(z, tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]]), extra=e))
+    np.testing.assert_allclose(memory["keys"], z)
+    np.testing.assert_allclose(memory["values"], 6.0 * np.ones([1, 5, 2]))
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        total = tf.reduce_sum(divided_gradient(z, 4))
+    np.testing.assert_allclose(tape.gradient(total, z), 0.25 * np.ones([1, 5, 2]))

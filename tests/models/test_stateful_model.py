@@ -1,0 +1,186 @@
+"""LSTMs and convolutions as whole models: padding, batch-mates, causality, decoding with what they carry along, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.decoding.models import CLASSES, FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
+from ut_tf.config import HParams, NetworkConfig
+from ut_tf.data.problem import END_ID, ProblemSpec
+from ut_tf.decoding.config import DecodeConfig
+from ut_tf.decoding.search import Decoded, decode
+from ut_tf.decoding.stepper import make_stepper
+from ut_tf.errors import UserError
+from ut_tf.models.bytenet import ByteNet
+from ut_tf.models.convs2s import ConvS2S
+from ut_tf.models.lstm import LSTMModel
+
+TARGETS = np.array([[3, 4, 5, 8, 1], [7, 1, 0, 0, 0], [2, 2, 6, 1, 0]], np.int32)
+FACT_INPUTS = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)
+WORDS = ProblemSpec("tokens", "word", VOCAB, VOCAB, shared_vocab=True)
+FACT_CLASSES = ProblemSpec("facts", "class", VOCAB, 4, max_words=3)
+VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lstm": (LSTMModel, {"lstm_direction": "backward"}),
+    "lstm, luong": (LSTMModel, {"lstm_attention": "luong", "shared_embedding": False}),
+    "lstm, bahdanau": (LSTMModel, {"lstm_attention": "bahdanau", "lstm_direction": "both"}),
+    "convs2s": (ConvS2S, {}),
+    "bytenet": (ByteNet, {"num_layers": 3, "max_dilation": 2, "source_stretch": 1.5}),
+}
+WITHOUT_ATTENTION: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lstm": (LSTMModel, {}),
+    "convs2s": (ConvS2S, {"learned_positions": 3, "conv_kernel": 5}),
+    "bytenet": (ByteNet, {"num_layers": 3}),
+}
+CLASSIFIERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lstm, backward": (LSTMModel, {"lstm_direction": "backward"}),
+    "lstm, both, mean": (LSTMModel, {"lstm_direction": "both", "summary": "mean"}),
+    "convs2s": (ConvS2S, {"position": "none"}),
+    "bytenet": (ByteNet, {"source_stretch": 1.5}),
+}
+
+
+def each(variants: dict[str, tuple[Any, dict[str, Any]]]) -> Any:
+    return pytest.mark.parametrize(("kind", "changes"), variants.values(), ids=variants)
+
+
+@each(VARIANTS)
+def test_padding_and_batch_mates_change_nothing(kind: Any, changes: dict[str, Any]) -> None:
+    model = random_model(kind, **changes)
+    together = model({"inputs": INPUTS, "targets": TARGETS})
+    alone = model({"inputs": INPUTS[1:2, :3], "targets": TARGETS[1:2, :2]})
+    np.testing.assert_allclose(together[1:2, :2], alone, atol=1e-5)
+
+
+@each(VARIANTS)
+def test_no_position_sees_a_later_one(kind: Any, changes: dict[str, Any]) -> None:
+    model = random_model(kind, **changes)
+    changed = TARGETS.copy()
+    changed[:, 2] = 4 + changed[:, 2] % 3
+    before, after = (model({"inputs": INPUTS, "targets": targets}) for targets in (TARGETS, changed))
+    np.testing.assert_allclose(before[:, :3], after[:, :3], atol=1e-6)
+    assert np.abs(before[:, 3] - after[:, 3]).max() > 1e-4
+
+
+@each(VARIANTS)
+def test_steps_give_the_logits_of_whole_prefixes(kind: Any, changes: dict[str, Any]) -> None:
+    """Two hypotheses per example go on from each other at random, and midway the first example is left out."""
+    model, draws = random_model(kind, **changes), np.random.default_rng(1)
+    stepper = make_stepper(model, beam_size=2)
+    inputs, prefixes = INPUTS, np.zeros([3, 2, 0], np.int32)
+    cache = stepper.start({"inputs": tf.constant(inputs)}, 2, 6)
+    for index in range(6):
+        if index == 3:
+            inputs, prefixes = inputs[[2, 1]], prefixes[[2, 1]]
+            cache = stepper.resize(cache, tf.constant([2, 1]), 6)
+        last = np.pad(prefixes, [(0, 0), (0, 0), (1, 0)])[:, :, -1].reshape(-1)
+        logits, cache = stepper.step(tf.constant(last, tf.int32), tf.constant(index), cache)
+        targets = np.pad(prefixes.reshape(len(last), index), [(0, 0), (0, 1)], constant_values=END_ID)
+        expected = model({"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)})[:, -1]
+        np.testing.assert_allclose(logits, expected, atol=3e-5)
+        parents, symbols = (draws.integers(low, high, prefixes.shape[:2]).astype(np.int32) for low, high in ((0, 2), (2, VOCAB)))
+        cache = stepper.reorder(cache, tf.constant(parents))
+        prefixes = np.concatenate([np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2)
+
+
+def _both_ways(model: Any, features: dict[str, Any], config: DecodeConfig) -> tuple[Decoded, Decoded]:
+    """Returns what is decoded with and without what is carried along, by graphs of unknown sizes."""
+    signature = {name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()}
+
+    def decoded(incremental: bool) -> Decoded:
+        graph = tf.function(lambda given: decode(model, given, config, incremental=incremental), input_signature=[signature])
+        return Decoded(*(np.asarray(part) for part in graph(features)))
+
+    return decoded(True), decoded(False)
+
+
+@each(VARIANTS)
+def test_beam_search_finds_the_same_either_way(kind: Any, changes: dict[str, Any]) -> None:
+    model = random_model(kind, **changes)
+    cached, anew = _both_ways(model, {"inputs": INPUTS}, DecodeConfig(beam_size=3, n_best=3, min_length=18, max_length=20))
+    np.testing.assert_array_equal(cached.symbols, anew.symbols)
+    np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-4)
+    assert len({tuple(row) for row in cached.symbols.reshape(-1, cached.symbols.shape[2])}) >= 2, "all alike would prove nothing"
+
+
+@each(WITHOUT_ATTENTION)
+def test_language_models_go_on_from_prefixes(kind: Any, changes: dict[str, Any]) -> None:
+    model = random_model(kind, spec=LANGUAGE, **changes)
+    prefixes = np.array([[4, 5, 0], [6, 0, 0]], np.int32)
+    cached, anew = _both_ways(model, {"prefix": prefixes}, DecodeConfig(beam_size=2, n_best=2, min_length=4, max_length=6))
+    np.testing.assert_array_equal(cached.symbols, anew.symbols)
+    assert (cached.symbols[0, :, :2] == [4, 5]).all() and (cached.symbols[1, :, 0] == 6).all()
+    sampled = model.generate({"batch_size": 2}, sampling=True, n_best=3, max_length=4, seed=1)
+    assert sampled.symbols.shape[:2] == (2, 3)
+
+
+@each(CLASSIFIERS)
+def test_classifiers_read_facts_and_tokens(kind: Any, changes: dict[str, Any]) -> None:
+    for spec, inputs in ((FACT_CLASSES, FACT_INPUTS), (CLASSES, INPUTS)):
+        model = random_model(kind, spec=spec, **changes)
+        logits, details = model({"inputs": inputs}, return_details=True)
+        alone = model({"inputs": inputs[1:2, : 1 if spec.inputs == "facts" else 3]})
+        np.testing.assert_allclose(logits[1:2], alone, atol=1e-5)
+        assert logits.shape == (len(inputs), 4) and details.decoder is None
+        with pytest.raises(UserError, match="writes no sequence"):
+            model.generate({"inputs": inputs})
+
+
+def test_words_of_the_inputs_are_pointed_at() -> None:
+    logits = random_model(LSTMModel, spec=WORDS, lstm_direction="both")({"inputs": INPUTS}).numpy()
+    present = np.exp(logits) > 1e-6
+    assert present[1].nonzero()[0].tolist() == [2, 8]
+    np.testing.assert_allclose(np.exp(logits).sum(-1), 1.0, atol=1e-5)
+
+
+def test_facts_are_answered_in_tokens() -> None:
+    model = random_model(LSTMModel, spec=FACTS, lstm_attention="luong")
+    assert model.generate({"inputs": FACT_INPUTS}, max_length=3).symbols.shape[:2] == (2, 1)
+
+
+def test_attention_is_told() -> None:
+    for changes, attentions in (({"lstm_attention": "bahdanau"}, 1), ({"lstm_attention": "luong"}, 1), ({}, 0)):
+        _, details = random_model(LSTMModel, **changes)({"inputs": INPUTS, "targets": TARGETS}, return_attention=True)
+        np.testing.assert_array_equal(details.encoder.ponder_times, 2.0 * (INPUTS != 0))
+        weights = details.decoder.memory_attention_weights
+        if not attentions:
+            assert weights is None
+            continue
+        assert weights.shape == (attentions, 3, 1, 5, 6)
+        np.testing.assert_allclose(tf.reduce_sum(weights * (INPUTS != 0)[None, :, None, None], -1), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "change"),
+    [
+        ("lstm", {"halting": "basic"}),
+        ("lstm", {"recurrence": "gru"}),
+        ("lstm", {"position": "rotary"}),
+        ("lstm", {"norm": "pre", "transition": "sepconv"}),
+        ("transformer", {"lstm_attention": "luong"}),
+        ("universal_transformer", {"lstm_direction": "both"}),
+    ],
+)
+def test_what_a_model_has_no_use_for_is_refused(model: str, change: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"the model {model} has no use for {next(iter(change))}="):
+        HParams(model=model).change(**change).resolve()
+    if model == "lstm":
+        with pytest.raises(UserError, match="has no use for"):
+            LSTMModel(NetworkConfig(**change), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("spec", "change", "expected"),
+    [
+        (LANGUAGE, {"lstm_attention": "luong"}, "joins a decoder to an encoder"),
+        (CLASSES, {"lstm_attention": "bahdanau"}, "joins a decoder to an encoder"),
+        (LANGUAGE, {"lstm_direction": "both"}, "a language model has none"),
+        (WORDS, {"lstm_direction": "backward"}, "reads the last word first"),
+    ],
+)
+def test_what_an_lstm_cannot_do_for_a_problem_is_refused(spec: ProblemSpec, change: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        LSTMModel(NetworkConfig(**change), spec)

@@ -1,0 +1,144 @@
+"""Blocks one after the other, each with weights of its own: the layers of a recurrent step, or of a Transformer.
+
+How it is used, in the place of one ``Block``, by a recurrence whose step has several layers::
+
+    blocks = BlockSequence(NetworkConfig(), count=2)
+    states, attention_weights, _ = blocks(states, surroundings=Surroundings(bias=padding_bias(mask)))
+
+How it works: block i has the caches, and the keys and values of an encoder's states, with number i. The functions are what ``LayerStack``
+(stack.py) has in common with it: there the blocks are the whole network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.block import Block, StepSurroundings, Surroundings
+from ut_tf.layers.history import Place
+
+
+def each_block(
+    blocks: Sequence[Block], x: Any, surroundings: Surroundings, training: bool, step: Any = 0
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Yields what each block returns, given the output of the one before it and, first, `x`."""
+    for number, block in enumerate(blocks):
+        x, own, memory = block(x, surroundings=surroundings.of_part(number), training=training, step=step)
+        yield x, own, memory
+
+
+def project_memories(blocks: Sequence[Block], states: Any, rotation: Any = None) -> tuple[list[Any], list[Any]]:
+    """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one entry per block."""
+    pairs = [block.project_memory(states, rotation) for block in blocks]
+    return [keys for keys, _ in pairs], [values for _, values in pairs]
+
+
+def step_blocks(
+    blocks: Sequence[Block],
+    x: Any,
+    weights: list[dict[str, Any]],
+    caches: list[dict[str, Any]],
+    place: Place,
+    biases: list[Any],
+    surroundings: StepSurroundings,
+    step: int = 0,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with lists of one entry per block."""
+    new_caches = []
+    for number, (block, own, cache, bias) in enumerate(zip(blocks, weights, caches, biases, strict=True)):
+        x, cache = block.step(x, own, cache, place, bias, surroundings.of_part(number), step)
+        new_caches.append(cache)
+    return x, new_caches
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
+    """Blocks one after the other.
+
+    Args:
+      network: NetworkConfig of each block.
+      count: number of blocks.
+      causal, with_memory, with_transition, step_transitions: of each ``Block``.
+
+    Call arguments:
+      as of ``Block``; memory_keys and memory_values of the surroundings hold one entry per block (``project_memory``).
+
+    Returns:
+      as ``Block`` does, with the blocks on the first axis of all attention weights.
+    """
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        count: int,
+        causal: bool = False,
+        with_memory: bool = False,
+        with_transition: bool = True,
+        step_transitions: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.count = count
+        self.causal = causal
+        self.with_memory = with_memory
+        self.with_transition = with_transition
+        self.step_transitions = step_transitions
+        options = {"with_transition": with_transition, "step_transitions": step_transitions, "dtype": self.dtype_policy}
+        # Attributes of their own: TensorFlow's checkpoints find those.
+        for number in range(count):
+            setattr(self, f"block_{number}", Block(network, causal, with_memory, name=f"block_{number}", **options))
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks, the first one first."""
+        return [getattr(self, f"block_{number}") for number in range(self.count)]
+
+    def build(self, input_shape: Any) -> None:
+        for block in self.blocks:
+            block.build(input_shape)
+
+    def call(self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0) -> tuple[Any, Any, Any]:
+        outputs, own, memory = zip(*each_block(self.blocks, x, surroundings, training, step), strict=True)
+        return outputs[-1], tf.stack(own), tf.stack(memory) if self.with_memory else None
+
+    def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
+        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one entry per block."""
+        return project_memories(self.blocks, states, rotation)
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``, read, joined and cast once for all positions."""
+        return {"blocks": [block.prepare() for block in self.blocks]}
+
+    def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
+        """Returns the caches of ``step`` before the first position: one per block."""
+        return [block.empty_cache(batch_size, capacity, beam_size) for block in self.blocks]
+
+    def history_bias(self, place: Place, weights: dict[str, Any]) -> list[Any]:
+        """Returns every block's ``history_bias``."""
+        return [block.history_bias(place, own) for block, own in zip(self.blocks, weights["blocks"], strict=True)]
+
+    def step(
+        self,
+        x: Any,
+        weights: dict[str, Any],
+        cache: list[dict[str, Any]],
+        place: Place,
+        bias: list[Any],
+        surroundings: StepSurroundings,
+        step: int = 0,
+    ) -> tuple[Any, list[dict[str, Any]]]:
+        """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with lists of one entry per block."""
+        return step_blocks(self.blocks, x, weights["blocks"], cache, place, bias, surroundings, step)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("count", "causal", "with_memory", "with_transition", "step_transitions")
+        return {**super().get_config(), "network": self.network.to_dict(), **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> BlockSequence:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

@@ -1,0 +1,105 @@
+"""A recurrent layer over the positions, Keras' GRU or LSTM, as one more sublayer: order known before any attention.
+
+How it is used::
+
+    layer = RecurrentLayer(NetworkConfig(recurrent_layer="gru"))
+    states = layer(inputs, mask)                            # [batch, length, hidden_size]
+
+How it works: post-norm, y = LayerNorm(x + RNN(x)); pre-norm, y = x + RNN(LayerNorm(x)), with dropout on the RNN's output as in every
+sublayer. In the encoder it reads both ways, half of the channels each; where causal it reads forward. Padding is skipped. For the GRU and
+LSTM as encoders before attention see Chen et al., "The Best of Both Worlds" (arXiv 1804.09849).
+
+In incremental decoding the layer's state is its cache: [batch, beam_size, 1, hidden_size] per tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_tf.config import NetworkConfig
+from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.normalization import LayerNorm
+
+_KINDS: dict[str, Any] = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
+_STATES = {"gru": 1, "lstm": 2}
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
+    """A GRU or LSTM over the positions, with residual, dropout and norm.
+
+    Args:
+      network: its recurrent_layer ("gru" or "lstm"), hidden_size, norm and dropout are used.
+      causal: whether positions see only earlier ones.
+
+    Call arguments:
+      x: [batch, length, hidden_size].
+      mask: float32 [batch, length], 0 on padding behind the symbols; a causal layer does not look at it.
+      training: whether to drop.
+
+    Returns:
+      [batch, length, hidden_size] in the compute dtype.
+    """
+
+    def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.causal = causal
+        policy, units = self.dtype_policy, network.hidden_size // (1 if causal else 2)
+        # Without cuDNN's kernels, which XLA cannot compile and an export to another machine may not find.
+        options = {"return_sequences": True, "use_cudnn": False, "dtype": policy}
+        rnn = _KINDS[network.recurrent_layer](units, **options, name="rnn")
+        self.rnn = rnn if causal else keras.layers.Bidirectional(rnn, name="both", dtype=policy)
+        self.norm = LayerNorm(network.norm_epsilon, name="norm", dtype=policy)
+        self.dropout = Dropout(network.dropout, name="dropout", dtype=policy)
+
+    def build(self, input_shape: Any) -> None:
+        shape = (None, None, input_shape[-1])
+        self.rnn.build(shape)
+        self.norm.build(shape)
+
+    def call(self, x: Any, mask: Any = None, training: bool = False) -> Any:
+        x = tf.cast(x, self.compute_dtype)
+        keep = None if mask is None or self.causal else tf.cast(mask, tf.bool)
+        read = self.norm(x) if self.network.norm == "pre" else x
+        # Keras hangs the mask on its output and warns where it ends: a new tensor has none.
+        y = x + self.dropout(tf.identity(self.rnn(read, mask=keep)), training=training)
+        return y if self.network.norm == "pre" else self.norm(y)
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``."""
+        return self.norm.prepare()
+
+    def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
+        """Returns what ``step`` remembers before the first position: as a transition's, each hypothesis has its own."""
+        shape = tf.stack([batch_size, beam_size, 1, self.network.hidden_size])
+        names = [f"state_{number}" for number in range(_STATES[self.network.recurrent_layer])]
+        return {"attention": {}, "transition": {name: tf.zeros(shape, self.compute_dtype) for name in names}}
+
+    def step(self, x: Any, weights: dict[str, Any], cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Computes one new position of each hypothesis, of a causal layer.
+
+        Args:
+          x: [batch * beam_size, hidden_size].
+          weights: from ``prepare``.
+          cache: from ``empty_cache`` or an earlier position.
+
+        Returns:
+          ([batch * beam_size, hidden_size], the new cache).
+        """
+        read = self.norm.step(x, weights) if self.network.norm == "pre" else x
+        before = cache["transition"]
+        output, states = self.rnn.cell(read, [tf.reshape(state, [-1, self.network.hidden_size]) for state in before.values()])
+        after = {name: tf.reshape(state, tf.shape(before[name])) for name, state in zip(before, states, strict=True)}
+        y = tf.cast(x, self.compute_dtype) + output
+        return y if self.network.norm == "pre" else self.norm.step(y, weights), {**cache, "transition": after}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> RecurrentLayer:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

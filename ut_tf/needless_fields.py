@@ -1,0 +1,85 @@
+"""Which fields of NetworkConfig a model has no use for, and whether they ask for something all the same.
+
+How it is used::
+
+    needless_fields("lstm", network)                      # ["the model lstm has no use for halting=basic: leave it out"]
+
+How it works: a field that a model does not read may keep any value that asks for nothing, its default among them; any other is a mistake,
+so that nobody believes to have trained what was not there. Sizes and rates that a model does not read ask for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ut_tf.network import NetworkConfig
+
+# The values that ask for nothing. Recurrent steps, halting among them:
+_STEPS: dict[str, tuple[Any, ...]] = {
+    "halting": ("none",),
+    "recurrence": ("basic",),
+    "steps_per_position": (0.0,),
+}
+# What a recurrence is made of, and what stands around it:
+_AROUND_STEPS: dict[str, tuple[Any, ...]] = {
+    "recurrence_layers": (1,),
+    "mix_layers_before": (0,),
+    "mix_layers_after": (0,),
+    "recurrent_layer": ("none",),
+}
+# Multi-head attention and the transition around it:
+_BLOCK: dict[str, tuple[Any, ...]] = {
+    "norm": ("post",),
+    "transition": ("fc",),
+    "attention_bias": (False,),
+    "attention_scale": ("constant",),
+    "query_key_init": ("independent",),
+    "relative_bias": (0,),
+}
+# Positions as numbers that are added or turned by:
+_COORDINATES: dict[str, tuple[Any, ...]] = {
+    "position": ("paper", "none"),
+    "position_from": ("start",),
+    "position_offset": ("none",),
+    "target_position": ("start",),
+    "input_start_symbol": (False,),
+    "target_space_embedding": (False,),
+}
+# Regularisation by left-out words, and what a classifier reads:
+_WORDS: dict[str, tuple[Any, ...]] = {"word_dropout": (0.0,), "summary": ("last",)}
+_MEMORIES = ("mem_transformer", "mem_bottleneck_transformer", "memn2n")
+_NEEDLESS = {
+    "memn2n": _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES | _WORDS,
+    **dict.fromkeys(("transformer", "mem_transformer", "mem_bottleneck_transformer"), _AROUND_STEPS),
+    **dict.fromkeys(("lstm", "convs2s", "bytenet"), _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES),
+}
+# Fields that only these models read, with the value that asks for nothing.
+_OWN: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "lstm_attention": ("none", ("lstm",)),
+    "lstm_direction": ("forward", ("lstm",)),
+    "conv_kernel": (3, ("convs2s", "bytenet")),
+    "learned_positions": (512, ("convs2s",)),
+    "max_dilation": (16, ("bytenet",)),
+    "source_stretch": (1.2, ("bytenet",)),
+    "memory_size": (10, _MEMORIES),
+    "eval_memory_size": (0, _MEMORIES),
+    "hop_tying": ("adjacent", ("memn2n",)),
+}
+_OTHERS = ("universal_transformer", "conditional_universal_transformer")
+
+
+def needless_fields(model: str, network: NetworkConfig) -> list[str]:
+    """Returns a text that names the fields which ask for what the model does not have, or nothing.
+
+    Args:
+      model: registered name; of one that is not listed here nothing is known.
+      network: its fields, resolved or not.
+    """
+    values = vars(network)
+    asked = [name for name, nothing in _NEEDLESS.get(model, {}).items() if values[name] not in nothing]
+    if model in _NEEDLESS or model in _OTHERS:
+        asked += [name for name, (nothing, models) in _OWN.items() if model not in models and values[name] != nothing]
+    if not asked:
+        return []
+    listed = ", ".join(f"{name}={values[name]}" for name in asked)
+    return [f"the model {model} has no use for {listed}: leave {'it' if len(asked) == 1 else 'them'} out"]
