@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.convolution import Convolution, gated
+from ut_tf.layers.dilated_convolutions import DilatedBlock, DilatedDecoder, DilatedEncoder, dilation_of
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.gated_convolutions import GatedBlock, GatedDecoder, LearnedPositions, divided_gradient
 
@@ -109,3 +110,53 @@ def test_what_convs2s_reads_of_the_inputs() -> None:
         tape.watch(z)
         total = tf.reduce_sum(divided_gradient(z, 4))
     np.testing.assert_allclose(tape.gradient(total, z), 0.25 * np.ones([1, 5, 2]))
+
+
+def test_dilations_double_up_to_the_largest_and_begin_again() -> None:
+    assert [dilation_of(number, 4) for number in range(7)] == [1, 2, 4, 1, 2, 4, 1]
+    assert [dilation_of(number, 1) for number in range(3)] == [1, 1, 1]
+
+
+def test_a_residual_block_by_hand() -> None:
+    """Width 4 within 2: every norm makes -1 and 1 of two unequal numbers, of which the ReLU leaves the greater."""
+    block = DilatedBlock(NetworkConfig(hidden_size=4, num_heads=1, conv_kernel=3), dilation=1, causal=True)
+    block.build((None, None, 4))
+    # LN([0, 0, 2, 2]) = [-1, -1, 1, 1]; ReLU: [0, 0, 1, 1]; W1: [0, 2]; LN and ReLU: [0, 1].
+    block.inner.kernel.assign([[9.0, 9.0], [9.0, 9.0], [0.0, 1.0], [0.0, 1.0]])
+    # Of the three positions seen, the first counts 1, the second 10, the third 100: channel 0 of the convolution.
+    taps = np.zeros([3, 2, 2])
+    taps[:, 1, 0] = [1.0, 10.0, 100.0]
+    block.convolution.kernel.assign(taps.reshape(6, 2))
+    # LN and ReLU of [1xx, 0]: [1, 0]; W2 gives [3, 4, 5, 6].
+    block.outer.kernel.assign([[3.0, 4.0, 5.0, 6.0], [7.0, 7.0, 7.0, 7.0]])
+    x = tf.constant([[[0.0, 0.0, 2.0, 2.0]] * 3])
+    seen = block.convolution(tf.nn.relu(block.middle_norm(block.inner(tf.nn.relu(block.inner_norm(x))))))
+    np.testing.assert_allclose(seen[0], [[100.0, 0.0], [110.0, 0.0], [111.0, 0.0]], rtol=1e-5)
+    np.testing.assert_allclose(block(x), x + np.array([3.0, 4.0, 5.0, 6.0]), rtol=1e-5)
+
+
+def test_the_representation_is_as_long_as_the_stretched_source() -> None:
+    """Two and four symbols at 1.5 positions each: three and six, and none behind them."""
+    encoder = DilatedEncoder(NetworkConfig(hidden_size=4, num_heads=1, num_layers=2), stretch=1.5)
+    keep = tf.constant([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
+    encoded = encoder(tf.random.stateless_normal([2, 4, 4], [1, 2]), keep)
+    assert encoded.keep.numpy().tolist() == [[1, 1, 1, 0, 0, 0], [1] * 6]
+    assert np.abs(encoded.states).max(-1).astype(bool).tolist() == [[True] * 3 + [False] * 3, [True] * 6]
+
+
+@pytest.mark.parametrize("length", [2, 4])
+def test_unfolding_reads_the_representation_beside_the_symbols(length: int) -> None:
+    """Position t reads column t; behind the last one, nothing."""
+    decoder = DilatedDecoder(NetworkConfig(hidden_size=2, num_heads=1, num_layers=1), with_memory=True)
+    decoder.build((None, None, 2))
+    assert decoder.combine is not None
+    decoder.combine.kernel.assign([[10.0, 0.0], [0.0, 10.0], [1.0, 0.0], [0.0, 1.0]])
+    source, symbols = np.array([[[1, 2], [3, 4], [5, 6]]], np.float32), np.arange(2 * length).reshape(1, length, 2).astype(np.float32)
+    memory = decoder.read(Encoded(tf.constant(source), tf.ones([1, 3])))
+    below = symbols + 10.0 * np.pad(source, [(0, 0), (0, 1), (0, 0)])[:, :length]
+    whole, _ = decoder(tf.constant(symbols), memory=memory)
+    np.testing.assert_allclose(whole, decoder.run(tf.constant(below), None, training=False), atol=1e-5)
+    state, weights = decoder.start(memory, 1, 1), decoder.prepare()
+    for index in range(length):
+        got, state = decoder.step(tf.constant(symbols[:, index : index + 1]), tf.constant(index), weights, memory, state)
+        np.testing.assert_allclose(got[:, 0], whole[:, index], atol=1e-5)
