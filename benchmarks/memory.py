@@ -16,6 +16,7 @@ The last line on standard output is JSON with all numbers. Times mean something 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import statistics
@@ -45,6 +46,9 @@ def training_step(model_name: str, network: NetworkConfig, batch_size: int, leng
     import keras
     import tensorflow as tf
 
+    if "mem" not in model_name:
+        # A model without memory refuses a size of it.
+        network = dataclasses.replace(network, memory_size=NetworkConfig().memory_size)
     model = registry.models.get(model_name)(network, SPEC)
     optimizer = keras.optimizers.Adam(1e-3)
     optimizer.build(model.trainable_variables)

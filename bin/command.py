@@ -14,7 +14,7 @@ from absl import logging
 
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError, HelpAsked
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, marked_in
 
 EXIT_USER_ERROR = 1
 EXIT_FLAG_ERROR = 2
@@ -48,6 +48,13 @@ def _answer(command: str, body: Callable[[], int | None]) -> int:
     except UserError as error:
         print(f"{command}: error: {_one_line(str(error))}", file=sys.stderr)
         status = EXIT_FLAG_ERROR if isinstance(error, FlagError) else EXIT_USER_ERROR
+    except Exception as error:
+        # A check inside a graph, where no UserError can be raised.
+        sentence = marked_in(error)
+        if sentence is None:
+            raise
+        print(f"{command}: error: {_one_line(sentence)}", file=sys.stderr)
+        status = EXIT_USER_ERROR
     sys.stdout.flush()
     return status
 

@@ -59,7 +59,7 @@ def our_sets_table() -> str:
         hparams: HParams = registry.hparams_sets.get(name)().resolve()
         network = hparams.network
         steps = str(network.num_steps) if network.halting == "none" else f"at most {network.act_max_steps}"
-        steps = f"{network.num_layers} layers" if "universal" not in hparams.model else steps
+        steps = f"{network.num_layers} layer{'s' if network.num_layers > 1 else ''}" if "universal" not in hparams.model else steps
         steps = f"{network.num_steps} hops" if hparams.model == "memn2n" else steps
         sizes = (
             f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"

@@ -27,6 +27,10 @@ _OURS = {
     "ut_act_algorithmic": "ut_algorithmic with dynamic halting",
     "ut_algorithmic_rotary": "ut_algorithmic with rotary positions",
 }
+_LENGTH_GENERALIZATION = {
+    "ut_length_generalization": "copy and reverse to ten times the training's length",
+    "ut_length_generalization_addition": "addition beyond the training's length, digits of equal worth at equal positions",
+}
 
 
 def _tensor2tensor() -> dict[str, Entry]:
@@ -49,6 +53,8 @@ _TRANSFORMERS = {
     "transformer_tiny": "Transformer, d 128, 2 layers",
     "transformer_base": "Transformer, d 512, 6 layers",
     "transformer_big": "Transformer, d 1024, 6 layers",
+    "transformer_babi": "Transformer for bAbI on a CPU, as many parameters as ut_babi",
+    "transformer_algorithmic": "Transformer for copy and reverse on a CPU, as many parameters as ut_algorithmic",
 }
 _TRANSLATION = {
     "ut_wmt14": "ut_base with the paper's batches and vocabulary for WMT14",
@@ -92,8 +98,8 @@ _RECURRENCES = {
 }
 
 _LSTM = {
-    "lstm_tiny": "LSTM on a CPU, d 128, 2 layers, without attention",
-    "lstm_attention_tiny": "LSTM with Bahdanau's attention on a CPU, d 128, 1 layer",
+    "lstm_tiny": "LSTM for a bAbI task on a CPU, as many parameters as ut_babi",
+    "lstm_attention_tiny": "LSTM with Bahdanau's attention on a CPU, as many parameters as ut_algorithmic",
     "lstm_seq2seq": "tensor2tensor's LSTM without attention, d 128, 2 layers",
     "lstm_luong_attention": "the same with Luong's attention",
     "lstm_bahdanau_attention": "the same with Bahdanau's attention",
@@ -111,8 +117,22 @@ _MEMORY = {
 _CONVOLUTIONS = {
     "convs2s_tiny": "ConvS2S on a CPU, d 128, 4 layers",
     "convs2s_base": "ConvS2S, d 512, 20 layers",
-    "bytenet_tiny": "ByteNet on a CPU, d 128, 5 layers",
+    "bytenet_tiny": "ByteNet for a bAbI task on a CPU, d 128, 6 layers",
     "bytenet_base": "ByteNet, d 1600, 30 layers",
+}
+
+_NEURAL_GPUS = {
+    "neural_gpu": "Neural GPU, 24 maps, with the curriculum and relaxed tying of its paper",
+    "neural_gpu_tiny": "Neural GPU on a CPU, 24 maps, 2 columns, with a curriculum",
+    "extended_neural_gpu": "Neural GPU with an output tape, 512 maps, for translation",
+    "extended_neural_gpu_tiny": "the same on a CPU, 24 maps, 2 columns, with a curriculum",
+}
+
+
+_PONDERNET = {
+    "ut_pondernet_tiny": "reversal on a CPU with PonderNet's halting",
+    "ut_pondernet_babi": "bAbI on a CPU with PonderNet's halting",
+    "ut_pondernet_base": "ut_base with PonderNet's halting",
 }
 
 
@@ -132,5 +152,8 @@ HPARAMS_SETS: Mapping[str, Entry] = (
     | _room("lstm", _LSTM)
     | _room("convolutions", _CONVOLUTIONS)
     | _room("memory", _MEMORY)
+    | _room("pondernet", _PONDERNET)
+    | _room("length_generalization", _LENGTH_GENERALIZATION)
+    | _room("neural_gpu", _NEURAL_GPUS)
     | _tensor2tensor()
 )

@@ -1,4 +1,4 @@
-"""The Transformer's named sets: the three sizes that a Universal Transformer is compared with.
+"""The Transformer's named sets: the usual three sizes, and those that recipes of a Universal Transformer are compared with.
 
 How it is used::
 
@@ -11,7 +11,10 @@ You Need" (arXiv 1706.03762), sizes and dropout tensor2tensor's. Later versions 
 
 from __future__ import annotations
 
+import dataclasses
+
 from ut_tf.config import HParams
+from ut_tf.hparams.universal_transformer import ut_algorithmic, ut_babi
 
 
 def transformer_base() -> HParams:
@@ -36,3 +39,25 @@ def transformer_tiny() -> HParams:
     128 / 512 / 4, 2 layers, dropout 0.1.
     """
     return transformer_base().change(hidden_size=128, filter_size=512, num_heads=4, num_layers=2)
+
+
+def transformer_babi() -> HParams:
+    """``ut-trainer --problem=babi_qa_task1_10k --hparams_set=transformer_babi``
+
+    ut_babi's recipe for 64 / 256 / 4, 4 layers: about as many parameters as its one block of twice the width.
+    """
+    return _narrow_layers(ut_babi())
+
+
+def transformer_algorithmic() -> HParams:
+    """``ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=transformer_algorithmic``
+
+    ut_algorithmic's recipe for 64 / 256 / 4, 4 layers on either side: about as many parameters as its two blocks of twice the width. For
+    reversal as in ut_algorithmic_reverse: ``--hparams=target_position=backward,input_start_symbol=true``.
+    """
+    return _narrow_layers(ut_algorithmic())
+
+
+def _narrow_layers(repeated: HParams) -> HParams:
+    """Returns the recipe of a Universal Transformer of width 128 for a Transformer of half the width: four layers have as many weights."""
+    return dataclasses.replace(repeated, model="transformer").change(hidden_size=64, filter_size=256, num_layers=4)

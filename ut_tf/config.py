@@ -79,6 +79,24 @@ class TrainingConfig:
     jit_compile: bool = False
     """Whether the training step is compiled by XLA."""
 
+    # Curriculum.
+    curriculum: Literal["none", "length"] = "none"
+    """length: begins with the shortest examples and adds a bucket of longer ones whenever those of the last are answered well."""
+    curriculum_start: int = 8
+    """The longest examples at its beginning (the end symbol counts), rounded up to the bound of a bucket."""
+    curriculum_threshold: float = 0.85
+    """Share of the newest examples that must be answered without a fault, in training, before longer ones are added."""
+    curriculum_examples: int = 256
+    """How many of the newest examples are judged at a time, at least."""
+    curriculum_share: float = 0.5
+    """Share of the newest bucket among the training examples until the curriculum has ended; the others are drawn from all before."""
+    gradient_noise: float = 0.0
+    """Deviation of normal noise on the clipped gradient, times step^-1/4 and the share of examples with a fault (arXiv 1511.08228)."""
+    tying_pull: float = 0.0005
+    """Of relaxed_sets: weight in the loss of their squared distance from their mean, at the curriculum's beginning."""
+    tying_pull_factor: float = 1.2
+    """By what that weight is multiplied whenever longer examples are added."""
+
     # Evaluation and checkpoints during training.
     eval_frequency: int = 1000
     """Updates between evaluations on the validation data; each one saves a checkpoint."""

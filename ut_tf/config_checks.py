@@ -23,18 +23,21 @@ _AT_LEAST = {
     **dict.fromkeys(("batch_size", "max_length", "min_length_bucket", "accumulate_steps", "train_steps", "eval_frequency"), 1),
     **dict.fromkeys(("keep_checkpoint_max", "decay_steps"), 1),
     **dict.fromkeys(("warmup_steps", "early_stopping_patience", "weight_decay", "clip_norm", "act_loss_weight", "steps_per_position"), 0),
+    **dict.fromkeys(("ponder_kl_weight", "end_position", "position_separator"), 0),
     **dict.fromkeys(("relative_bias", "max_position_offset", "word_mask_stddev", "embedding_stddev", "vocab_size"), 0),
     "attention_scale_length": 2,
     "conv_kernel": 1,
     "max_dilation": 1,
     "source_stretch": 1,
-    "learned_positions": 1,
+    **dict.fromkeys(("learned_positions", "eval_position_stride"), 1),
+    **dict.fromkeys(("image_width", "gate_cutoff", "relaxed_sets", "curriculum_start", "curriculum_examples", "tying_pull_factor"), 1),
+    **dict.fromkeys(("gradient_noise", "tying_pull"), 0),
 }
 _ABOVE = {"learning_rate": 0, "norm_epsilon": 0, "adam_epsilon": 0, "length_bucket_step": 1}
 _SHARES = ("dropout", "attention_dropout", "relu_dropout", "word_dropout", "label_smoothing", "adam_beta1", "adam_beta2", "average_decay")
+_ABOVE_TO_ONE = ("curriculum_threshold", "curriculum_share")
 
 CONDITIONAL = "conditional_universal_transformer"
-_WITHOUT_RECURRENCE = ("transformer", "mem_transformer", "mem_bottleneck_transformer")
 
 
 def mistakes_in(model: str, network: NetworkConfig, training: TrainingConfig) -> list[str]:
@@ -48,12 +51,13 @@ def mistakes_in(model: str, network: NetworkConfig, training: TrainingConfig) ->
     mistakes = [f"{name}={values[name]}: expected at least {bound}" for name, bound in _AT_LEAST.items() if values[name] < bound]
     mistakes += [f"{name}={values[name]}: expected above {bound}" for name, bound in _ABOVE.items() if values[name] <= bound]
     mistakes += [f"{name}={values[name]}: expected at least 0 and below 1" for name in _SHARES if not 0 <= values[name] < 1]
-    if not 0 < values["act_epsilon"] < 1:
-        mistakes.append(f"act_epsilon={values['act_epsilon']}: expected between 0 and 1")
+    mistakes += [f"{name}={values[name]}: expected above 0 and at most 1" for name in _ABOVE_TO_ONE if not 0 < values[name] <= 1]
+    within = ("act_epsilon", "ponder_prior", "ponder_threshold")
+    mistakes += [f"{name}={values[name]}: expected between 0 and 1" for name in within if not 0 < values[name] < 1]
     if mistakes:
         return mistakes
     mistakes = needless_fields(model, network) + _impossible_sizes(network) + _impossible_depths(model, network)
-    return mistakes + impossible_hops(model, network) + _impossible_pairs(model, network, training)
+    return mistakes + impossible_hops(model, network) + _impossible_pairs(network, training)
 
 
 def impossible_hops(model: str, network: NetworkConfig) -> list[str]:
@@ -74,18 +78,33 @@ def impossible_hops(model: str, network: NetworkConfig) -> list[str]:
     return mistakes
 
 
-def _impossible_pairs(model: str, network: NetworkConfig, training: TrainingConfig) -> list[str]:
+def _impossible_pairs(network: NetworkConfig, training: TrainingConfig) -> list[str]:
     mistakes = []
-    asks_for_recurrence = network.halting != "none" or network.recurrence != "basic" or network.steps_per_position
-    if model in _WITHOUT_RECURRENCE and asks_for_recurrence:
-        mistakes.append(f"the model {model} has no recurrence: halting, recurrence and steps_per_position need a universal_transformer")
+    if network.relaxed_sets > 1 and training.curriculum == "none":
+        mistakes.append(
+            f"relaxed_sets={network.relaxed_sets} become one set when a curriculum has ended: use curriculum=length, or relaxed_sets=1"
+        )
     if network.steps_per_position and training.jit_compile:
         mistakes.append("steps_per_position loops without a bound, which jit_compile cannot train: choose one of them")
-    positions = 2 * training.max_length + 3
-    if network.position_offset == "mixed" and network.max_position_offset < positions:
+    return mistakes + _impossible_positions(network, training)
+
+
+def _impossible_positions(network: NetworkConfig, training: TrainingConfig) -> list[str]:
+    mistakes = []
+    positions, spread = 2 * training.max_length + 3, network.position_offset in ("mixed", "randomised")
+    if spread and network.max_position_offset < positions:
         mistakes.append(
-            f"position_offset=mixed spreads up to 2 * max_length + 3 = {positions} positions over max_position_offset="
+            f"position_offset={network.position_offset} spreads up to 2 * max_length + 3 = {positions} positions over max_position_offset="
             f"{network.max_position_offset}: raise max_position_offset or lower max_length"
+        )
+    if network.eval_position_stride != 1 and not spread:
+        mistakes.append(f"eval_position_stride={network.eval_position_stride} needs position_offset=mixed or randomised")
+    longest = training.max_length * (2 if network.target_position == "continue" else 1) + network.max_position_offset
+    reached = network.max_position_offset if spread else longest
+    if network.position == "learned" and network.learned_positions < reached:
+        mistakes.append(
+            f"position=learned has learned_positions={network.learned_positions} embeddings, and training reaches position {reached}: "
+            "raise learned_positions or lower max_length or max_position_offset"
         )
     return mistakes
 
@@ -116,6 +135,8 @@ def _impossible_depths(model: str, network: NetworkConfig) -> list[str]:
         mistakes.append(f"halting={network.halting} needs recurrence=basic, highway or skip, not {network.recurrence}")
     if halts and network.steps_per_position:
         mistakes.append("steps_per_position sets a fixed depth: it goes with halting=none")
+    if network.halting == "pondernet" and network.mix_layers_after:
+        mistakes.append("halting=pondernet answers from the states of every step, so no layers can follow: it needs mix_layers_after=0")
     name = "act_max_steps" if halts else "num_steps"
     trained, used = getattr(network, name), getattr(network, f"eval_{name}")
     if model == CONDITIONAL and network.recurrence in ("gru", "lstm"):

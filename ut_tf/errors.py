@@ -13,6 +13,20 @@ class UserError(Exception):
     """A mistake that the user can mend; its text is the whole message."""
 
 
+_MARK, _END = "[user error: ", " :end]"
+
+
+def marked(sentence: str) -> str:
+    """Returns a sentence, without quotation marks, for a check inside a graph; ``marked_in`` finds it in all that its error says."""
+    return f"{_MARK}{sentence}{_END}"
+
+
+def marked_in(error: BaseException) -> str | None:
+    """Returns the sentence that a check inside a graph was given, or None where the error is of another kind."""
+    text = str(error)
+    return text.split(_MARK, 1)[1].split(_END, 1)[0] if _MARK in text and _END in text else None
+
+
 def counted(count: int, noun: str) -> str:
     """Returns "1 line" or "2 lines"; the plural takes an s."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,8 +1,9 @@
 """Which fields of NetworkConfig a model has no use for, and whether they ask for something all the same.
 
-How it is used::
+How it is used, by the checks of hyperparameters and by the models themselves::
 
     needless_fields("lstm", network)                      # ["the model lstm has no use for halting=basic: leave it out"]
+    refuse_needless("lstm", network)                      # the same as a UserError
 
 How it works: a field that a model does not read may keep any value that asks for nothing, its default among them; any other is a mistake,
 so that nobody believes to have trained what was not there. Sizes and rates that a model does not read ask for nothing.
@@ -10,8 +11,10 @@ so that nobody believes to have trained what was not there. Sizes and rates that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from ut_tf.errors import UserError
 from ut_tf.network import NetworkConfig
 
 # The values that ask for nothing. Recurrent steps, halting among them:
@@ -40,32 +43,40 @@ _BLOCK: dict[str, tuple[Any, ...]] = {
 _COORDINATES: dict[str, tuple[Any, ...]] = {
     "position": ("paper", "none"),
     "position_from": ("start",),
+    "end_position": (1,),
+    "position_separator": (0,),
     "position_offset": ("none",),
+    "eval_position_stride": (1,),
     "target_position": ("start",),
     "input_start_symbol": (False,),
     "target_space_embedding": (False,),
 }
 # Regularisation by left-out words, and what a classifier reads:
 _WORDS: dict[str, tuple[Any, ...]] = {"word_dropout": (0.0,), "summary": ("last",)}
+_STACKS = ("transformer", "mem_transformer", "mem_bottleneck_transformer")
+_OTHERS = ("universal_transformer", "conditional_universal_transformer")
+_IMAGES = ("neural_gpu", "extended_neural_gpu")
 _MEMORIES = ("mem_transformer", "mem_bottleneck_transformer", "memn2n")
 _NEEDLESS = {
     "memn2n": _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES | _WORDS,
-    **dict.fromkeys(("transformer", "mem_transformer", "mem_bottleneck_transformer"), _AROUND_STEPS),
-    **dict.fromkeys(("lstm", "convs2s", "bytenet"), _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES),
+    **dict.fromkeys(_STACKS, _STEPS | _AROUND_STEPS),
+    **dict.fromkeys(("lstm", "convs2s", "bytenet", *_IMAGES), _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES),
 }
 # Fields that only these models read, with the value that asks for nothing.
 _OWN: dict[str, tuple[Any, tuple[str, ...]]] = {
     "lstm_attention": ("none", ("lstm",)),
     "lstm_direction": ("forward", ("lstm",)),
-    "conv_kernel": (3, ("convs2s", "bytenet")),
+    "conv_kernel": (3, ("convs2s", "bytenet", *_IMAGES)),
     "learned_positions": (512, ("convs2s",)),
     "max_dilation": (16, ("bytenet",)),
-    "source_stretch": (1.2, ("bytenet",)),
+    "source_stretch": (1.2, ("bytenet", *_IMAGES)),
+    "image_width": (4, _IMAGES),
+    "gate_cutoff": (1.2, _IMAGES),
+    "relaxed_sets": (1, _IMAGES),
     "memory_size": (10, _MEMORIES),
     "eval_memory_size": (0, _MEMORIES),
     "hop_tying": ("adjacent", ("memn2n",)),
 }
-_OTHERS = ("universal_transformer", "conditional_universal_transformer")
 
 
 def needless_fields(model: str, network: NetworkConfig) -> list[str]:
@@ -76,10 +87,26 @@ def needless_fields(model: str, network: NetworkConfig) -> list[str]:
       network: its fields, resolved or not.
     """
     values = vars(network)
-    asked = [name for name, nothing in _NEEDLESS.get(model, {}).items() if values[name] not in nothing]
+    needless = _NEEDLESS.get(model, {})
+    asked = [name for name, nothing in needless.items() if values[name] not in nothing]
     if model in _NEEDLESS or model in _OTHERS:
         asked += [name for name, (nothing, models) in _OWN.items() if model not in models and values[name] != nothing]
-    if not asked:
-        return []
-    listed = ", ".join(f"{name}={values[name]}" for name in asked)
-    return [f"the model {model} has no use for {listed}: leave {'it' if len(asked) == 1 else 'them'} out"]
+    if values["position"] == "learned" and "learned_positions" in asked:
+        asked.remove("learned_positions")
+    mistakes = []
+    steps = [name for name in asked if model in _STACKS and name in needless]
+    if steps:
+        listed = " and ".join(f"{name}={values[name]}" for name in steps)
+        mistakes.append(f"the model {model} has no recurrence, so {listed} cannot be: use model=universal_transformer")
+    others = [name for name in asked if name not in steps]
+    if others:
+        listed = ", ".join(f"{name}={values[name]}" for name in others)
+        mistakes.append(f"the model {model} has no use for {listed}: leave {'it' if len(others) == 1 else 'them'} out")
+    return mistakes
+
+
+def refuse_needless(model: str, network: NetworkConfig, further: Iterable[str] = ()) -> None:
+    """Raises UserError where the network asks for what the model does not have, or where there are `further` mistakes."""
+    mistakes = [*needless_fields(model, network), *further]
+    if mistakes:
+        raise UserError(f"{'; '.join(mistakes)}.")

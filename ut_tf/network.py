@@ -57,8 +57,8 @@ class NetworkConfig:
     """The lstm recurrence returns its memory instead of its state."""
 
     # Dynamic halting.
-    halting: Literal["none", "basic", "accumulated", "global", "random"] = "none"
-    """Form of dynamic halting: none (fixed depth), basic (the paper's), accumulated (Graves), global (per sequence), random."""
+    halting: Literal["none", "basic", "accumulated", "global", "random", "pondernet"] = "none"
+    """Form of dynamic halting: none (fixed depth), basic (the paper's), accumulated (Graves), global (per sequence), random, pondernet."""
     act_max_steps: int | None = None
     """Upper bound of steps under dynamic halting; None: 2 * num_steps."""
     eval_act_max_steps: int | None = None
@@ -66,13 +66,19 @@ class NetworkConfig:
     act_epsilon: float = 0.01
     """A position halts when its halting sum exceeds 1 - act_epsilon."""
     act_loss_weight: float = 0.01
-    """Weight of the ponder cost in the loss."""
+    """Weight of the ponder cost in the loss (of pondernet: ponder_kl_weight)."""
     act_halting_bias_init: float = -1.0
     """Initial bias of the halting unit; at +1 every position stops at step 2 and stays there."""
     halted_states: Literal["copy", "transform"] = "copy"
-    """Whether a halted position's state is copied (the paper's text) or goes on being transformed (tensor2tensor)."""
+    """Whether a halted position's state is copied (the paper's text) or goes on being transformed (tensor2tensor; pondernet always)."""
     padding_ponders: bool = False
     """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""
+    ponder_prior: float = 0.2
+    """Of pondernet: the prior's probability of stopping after a step that has been reached; 1/ponder_prior steps are expected of it."""
+    ponder_kl_weight: float = 0.01
+    """Of pondernet: weight in the loss of the divergence from the prior."""
+    ponder_threshold: float = 0.5
+    """Of pondernet, in use: an output stops at the first step by which it halts with at least this probability."""
 
     # Memory.
     memory_size: int = 10
@@ -103,16 +109,24 @@ class NetworkConfig:
     """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere first."""
 
     # Coordinates.
-    position: Literal["paper", "tensor2tensor", "rotary", "none"] = "paper"
-    """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; rotary: queries and keys turned; none."""
+    position: Literal["paper", "tensor2tensor", "learned", "rotary", "none"] = "paper"
+    """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; learned (a table); rotary: queries and keys turned."""
+    learned_positions: int = 512
+    """Positions that position=learned has (longer sequences are refused) and convs2s (unless position=none; others share the last)."""
     position_from: Literal["start", "end", "both"] = "start"
     """The encoder's positions count from its first symbol, back from its last one, or (rotary) by start in half of the heads, else end."""
-    position_offset: Literal["none", "random", "mixed"] = "none"
-    """In training each example's positions start at its own random offset, or (mixed) are also spread out at random in most examples."""
+    end_position: int = 1
+    """Position of the last symbol where they count from the end; 0: it is an end symbol, and the one before it has position 1."""
+    position_separator: int = 0
+    """Id of a symbol of the inputs behind which their positions begin again (0: none), such as the sign between two summands."""
+    position_offset: Literal["none", "random", "mixed", "randomised"] = "none"
+    """In training: each example's own random offset; mixed: also spread out at random in most examples; randomised: a random subset."""
     max_position_offset: int = 0
-    """The largest random offset; under mixed, the largest position."""
+    """The largest random offset; under mixed and randomised, the largest position."""
     eval_position_offset: int = 0
     """The offset at evaluation: the middle of the trained range is better known to the model than its edge."""
+    eval_position_stride: int = 1
+    """At evaluation positions grow by so much from symbol to symbol, after training with spread positions (mixed, randomised)."""
     position_every_step: bool = True
     """Whether positions are added at every step (the paper) or only to the embedded input."""
     target_position: Literal["start", "continue", "backward"] = "start"
@@ -130,13 +144,19 @@ class NetworkConfig:
 
     # Convolutions.
     conv_kernel: int = 3
-    """Positions that a convolution of convs2s or bytenet sees; odd."""
-    learned_positions: int = 512
-    """Rows of convs2s' learned position embeddings; positions beyond share the last. position=none: it has no positions."""
+    """Positions that a convolution of convs2s or bytenet sees; of Neural GPUs rows and columns; odd."""
     max_dilation: int = 16
     """bytenet's positions seen lie 1, 2, 4, … up to so far apart from block to block, then 1 again; a power of two."""
     source_stretch: float = 1.2
-    """Positions of bytenet's source representation per input symbol; a longer output has no source beyond."""
+    """Positions of bytenet's source representation, rows of a Neural GPU's image, per input symbol; a longer output has none beyond."""
+
+    # Neural GPUs.
+    image_width: int = 4
+    """Columns of the mental image of neural_gpu and extended_neural_gpu; the inputs stand in the first. Each cell has hidden_size maps."""
+    gate_cutoff: float = 1.2
+    """c: their gates are c * sigmoid - (c - 1) / 2, cut to [0, 1], so that they can close and open fully; 1: a plain sigmoid."""
+    relaxed_sets: int = 1
+    """Sets of parameters that their steps take in turn; above 1 training pulls them together, until their mean takes their place."""
 
     # Input and output.
     embedding_scale: Literal["sqrt", "none"] = "sqrt"

@@ -13,7 +13,7 @@ import pytest
 
 from ut_tf.bin import avg_checkpoints, command, datagen, trainer
 from ut_tf.bin import eval as eval_command
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, marked
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import Record, read_records
 from ut_tf.run import Run
@@ -86,6 +86,8 @@ def test_errors_and_their_exit_statuses(capsys):
     assert capsys.readouterr().err == "ut-x: interrupted\n"
     with pytest.raises(ZeroDivisionError):
         command.execute("ut-x", lambda: _raise(ZeroDivisionError()))
+    assert command.execute("ut-x", lambda: _raise(RuntimeError(f"Graph execution error:\n{marked('too long: cut it.')}\n[Op:x]"))) == 1
+    assert capsys.readouterr().err == "ut-x: error: too long: cut it.\n"
     assert command.execute("ut-x", lambda: None) == 0
     assert command.execute("ut-x", lambda: 5) == 5
 

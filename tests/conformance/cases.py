@@ -17,6 +17,7 @@ from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
 from ut_tf.layers.block import Block, Surroundings
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.cells import BasicCell, DepthwiseAttentionCell, GRUCell, HighwayCell, LSTMCell, SkipCell
+from ut_tf.layers.convolutional_gru import ConvolutionalGRU
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
@@ -24,6 +25,7 @@ from ut_tf.layers.halting import HaltingUnit
 from ut_tf.layers.hops import MemoryHops
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.memory import BottleneckStack, MemoryStack
+from ut_tf.layers.mixed import MixedStack
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
@@ -34,9 +36,11 @@ from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, Step
 from ut_tf.models.bytenet import ByteNet
 from ut_tf.models.conditional_universal_transformer import ConditionalUniversalTransformer
 from ut_tf.models.convs2s import ConvS2S
+from ut_tf.models.extended_neural_gpu import ExtendedNeuralGPU
 from ut_tf.models.lstm import LSTMModel
 from ut_tf.models.mem_transformer import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.memn2n import MemN2N
+from ut_tf.models.neural_gpu import NeuralGPU
 from ut_tf.models.transformer import Transformer
 from ut_tf.models.universal_transformer import UniversalTransformer
 
@@ -207,10 +211,12 @@ CASES = [
     _stack("Recurrence fixed", Recurrence),
     _stack("Recurrence halting", Recurrence, halting="basic"),
     _stack("LayerStack, pre-norm", LayerStack, norm="pre"),
+    _stack("MixedStack", MixedStack, mix_layers_before=1, mix_layers_after=1, recurrent_layer="gru", recurrence_layers=2),
     _stack("MemoryStack", MemoryStack, memory_size=3),
     _stack("BottleneckStack, pre-norm", BottleneckStack, memory_size=3, norm="pre"),
     _model(UniversalTransformer, "sequences", SEQUENCES),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
+    _model(UniversalTransformer, "sequences, pondernet, learned", SEQUENCES, halting="pondernet", position="learned"),
     _model(UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
     _model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru"),
     _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
@@ -236,4 +242,8 @@ CASES = [
     _model(LSTMModel, "language", LANGUAGE),
     _model(ConvS2S, "sequences", SEQUENCES),
     _model(ByteNet, "sequences", SEQUENCES),
+    _layer("ConvolutionalGRU", lambda dtype: ConvolutionalGRU(network(image_width=1), dtype=dtype)),
+    _model(NeuralGPU, "sequences", SEQUENCES, image_width=2),
+    _model(NeuralGPU, "facts, relaxed", FACTS, relaxed_sets=2, image_width=2),
+    _model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2),
 ]

@@ -29,6 +29,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "rotary": {"position": "rotary", "position_from": "both", "attention_scale": "log_length", "attention_scale_length": 4},
     "rotary, backward": {"position": "rotary", "target_position": "backward", "input_start_symbol": True},
     "relative": {"relative_bias": 2, "target_position": "continue", "position": "paper"},
+    "learned, from the end": {"position": "learned", "position_from": "end", "attention_scale": "log_length", "attention_scale_length": 4},
+    "randomised": {"position_offset": "randomised", "max_position_offset": 99, "eval_position_stride": 3, "eval_position_offset": 2},
+    "pondernet": {"halting": "pondernet", "act_max_steps": 3, "ponder_threshold": 0.4},
     "no positions": {"position": "none", "step_encoding": "none", "num_steps": 1},
     "highway, pre-norm": {"recurrence": "highway", "norm": "pre"},
     "skip, uncoupled, hybrid": {"recurrence": "skip", "couple_carry_transform_gates": False, "recurrent_layer": "gru"},
@@ -46,14 +49,19 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm, sepconv": {"norm": "pre", "transition": "sepconv", "position": "tensor2tensor"},
     "relative": {"relative_bias": 3, "target_position": "backward", "attention_bias": True},
+    "rotary, both ends": {"position": "rotary", "position_from": "both", "position_offset": "mixed", "max_position_offset": 99},
+    "learned, backward": {"position": "learned", "target_position": "backward", "input_start_symbol": True},
 }
 MEMORIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "mem_transformer, rotary": (MemTransformer, {"memory_size": 3, "eval_memory_size": 5, "position": "rotary"}),
     "mem_bottleneck_transformer, pre-norm": (MemBottleneckTransformer, {"memory_size": 3, "norm": "pre"}),
+    "mem_transformer, learned": (MemTransformer, {"memory_size": 2, "position": "learned", "relative_bias": 2}),
+    "mem_bottleneck_transformer, learned": (MemBottleneckTransformer, {"memory_size": 2, "position": "learned"}),
 }
 CONDITIONAL: dict[str, dict[str, Any]] = {
     "layers, hybrid": {"recurrence_layers": 2, "recurrent_layer": "lstm", "norm": "pre"},
     "halting": {"halting": "basic", "act_max_steps": 3, "act_halting_bias_init": 0.5},
+    "pondernet, learned": {"halting": "pondernet", "act_max_steps": 3, "position": "learned", "position_every_step": False},
 }
 MODELS = [
     *(pytest.param(random_model, changes, id=name) for name, changes in NETWORKS.items()),

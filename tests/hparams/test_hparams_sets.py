@@ -8,6 +8,7 @@ import pytest
 
 from ut_tf import registry
 from ut_tf.config import HParams, differences
+from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
@@ -54,6 +55,22 @@ def test_every_set_of_ours_opens_with_the_command_that_runs_it(name):
 )
 def test_sizes(name, expected):
     assert _sizes(name)[: len(expected)] == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "compared"),
+    [
+        (
+            ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True),
+            ("ut_algorithmic", "ut_act_algorithmic", "transformer_algorithmic", "lstm_attention_tiny"),
+        ),
+        (ProblemSpec("facts", "class", 22, 6, max_words=6), ("ut_babi", "ut_act_babi", "transformer_babi", "lstm_tiny")),
+    ],
+)
+def test_compared_systems_have_as_many_parameters(spec, compared):
+    made = [registry.hparams_sets.get(name)().resolve() for name in compared]
+    counts = [registry.models.get(hparams.model)(hparams.network, spec).count_params() for hparams in made]
+    assert max(counts) < 1.02 * min(counts), dict(zip(compared, counts, strict=True))
 
 
 @pytest.mark.parametrize("size", ["tiny", "small", "base"])

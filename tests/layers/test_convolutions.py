@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.convolution import Convolution, gated
-from ut_tf.layers.dilated_convolutions import DilatedBlock, DilatedDecoder, DilatedEncoder, dilation_of
+from ut_tf.layers.dilated_convolutions import DilatedBlock, DilatedDecoder, DilatedEncoder, dilation_of, stretched
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.gated_convolutions import GatedBlock, GatedDecoder, LearnedPositions, divided_gradient
 
@@ -142,6 +142,11 @@ def test_the_representation_is_as_long_as_the_stretched_source() -> None:
     encoded = encoder(tf.random.stateless_normal([2, 4, 4], [1, 2]), keep)
     assert encoded.keep.numpy().tolist() == [[1, 1, 1, 0, 0, 0], [1] * 6]
     assert np.abs(encoded.states).max(-1).astype(bool).tolist() == [[True] * 3 + [False] * 3, [True] * 6]
+
+
+def test_stretching_is_exact() -> None:
+    lengths = np.arange(500)
+    assert stretched(lengths, 1.2).numpy().tolist() == [-(-6 * length // 5) for length in lengths]
 
 
 @pytest.mark.parametrize("length", [2, 4])

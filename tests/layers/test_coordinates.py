@@ -10,9 +10,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config import HParams, NetworkConfig
+from ut_tf.errors import UserError, marked_in
 from ut_tf.layers.coordinates import Coordinates, paper_sinusoid, rotate, rotation_table, tensor2tensor_sinusoid
-from ut_tf.layers.positions import Positions, spread_positions
+from ut_tf.layers.positions import Positions, PositionTable, spread_positions
 
 
 def test_the_paper_coordinate_of_position_3_at_step_2() -> None:
@@ -68,6 +69,7 @@ def test_one_random_offset_per_example_and_none_at_evaluation() -> None:
     [
         ({}, [1, 2, 3, 4], [1, 2, 3]),
         ({"position_from": "end"}, [3, 2, 1, 0], [1, 2, 3]),
+        ({"position_from": "end", "end_position": 0}, [2, 1, 0, -1], [1, 2, 3]),
         ({"target_position": "continue"}, [1, 2, 3, 4], [4, 5, 6]),
         ({"target_position": "backward", "input_start_symbol": True}, [0, 1, 2, 3], [3, 2, 1]),
     ],
@@ -79,6 +81,53 @@ def test_directions_of_three_symbols_and_one_padding(changes: dict, expected_inp
     targets = positions.targets(assigned, tf.range(3, dtype=tf.float32)[None], lengths)
     assert inputs.numpy()[0].tolist() == expected_inputs
     assert targets.numpy()[0].tolist() == expected_targets
+
+
+def test_positions_begin_again_behind_a_separator() -> None:
+    ids = tf.constant([[5, 9, 6, 7, 9, 8, 1]])
+    for changes, expected in [({}, [1, 2, 1, 2, 3, 1, 2]), ({"input_start_symbol": True}, [0, 1, 2, 1, 2, 3, 1, 2])]:
+        positions = Positions(NetworkConfig(position_separator=9, **changes))
+        length, given = len(expected), ids if not changes else tf.pad(ids, [[0, 0], [1, 0]])
+        found = positions.inputs(positions(batch_size=1, size=9), length, tf.constant([7.0]), ids=given)
+        assert found.numpy()[0].tolist() == expected
+
+
+def test_randomised_positions_are_a_subset_of_all_and_in_use_evenly_spread() -> None:
+    """Ruoss et al., arXiv 2305.16843: every position of the window is as likely as every other, and no two are alike."""
+    network = NetworkConfig(position_offset="randomised", max_position_offset=20, eval_position_offset=3, eval_position_stride=4)
+    positions = Positions(network)
+    drawn = positions(batch_size=400, size=5, training=True).numpy()
+    assert drawn.shape == (400, 5) and (np.diff(drawn, axis=1) >= 1).all()
+    counts = np.bincount(drawn.astype(int).reshape(-1), minlength=20)
+    assert len(counts) == 20 and counts.min() > 60 and counts.max() < 140  # 100 expected
+    assigned = positions(batch_size=2, size=5)
+    assert positions.inputs(assigned, 3, tf.constant([3.0, 2.0])).numpy().tolist() == [[7.0, 11.0, 15.0]]
+    assert positions.targets(assigned, tf.constant([[2.0]]), tf.constant([3.0])).numpy().tolist() == [[15.0]]
+
+
+def test_a_learned_table_refuses_what_it_does_not_reach() -> None:
+    table = PositionTable(NetworkConfig(hidden_size=4, learned_positions=3))
+    table.build(None)
+    positions = tf.constant([[1.0, 2.0, 3.0, 4.0], [3.0, 2.0, 1.0, 0.0]])
+    found = table(positions, counted=tf.constant([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]]))
+    np.testing.assert_allclose(found[0, :3], 2.0 * table.table.numpy()[1:])
+    np.testing.assert_array_equal(found[1, :3], found[0, 2::-1])
+    for compiled in (table, tf.function(table)):
+        with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+            compiled(positions)
+        assert marked_in(refused.value).startswith("position=learned has embeddings of 3 positions and this sequence is longer")
+    assert marked_in(ValueError("another")) is None
+
+
+def test_positions_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UserError, match="learned_positions=100 embeddings, and training reaches position 256"):
+        HParams().change(position="learned", learned_positions=100).resolve()
+    with pytest.raises(UserError, match=r"position_offset=randomised spreads up to .* = 83"):
+        HParams().change(position_offset="randomised", max_position_offset=50, max_length=40).resolve()
+    with pytest.raises(UserError, match="eval_position_stride=2 needs"):
+        HParams().change(eval_position_stride=2).resolve()
+    with pytest.raises(UserError, match="no use for learned_positions=9"):
+        HParams(model="transformer").change(learned_positions=9).resolve()
 
 
 def test_step_and_position_use_the_same_waves() -> None:

@@ -103,7 +103,7 @@ def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() 
         ("universal_transformer", "mix_layers_before=-1", "mix_layers_before=-1: expected at least 0"),
         ("conditional_universal_transformer", "recurrence=gru", "takes the transition's place"),
         ("conditional_universal_transformer", "eval_num_steps=9", "a transition for each step cannot do"),
-        ("transformer", "recurrence_layers=2,recurrent_layer=gru", "no use for recurrence_layers=2, recurrent_layer=gru"),
+        ("transformer", "recurrence_layers=2,recurrent_layer=gru", "so recurrence_layers=2 and recurrent_layer=gru cannot be"),
     ],
 )
 def test_what_does_not_go_together_is_refused(model: str, text: str, expected: str) -> None:

@@ -21,7 +21,8 @@ from ut_tf.layers.stack import LayerStack
 from ut_tf.models.mem_transformer import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.transformer import Transformer
 
-SMALL: dict[str, Any] = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_layers": 2, "memory_size": 3}
+PLAIN: dict[str, Any] = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_layers": 2}
+SMALL: dict[str, Any] = {**PLAIN, "memory_size": 3}
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 CLASSES = ProblemSpec("tokens", "class", 12, 5)
 WORDS = ProblemSpec("tokens", "word", 12, 12)
@@ -178,7 +179,7 @@ def test_details_are_of_the_symbols(kind: Any) -> None:
 
 
 def test_symbols_of_a_language_model_see_memory_and_earlier_symbols() -> None:
-    model, plain = random_model(MemTransformer, LANGUAGE, **SMALL), random_model(Transformer, LANGUAGE, **SMALL)
+    model, plain = random_model(MemTransformer, LANGUAGE, **SMALL), random_model(Transformer, LANGUAGE, **PLAIN)
     targets = np.random.default_rng(0).integers(2, 9, [1, 6]).astype(np.int32)
     changed = targets.copy()
     changed[0, 3] = (changed[0, 3] - 1) % 7 + 2
@@ -213,8 +214,8 @@ def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
 
 
 def test_the_number_of_weights_is_a_transformer_s_and_the_memory_s() -> None:
-    network = NetworkConfig(**SMALL)
-    assert MemTransformer(network, SEQUENCES).count_params() == Transformer(network, SEQUENCES).count_params() + 3 * 8
+    plain = Transformer(NetworkConfig(**PLAIN), SEQUENCES)
+    assert MemTransformer(NetworkConfig(**SMALL), SEQUENCES).count_params() == plain.count_params() + 3 * 8
     d, f = 8, 12
     half = 4 * d * d + 2 * d * f + f + d + 2 * 2 * d
     assert stack_of(BottleneckStack).count_params() == 3 * d + 2 * 2 * half
@@ -232,6 +233,12 @@ def test_what_needs_a_recurrence_is_refused(kind: Any, name: str, change: dict[s
 def test_a_bottleneck_is_no_language_model() -> None:
     with pytest.raises(UserError, match="would see those behind it: use model=mem_transformer"):
         MemBottleneckTransformer(NetworkConfig(**SMALL), LANGUAGE)
+
+
+def test_a_bottleneck_without_decoder_has_no_relative_bias() -> None:
+    with pytest.raises(UserError, match="relative_bias=2 has no place in its encoder"):
+        MemBottleneckTransformer(NetworkConfig(**SMALL, relative_bias=2), CLASSES)
+    MemBottleneckTransformer(NetworkConfig(**SMALL, relative_bias=2), SEQUENCES)
 
 
 @pytest.mark.parametrize(("text", "mistake"), [("memory_size=0", "at least 1"), ("eval_memory_size=-1", "at least 0")])

@@ -71,6 +71,7 @@ def train_batches(
     seed: int,
     epoch: int,
     skip_batches: int = 0,
+    table: ExampleTable | None = None,
 ) -> Any:
     """Returns one epoch of training batches as a tf.data.Dataset of per-replica batches.
 
@@ -82,6 +83,7 @@ def train_batches(
       seed: decides, with `epoch`, the content and order of the batches; nothing else does.
       epoch: number of the pass through the data, from 0.
       skip_batches: global batches left out at the epoch's beginning (to go on where a run stopped).
+      table: the epoch's examples, where the caller has chosen among them; None: all that the problem gives.
 
     Returns:
       A dataset of dictionaries: the example's features with a leading dimension `batch`, padded with 0 to the longest example in the
@@ -93,7 +95,7 @@ def train_batches(
     """
     bounds = bucket_bounds(training.min_length_bucket, training.length_bucket_step, training.max_length)
     sizes = batch_sizes(bounds, training, num_replicas)
-    table = problem.examples("train", data_dir, seed=seed, epoch=epoch)
+    table = problem.examples("train", data_dir, seed=seed, epoch=epoch) if table is None else table
     if table is not None:
         _check_lengths(problem, "train", data_dir, table.lengths, training.max_length)
         plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]

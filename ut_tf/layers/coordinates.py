@@ -55,10 +55,10 @@ def rotate(x: Any, rotation: tuple[Any, Any]) -> Any:
 def position_signal(network: NetworkConfig, positions: Any) -> Any | None:
     """Returns float32 [batch or 1, length, hidden_size] for positions [batch or 1, length], or None where nothing is added.
 
-    Positions that are None say that nothing is added, whatever the network.
+    Positions that are None say that nothing is added, whatever the network. Learned ones have been looked up by the model.
     """
-    if positions is None:
-        return None
+    if positions is None or network.position == "learned":
+        return positions
     if network.position == "paper":
         return paper_sinusoid(positions, network.hidden_size)
     if network.position == "tensor2tensor":

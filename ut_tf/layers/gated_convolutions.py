@@ -174,7 +174,8 @@ class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
             setattr(self, f"block_{number}", block)
 
     def build(self, shape: Any, *_: Any) -> None:
-        for part in (self.positions, *self.blocks):
+        parts: list[Any] = [self.positions, *self.blocks]
+        for part in parts:
             part.build(shape)
         self.built = True
 

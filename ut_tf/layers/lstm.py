@@ -285,13 +285,13 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         self.built = True
 
     def call(self, inputs: Any, memory: dict[str, Any], training: bool = False) -> tuple[Any, list[Any]]:
-        initial = memory.get("final")
         if self.first is not None:
             assert self.first_dropout is not None
+            initial = memory["final"]
             states, contexts, attention = self.first(tf.cast(inputs, self.compute_dtype), memory, initial[0])
             states, _ = self.stack(self.first_dropout(states, training=training), initial=initial[1:], training=training)
             return self._attentional(contexts, states), [attention]
-        states, _ = self.stack(inputs, initial=initial, training=training)
+        states, _ = self.stack(inputs, initial=memory.get("final"), training=training)
         if self.alignment is None:
             return states, []
         contexts, attention = self.alignment.attend(states, memory, self.alignment.prepare())
@@ -313,7 +313,7 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         if not memory:
             zeros = tf.zeros(tf.stack([batch_size, beam_size, self.network.hidden_size]), self.compute_dtype)
             return [(zeros, zeros)] * self.network.num_layers
-        return [tuple(tf.tile(one[:, None], [1, beam_size, 1]) for one in carried) for carried in memory["final"]]  # type: ignore[misc]
+        return [tuple(tf.tile(one[:, None], [1, beam_size, 1]) for one in carried) for carried in memory["final"]]
 
     def step(self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Carried]) -> tuple[Any, list[Carried]]:
         """Computes one new position of n hypotheses per example.

@@ -13,7 +13,8 @@ not tell memory from symbols. ``BottleneckStack``: symbols do not see each other
 
 with weights of their own for the two halves: m · (m + n) + n · m attention weights for m vectors and n symbols, where a Transformer has n².
 
-Memory has no position: nothing is added to it, and rotary attention does not turn it. It does not count as length, either.
+Memory has no position: nothing is added to it, and rotary attention does not turn it. Nor does it count as length: the logit scale of an
+encoder or a language model is that of the symbols alone. (A decoder that attends over memory and symbols counts both.)
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
+from ut_tf.errors import UserError
 from ut_tf.layers.block import StepSurroundings, Surroundings
 from ut_tf.layers.halting import RecurrenceDetails
 from ut_tf.layers.history import Place
@@ -39,7 +40,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
 
     Args:
       network: NetworkConfig; recurrent_layer, mix_layers_before and mix_layers_after say what there is.
-      causal, with_memory, with_step_transitions: as for ``Recurrence``.
+      causal, with_memory, with_step_transitions, with_step_outputs: as for ``Recurrence``.
 
     Call arguments:
       as for ``Recurrence``; memory_keys and memory_values of the surroundings hold one entry per part that attends (``project_memory``).
@@ -55,6 +56,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         causal: bool = False,
         with_memory: bool = False,
         with_step_transitions: bool = False,
+        with_step_outputs: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -62,6 +64,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         self.causal = causal
         self.with_memory = with_memory
         self.with_step_transitions = with_step_transitions
+        self.with_step_outputs = with_step_outputs
         options = {"causal": causal, "with_memory": with_memory, "dtype": self.dtype_policy}
         self.recurrent: Any = None
         if network.recurrent_layer != "none":
@@ -70,7 +73,9 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         after = dataclasses.replace(network, num_layers=network.mix_layers_after)
         self.before = LayerStack(before, with_final_norm=False, name="before", **options) if before.num_layers else None
         ends = after.num_layers == 0
-        own = {"with_step_transitions": with_step_transitions, "with_final_norm": ends}
+        if with_step_outputs and network.halting == "pondernet" and not ends:
+            raise UserError("halting=pondernet answers from the states of every step, so no layers can follow: set mix_layers_after=0.")
+        own = {"with_step_transitions": with_step_transitions, "with_step_outputs": with_step_outputs, "with_final_norm": ends}
         self.recurrence = Recurrence(network, **own, name="recurrence", **options)
         self.after = None if ends else LayerStack(after, name="after", **options)
 
@@ -154,7 +159,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         return positions if number == 0 or self.network.position_every_step else None
 
     def get_config(self) -> dict[str, Any]:
-        names = ("causal", "with_memory", "with_step_transitions")
+        names = ("causal", "with_memory", "with_step_transitions", "with_step_outputs")
         return {**super().get_config(), "network": self.network.to_dict(), **{name: getattr(self, name) for name in names}}
 
     @classmethod

@@ -1,7 +1,17 @@
-"""Where the symbols of inputs and targets stand: positions that count from 1, random offsets and spreads, and directions.
+"""Where the symbols of inputs and targets stand: positions that count from 1, random offsets and spreads, directions, learned embeddings.
 
-A sequence's symbols have an index (the start symbol 0, the first symbol 1, …); the model adds coordinates not of the index but of the
-position that ``Positions`` assigns to it. Inputs and targets of one example share the assignment, so that equal distances stay equal.
+How it is used::
+
+    positions = Positions(network)
+    assigned = positions(batch_size=8, size=85, training=True)
+    of_inputs = positions.inputs(assigned, length, lengths)          # float32 [batch or 1, length]
+    signal = PositionTable(network)(of_inputs)                        # with position="learned": [batch or 1, length, hidden_size]
+
+How it works: a sequence's symbols have an index (the start symbol 0, the first symbol 1, …); the model adds coordinates not of the index
+but of the position that is assigned to it. Inputs and targets of one example share the assignment, so that equal distances stay equal. In
+training, positions are the indices plus a random offset; or random, increasing numbers: a subset of all positions up to a largest
+one ("randomised", arXiv 2305.16843), or in most examples of a window of random width at a random offset ("mixed"). In use they are
+eval_position_offset + eval_position_stride · index, so that one position can be decoded after the other and twice the same way.
 """
 
 from __future__ import annotations
@@ -13,6 +23,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
+from ut_tf.errors import marked
 from ut_tf.layers.dropout import replica_seed
 
 _CONTIGUOUS_SHARE = 0.3
@@ -24,7 +35,8 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
     """Assigns positions to the symbols of a batch.
 
     Args:
-      network: its position_from, target_position, position_offset, max_position_offset and eval_position_offset are used.
+      network: its position_from, target_position, end_position, position_offset, max_position_offset, eval_position_offset and
+        eval_position_stride are used.
 
     Call arguments:
       batch_size: int32 [].
@@ -47,30 +59,42 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         seed = replica_seed(self.seed_generator.next())
         if self.network.position_offset == "mixed":
             return spread_positions(batch_size, size, self.network.max_position_offset, seed)
+        if self.network.position_offset == "randomised":
+            return random_subset(batch_size, size, self.network.max_position_offset, seed)
         offsets = tf.random.stateless_uniform([batch_size, 1], seed, 0, self.network.max_position_offset + 1, tf.int32)
         return tf.cast(offsets, tf.float32)
 
-    def inputs(self, assigned: Any, length: Any, lengths: Any, backward: bool | None = None) -> Any:
+    def inputs(self, assigned: Any, length: Any, lengths: Any, backward: bool | None = None, ids: Any = None) -> Any:
         """Returns the positions of the inputs, float32 [batch or 1, length].
 
         Args:
           assigned: what the call returned.
           length: int32 [], columns of the inputs, the start symbol included where there is one.
           lengths: float32 [batch], symbols of each example, without the start symbol.
-          backward: whether to count from the last symbol, which is 1; None: as configured.
+          backward: whether to count from the last symbol, which is end_position; None: as configured.
+          ids: int32 [batch, length], in whose columns those that count from the start begin again behind position_separator; None: nowhere.
         """
         first = 0.0 if self.network.input_start_symbol else 1.0
         index = tf.range(length, dtype=tf.float32)[None] + first
         lengths = tf.cast(lengths, tf.float32)
         backward = self.network.position_from == "end" if backward is None else backward
-        return _look_up(assigned, lengths[:, None] + 1.0 - index if backward else index)
+        if self.network.position_separator and ids is not None and not backward:
+            index -= _last_before(tf.cast(ids, tf.int32) == self.network.position_separator, index)
+        return self._look_up(assigned, lengths[:, None] + float(self.network.end_position) - index if backward else index)
 
     def targets(self, assigned: Any, order: Any, input_lengths: Any) -> Any:
         """Returns the positions of decoder inputs, float32 [batch or 1, length], of their `order` (float32 [1, length], from 0)."""
         if self.network.target_position == "start" or input_lengths is None:
-            return _look_up(assigned, order + 1.0)
+            return self._look_up(assigned, order + 1.0)
         last = input_lengths[:, None]
-        return _look_up(assigned, last - order if self.network.target_position == "backward" else last + order + 1.0)
+        return self._look_up(assigned, last - order if self.network.target_position == "backward" else last + order + 1.0)
+
+    def _look_up(self, assigned: Any, index: Any) -> Any:
+        if assigned.shape[-1] == 1:
+            return assigned + (index if self.network.eval_position_stride == 1 else index * float(self.network.eval_position_stride))
+        size = tf.shape(assigned)
+        rows = tf.broadcast_to(tf.cast(index, tf.int32), [size[0], tf.shape(index)[1]])
+        return tf.gather(assigned, tf.clip_by_value(rows, 0, size[1] - 1), batch_dims=1)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict()}
@@ -78,6 +102,73 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Positions:
         return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class PositionTable(keras.layers.Layer):  # type: ignore[misc]
+    """A learned embedding of each position from 0 to learned_positions, one table for inputs and targets.
+
+    Args:
+      network: its hidden_size and learned_positions are used.
+
+    Call arguments:
+      positions: float32 [...]; those below 0 (padding, or targets that count down beyond the start) share the embedding of 0.
+      counted: float32 [...], 0 where a position is padding's and may be larger than the table; None: nowhere.
+
+    Returns:
+      float32 [..., hidden_size].
+
+    Raises:
+      InvalidArgumentError: a position is larger than the table (outside XLA, which leaves checks out). The commands show its sentence.
+    """
+
+    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+
+    def build(self, input_shape: Any) -> None:
+        del input_shape
+        width = self.network.hidden_size
+        normal = keras.initializers.RandomNormal(stddev=width**-0.5)
+        self.table = self.add_weight(shape=(self.network.learned_positions + 1, width), initializer=normal, name="table", autocast=False)
+
+    def call(self, positions: Any, counted: Any = None) -> Any:
+        return self.look_up(positions, self.prepare(), counted)
+
+    def prepare(self) -> Any:
+        """Returns the table for ``look_up``."""
+        return tf.convert_to_tensor(self.table)
+
+    def look_up(self, positions: Any, table: Any, counted: Any = None) -> Any:
+        """Returns what the call returns, from a table that has been read before."""
+        last = self.network.learned_positions
+        sentence = f"position=learned has embeddings of {last} positions and this sequence is longer: use shorter ones, or train with"
+        checked = positions if counted is None else positions * counted
+        check = tf.debugging.assert_less_equal(checked, float(last), marked(f"{sentence} more learned_positions or another position."))
+        with tf.control_dependencies([] if check is None else [check]):
+            rows = tf.clip_by_value(tf.cast(positions, tf.int32), 0, last)
+        # As large as an embedded symbol: the table's deviation is hidden_size^-0.5.
+        return tf.gather(table, rows) * self.network.hidden_size**0.5
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "network": self.network.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> PositionTable:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+
+
+def _last_before(found: Any, index: Any) -> Any:
+    """Returns float32 [batch, length], the largest `index` [1, length] of an earlier column that `found` [batch, length] names, else 0."""
+    earlier = found[:, None, :] & (index[0, None, None, :] < index[0, None, :, None])
+    return tf.reduce_max(tf.where(earlier, index[:, None, :], 0.0), -1)
+
+
+def random_subset(batch_size: Any, size: Any, largest: int, seed: Any) -> Any:
+    """Returns float32 [batch, size], each row `size` different positions of 0 … largest - 1, increasing; seed int32 [2]."""
+    # The `size` smallest of random keys are a random subset, without replacement.
+    keys = tf.random.stateless_uniform([batch_size, largest], seed)
+    return tf.cast(tf.sort(tf.math.top_k(-keys, size).indices, axis=-1), tf.float32)
 
 
 def spread_positions(batch_size: Any, size: Any, largest: int, seed: Any) -> Any:
@@ -102,11 +193,3 @@ def spread_positions(batch_size: Any, size: Any, largest: int, seed: Any) -> Any
     chosen = tf.sort(tf.math.top_k(-keys, size).indices, axis=-1)
     offset = tf.floor(draw[2] * (float(largest) - width + 1.0))
     return tf.cast(chosen - chosen[:, :1], tf.float32) + offset
-
-
-def _look_up(assigned: Any, index: Any) -> Any:
-    if assigned.shape[-1] == 1:
-        return assigned + index
-    size = tf.shape(assigned)
-    rows = tf.broadcast_to(tf.cast(index, tf.int32), [size[0], tf.shape(index)[1]])
-    return tf.gather(assigned, tf.clip_by_value(rows, 0, size[1] - 1), batch_dims=1)

@@ -25,9 +25,10 @@ from ut_tf.layers.block import Block, StepSurroundings, Surroundings
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.cells import CELLS
 from ut_tf.layers.coordinates import Coordinates
-from ut_tf.layers.halting import HaltingState, HaltingUnit, RecurrenceDetails, combine_states, halting_step, start_halting
+from ut_tf.layers.halting import HaltingRule, HaltingState, HaltingUnit, RecurrenceDetails, start_halting
 from ut_tf.layers.history import Place
 from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.pondernet import divergence, expected_states, log_distribution, stopping_step
 
 
 class StepView(NamedTuple):
@@ -63,11 +64,13 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
       with_memory: whether the block attends over an encoder's states.
       with_step_transitions: whether each step has a transition of its own (conditional_universal_transformer).
       with_final_norm: whether, pre-norm, one more norm ends the recurrence.
+      with_step_outputs: whether, with halting="pondernet", something is answered from each step's states (a model's last stack), and not
+        from their expectation; where it is not causal all positions of a sequence then halt together, as it has one answer.
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
       symbol_mask: float32 [batch, length], 0 on padding.
-      positions: float32 [batch or 1, length], from 1.
+      positions: float32 [batch or 1, length], from 1; with position="learned" their embeddings [batch or 1, length, hidden_size].
       surroundings: Surroundings of the block.
       steps: int32 [batch], depth of each example where depth follows from its input's length; None: the configured depth.
       training: whether to drop, and which of the training's and the evaluation's depth holds.
@@ -86,6 +89,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         with_memory: bool = False,
         with_step_transitions: bool = False,
         with_final_norm: bool = True,
+        with_step_outputs: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -94,6 +98,8 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         self.with_memory = with_memory
         self.with_step_transitions = with_step_transitions
         self.with_final_norm = with_final_norm
+        self.with_step_outputs = with_step_outputs
+        self.rule = HaltingRule(network, with_step_outputs)
         policy = self.dtype_policy
         cell = CELLS[network.recurrence]
         if cell.sees_earlier_states and (network.halting != "none" or network.steps_per_position):
@@ -104,7 +110,8 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         self.block: Any = BlockSequence(network, network.recurrence_layers, **options) if several else Block(network, **options)
         self.cell = cell(network, name="cell", dtype=policy)
         self.coordinates = Coordinates(network, self._table_size(), name="coordinates", dtype=policy)
-        self.halting_unit = HaltingUnit(network, name="halting") if network.halting != "none" else None
+        per_sequence = self.rule.is_pondernet and with_step_outputs and not causal
+        self.halting_unit = HaltingUnit(network, per_sequence, name="halting") if network.halting != "none" else None
         normed = with_final_norm and network.norm == "pre"
         self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if normed else None
 
@@ -130,7 +137,10 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
             inputs = tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
             signal = None
         run = _Run(self, inputs, symbol_mask, signal, surroundings, training, return_attention, observer)
-        states, details = run.fixed(steps) if self.halting_unit is None else run.dynamic()
+        if self.rule.is_pondernet and training:
+            states, details = run.all_steps()
+        else:
+            states, details = run.fixed(steps) if self.halting_unit is None else run.dynamic()
         return self._finish(states), details
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
@@ -175,7 +185,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
           weights: from ``prepare``.
           caches: one per recurrent step and layer, from ``empty_caches`` or an earlier call.
           place: of the new position.
-          positions: float32 [batch * beam_size or 1], its coordinate.
+          positions: float32 [batch * beam_size or 1], its coordinate, or its learned embedding.
           surroundings: of the new position.
 
         Returns:
@@ -196,7 +206,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
     @property
     def threshold(self) -> float:
         """The halting sum above which a position halts."""
-        return 1.0 - self.network.act_epsilon
+        return self.rule.threshold
 
     def depth(self, training: bool) -> int:
         """Returns the fixed number of steps, or their upper bound under dynamic halting."""
@@ -206,12 +216,6 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
             return fixed
         bound = 2 * network.num_steps if network.act_max_steps is None else network.act_max_steps
         return bound if training or network.eval_act_max_steps is None else network.eval_act_max_steps
-
-    def next_state(self, new_state: Any, state: Any, running: Any) -> Any:
-        """Returns the state that the next step reads: a halted position's is copied, unless they go on being transformed."""
-        if self.network.halted_states == "transform":
-            return new_state
-        return tf.where(running[..., None], new_state, tf.cast(state, new_state.dtype))
 
     def _by_step(self, caches: list[dict[str, Any]]) -> list[Any]:
         """Returns for each step its cache, or the list of its layers' caches."""
@@ -234,7 +238,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         return max(self.depth(training=True), self.depth(training=False))
 
     def get_config(self) -> dict[str, Any]:
-        names = ("causal", "with_memory", "with_step_transitions", "with_final_norm")
+        names = ("causal", "with_memory", "with_step_transitions", "with_final_norm", "with_step_outputs")
         return {**super().get_config(), "network": self.network.to_dict(), **{name: getattr(self, name) for name in names}}
 
     @classmethod
@@ -282,9 +286,8 @@ class _Run:
 
     def dynamic(self) -> tuple[Any, RecurrenceDetails]:
         """Runs until every position has halted, at most act_max_steps steps."""
-        recurrence, network = self.recurrence, self.recurrence.network
-        counted = tf.ones_like(self.mask) if network.padding_ponders else self.mask
-        unit = recurrence.halting_unit
+        recurrence, counted = self.recurrence, self._counted()
+        unit, depth = recurrence.halting_unit, recurrence.depth(self.training)
         assert unit is not None
 
         def unfinished(step: Any, state: Any, memory: Any, output: Any, halting: HaltingState, records: Any) -> Any:
@@ -293,16 +296,13 @@ class _Run:
 
         def body(step: Any, state: Any, memory: Any, output: Any, halting: HaltingState, records: Any) -> Any:
             prepared, new_state, memory, weights = self._advance(step, state, memory)
-            probability = unit(prepared, counted=counted)
-            halting, weight, running = halting_step(halting, probability, recurrence.threshold)
-            output = combine_states(network.halting, new_state, output, weight)
-            new_state = recurrence.next_state(new_state, state, running)
+            probability = unit(recurrence.rule.looks_at(prepared, new_state), counted=counted)
+            new_state, output, halting, running = recurrence.rule.apply(probability, step == depth - 1, new_state, state, output, halting)
             self._observe(step, new_state, halting, probability, weights)
             probability = tf.where(running, probability, 0.0)
             records = self._record(records, step, [probability, *(weights[part] for part in self.attention_parts)])
             return step + 1, new_state, memory, output, halting, records
 
-        depth = recurrence.depth(self.training)
         output = tf.zeros(tf.shape(self.inputs), tf.float32)
         output.set_shape(self.inputs.shape)
         memory = recurrence.cell.start(self.inputs)
@@ -311,6 +311,36 @@ class _Run:
         _, _, _, output, halting, records = tf.while_loop(unfinished, body, start, maximum_iterations=depth)
         probabilities, *attention = [array.stack() for array in records]
         return output, self._details(halting.ponder_times, halting.remainders, counted, probabilities, attention)
+
+    def all_steps(self) -> tuple[Any, RecurrenceDetails]:
+        """Runs all steps, as PonderNet is trained, and keeps their states."""
+        recurrence, counted = self.recurrence, self._counted()
+        unit, depth = recurrence.halting_unit, recurrence.depth(self.training)
+        assert unit is not None
+
+        def body(step: Any, state: Any, memory: Any, states: Any, records: Any) -> Any:
+            _, new_state, memory, weights = self._advance(step, state, memory)
+            log_odds = unit.log_odds(new_state, counted)
+            self._observe(step, new_state, None, tf.sigmoid(log_odds), weights)
+            records = self._record(records, step, [log_odds, *(weights[part] for part in self.attention_parts)])
+            return step + 1, new_state, memory, states.write(step, new_state), records
+
+        states = tf.TensorArray(self.inputs.dtype, depth, element_shape=self.inputs.shape)
+        start = (tf.constant(0), self.inputs, recurrence.cell.start(self.inputs), states, self._arrays(depth, True))
+        _, _, _, states, records = tf.while_loop(lambda step, *_: step < depth, body, start, maximum_iterations=depth)
+        log_odds, *attention = [array.stack() for array in records]
+        log_shares = log_distribution(tf.ensure_shape(log_odds, [depth, *log_odds.shape[1:]]))
+        step_states = tf.ensure_shape(states.stack(), [depth, *self.inputs.shape])
+        times = stopping_step(log_shares, recurrence.threshold) * counted
+        details = self._details(times, tf.zeros_like(times), counted, tf.sigmoid(log_odds), attention)._replace(
+            divergence=divergence(log_shares, recurrence.network.ponder_prior),
+            log_shares=log_shares,
+            step_states=recurrence._finish(step_states) if recurrence.with_step_outputs else None,
+        )
+        return expected_states(log_shares, step_states), details
+
+    def _counted(self) -> Any:
+        return tf.ones_like(self.mask) if self.recurrence.network.padding_ponders else self.mask
 
     def _per_example(self, steps: Any) -> tuple[Any, RecurrenceDetails]:
         def body(step: Any, state: Any, memory: Any, records: Any) -> Any:
@@ -411,7 +441,7 @@ class _PositionRun:
     def _may_stop(self) -> bool:
         """Whether nothing but keys and values comes of a step at which all positions have halted, and without computing its block."""
         network = self.recurrence.network
-        return network.halted_states == "copy" and network.transition == "fc" and network.recurrence_layers == 1
+        return self.recurrence.rule.copies and network.transition == "fc" and network.recurrence_layers == 1
 
     def _advance(
         self,
@@ -430,10 +460,10 @@ class _PositionRun:
         around = (weights["block"], cache, self.place, self.bias, self.surroundings, step)
         block_output, cache = self.block.step(prepared, *around) if queries is None else self.block.proceed(prepared, queries, *around)
         new_state, memory = recurrence.cell.step(block_output, state, memory, inputs, weights["cell"])
-        probability = recurrence.halting_unit.step(prepared, weights["halting"])
-        halting, weight, running = halting_step(halting, probability, recurrence.threshold)
-        output = combine_states(recurrence.network.halting, new_state, output, weight)
-        return recurrence.next_state(new_state, state, running), memory, output, halting, cache
+        probability = recurrence.halting_unit.step(recurrence.rule.looks_at(prepared, new_state), weights["halting"])
+        last = step == recurrence.depth(training=False) - 1
+        new_state, output, halting, _ = recurrence.rule.apply(probability, last, new_state, state, output, halting)
+        return new_state, memory, output, halting, cache
 
     def _prepared(self, state: Any, signal: Any) -> Any:
         return state if signal is None else tf.cast(tf.cast(state, tf.float32) + signal, self.recurrence.compute_dtype)

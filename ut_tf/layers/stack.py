@@ -38,7 +38,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
       symbol_mask: float32 [batch, length], 0 on padding.
-      positions: float32 [batch or 1, length], from 1.
+      positions: float32 [batch or 1, length], from 1; with position="learned" their embeddings [batch or 1, length, hidden_size].
       surroundings: Surroundings of the blocks; memory_keys and memory_values hold one entry per layer (``project_memory``).
       steps: None; the depth of a stack is fixed.
       training: whether to drop.
@@ -134,7 +134,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
           weights: from ``prepare``.
           caches: one per layer, from ``empty_caches`` or an earlier call.
           place: of the new position.
-          positions: float32 [batch * beam_size or 1], its coordinate.
+          positions: float32 [batch * beam_size or 1], its coordinate, or its learned embedding.
           surroundings: of the new position; keys and values of its memory hold one entry per layer.
 
         Returns:

@@ -24,5 +24,11 @@ MODELS = {
     "memn2n": Entry("ut_tf.models.memn2n:MemN2N", "end-to-end memory network: hops over facts (arXiv 1503.08895)"),
     "lstm": Entry("ut_tf.models.lstm:LSTMModel", "LSTMs, with Luong's or Bahdanau's attention or none (arXiv 1409.3215)"),
     "convs2s": Entry("ut_tf.models.convs2s:ConvS2S", "gated convolutions with attention at every layer (arXiv 1705.03122)"),
+    "neural_gpu": Entry(
+        "ut_tf.models.neural_gpu:NeuralGPU", "gated convolutions over an image, repeated as often as the input is long (arXiv 1511.08228)"
+    ),
+    "extended_neural_gpu": Entry(
+        "ut_tf.models.extended_neural_gpu:ExtendedNeuralGPU", "a Neural GPU with a decoder and an output tape (arXiv 1610.08613)"
+    ),
     "bytenet": Entry("ut_tf.models.bytenet:ByteNet", "dilated convolutions over a representation as long as the source (arXiv 1610.10099)"),
 }

@@ -32,6 +32,7 @@ class ConditionalUniversalTransformer(UniversalTransformer):
       UserError: the recurrence has no transition, or no fixed number of steps.
     """
 
+    catalogue_name: ClassVar[str] = "conditional_universal_transformer"
     with_step_transitions: ClassVar[bool] = True
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:

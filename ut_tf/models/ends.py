@@ -40,7 +40,7 @@ def _shares(network: NetworkConfig, spec: ProblemSpec) -> bool:
     return network.shared_embedding and spec.shared_vocab and spec.inputs == "tokens"
 
 
-def make_input_embedding(network: NetworkConfig, spec: ProblemSpec, policy: Any) -> Any | None:
+def make_input_embedding(network: NetworkConfig, spec: ProblemSpec, policy: Any) -> Any:
     """Returns the embedder of the inputs, or None for a language model."""
     if spec.inputs == "facts":
         return FactEmbedding(spec.input_vocab_size, spec.max_words, network, name="input_embedding", dtype=policy)
@@ -117,4 +117,5 @@ def write_outputs(model: Any, features: dict[str, Any], seed: Any, options: dict
         raise UserError(f"this {type(model).__name__} reads inputs, and the features have {', '.join(features) or 'none'}: give inputs.")
     if not reads and not features.keys() & {"batch_size", "prefix"}:
         raise UserError("a language model needs batch_size or prefix, which say how many outputs to write.")
-    return decode(model, features, DecodeConfig.from_dict(options), seed)
+    written: Decoded = decode(model, features, DecodeConfig.from_dict(options), seed)
+    return written

@@ -14,19 +14,16 @@ decoding begins by remembering it. All else is shared with the other models (``s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.layers.history import next_place
 from ut_tf.layers.memory import BottleneckStack, MemoryStack, in_front, memory_size, unturned_in_front
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.sequence_model import SequenceModel
-from ut_tf.models.transformer import refuse_recurrence
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -37,9 +34,7 @@ class MemTransformer(SequenceModel):
       UserError: the network asks for a recurrence.
     """
 
-    def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
-        refuse_recurrence(network, "mem_transformer")
-        super().__init__(network, spec, **kwargs)
+    catalogue_name: ClassVar[str] = "mem_transformer"
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
         """Returns a stack with memory for an encoder or a language model, and without for a decoder, which reads the encoder's."""
@@ -78,23 +73,26 @@ class MemBottleneckTransformer(SequenceModel):
     """A Transformer whose encoder's symbols see each other through the memory only; arguments and call as in ``SequenceModel``.
 
     Raises:
-      UserError: the network asks for a recurrence, or the problem for a language model.
+      UserError: the network asks for a recurrence or, without a decoder, for a relative bias, or the problem for a language model.
     """
 
-    def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
-        refuse_recurrence(network, "mem_bottleneck_transformer")
-        if (spec["inputs"] if isinstance(spec, dict) else spec.inputs) == "none":
-            raise UserError(
-                "the model mem_bottleneck_transformer writes all of a sequence into its memory before a symbol reads it, so a symbol of a "
-                "language model would see those behind it: use model=mem_transformer."
-            )
-        super().__init__(network, spec, **kwargs)
+    catalogue_name: ClassVar[str] = "mem_bottleneck_transformer"
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
         """Returns a stack with a bottleneck for an encoder, and a Transformer's for a decoder."""
         options = {"name": name, "dtype": self.dtype_policy}
         if with_memory:
             return LayerStack(self.network, causal, with_memory, **options)
+        if causal:
+            raise UserError(
+                "the model mem_bottleneck_transformer writes all of a sequence into its memory before a symbol reads it, so a symbol of a "
+                "language model would see those behind it: use model=mem_transformer."
+            )
+        if self.network.relative_bias and not self.has_decoder:
+            raise UserError(
+                "symbols of a mem_bottleneck_transformer do not attend to each other, and memory has no position, so relative_bias="
+                f"{self.network.relative_bias} has no place in its encoder: set it to 0, or use model=mem_transformer."
+            )
         return BottleneckStack(self.network, returns_memory=self.has_decoder, **options)
 
     def _encode(self, features: dict[str, Any], target_length: Any, options: dict[str, Any]) -> Any:

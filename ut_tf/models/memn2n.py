@@ -28,7 +28,7 @@ from ut_tf.layers.hops import MemoryHops
 from ut_tf.layers.linear import Linear
 from ut_tf.models.ends import write_outputs
 from ut_tf.models.sequence_model import ModelDetails
-from ut_tf.needless_fields import needless_fields
+from ut_tf.needless_fields import refuse_needless
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -65,9 +65,7 @@ class MemN2N(keras.Model):  # type: ignore[misc]
                 f"the model memn2n answers questions on facts with a class, and this problem has inputs={self.spec.inputs!r} and "
                 f"targets={self.spec.targets!r}: use a problem such as babi_qa, or another model."
             )
-        mistakes = [*needless_fields("memn2n", self.network), *impossible_hops("memn2n", self.network)]
-        if mistakes:
-            raise UserError(f"{'; '.join(mistakes)}.")
+        refuse_needless("memn2n", self.network, impossible_hops("memn2n", self.network))
         self.hops = MemoryHops(self.spec.input_vocab_size, self.network, name="hops", dtype=self.dtype_policy)
         init = self.network.kernel_init
         self.classifier = Linear(self.spec.target_vocab_size, False, init, name="classifier", dtype=self.dtype_policy)

@@ -16,7 +16,9 @@ A stack is a Keras layer ``stack(inputs, symbol_mask, positions, surroundings, s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -28,10 +30,11 @@ from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
 from ut_tf.layers.block import StepSurroundings, Surroundings
 from ut_tf.layers.coordinates import rotation_table
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.halting import RecurrenceDetails
+from ut_tf.layers.halting import RecurrenceDetails, ponder_weight
 from ut_tf.layers.history import MASKED, extended, next_place, no_history
 from ut_tf.layers.linear import affine
-from ut_tf.layers.positions import Positions
+from ut_tf.layers.pondernet import expected_scores
+from ut_tf.layers.positions import Positions, PositionTable
 from ut_tf.layers.recurrence import Observer
 from ut_tf.models.ends import (
     check_shape,
@@ -44,6 +47,7 @@ from ut_tf.models.ends import (
     token_logits,
     write_outputs,
 )
+from ut_tf.needless_fields import refuse_needless
 
 
 class ModelDetails(NamedTuple):
@@ -93,16 +97,24 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
 
     Returns:
       float32 logits, [batch, target_length, target_vocab_size], [batch, classes] or, of words, [batch, input_vocab_size]; padding ones
-      where the targets are padded.
+      where the targets are padded. Under halting="pondernet", in training: the expected log-probabilities Σ_n p_n log softmax(y_n) over
+      the steps, whose cross entropy, not normalised again, is PonderNet's expected loss.
 
-    ``model.losses`` holds the weighted ponder cost after a call under dynamic halting.
+    Raises:
+      UserError: the network asks for what the model has no use for, or the spec for what it cannot answer.
+
+    ``model.losses`` holds the weighted ponder cost after a call under dynamic halting (of pondernet in training only).
     """
+
+    catalogue_name: ClassVar[str] = ""
+    """The registered name, where ``needless_fields.py`` knows what the model has no use for."""
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
         check_shape(type(self).__name__, self.spec)
+        refuse_needless(self.catalogue_name, self.network)
         self.has_encoder = self.spec.inputs != "none"
         self.has_decoder = self.spec.targets == "tokens"
         self._make_parts()
@@ -164,15 +176,18 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         encoded = self._encode(features, target_length, options) if self.has_encoder else None
         if self.has_decoder:
             states, decoder_details = self._decode(features, encoded, options)
-            logits = token_logits(states, self.target_embedding, self.output_projection)
+            head = functools.partial(token_logits, target_embedding=self.target_embedding, output_projection=self.output_projection)
+            logits = _answered(head, states, decoder_details)
         else:
             assert encoded is not None
             decoder_details = None
-            logits = self._word_logits(features, encoded) if self.spec.targets == "word" else self._class_logits(encoded)
+            head = functools.partial(self._word_logits if self.spec.targets == "word" else self._class_logits, features, encoded)
+            logits = _answered(head, encoded.states, encoded.details)
         details = ModelDetails(encoded.details if encoded is not None else None, decoder_details)
-        if self.network.halting != "none":
+        # PonderNet's cost is known only where all steps are run.
+        if self.network.halting != "none" and (options["training"] or self.network.halting != "pondernet"):
             costs = [part.ponder_cost() for part in details if part is not None]
-            self.add_loss(self.network.act_loss_weight * tf.add_n(costs))
+            self.add_loss(ponder_weight(self.network) * tf.add_n(costs))
         return (logits, details) if return_details or return_attention else logits
 
     def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> dict[str, Any]:
@@ -224,6 +239,8 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         )
         # Positions that follow from the inputs differ between examples, not between an example's hypotheses.
         positions = positions[:, 0] if place.beam_size == 1 or positions.shape[0] == 1 else tf.repeat(positions[:, 0], place.beam_size, 0)
+        if self.position_table is not None:
+            positions = self.position_table.look_up(positions, weights["positions"])
         inputs = self.target_embedding.step(symbols, weights["embedding"])
         states, blocks = self.decoder.step(inputs, weights["decoder"], cache["blocks"], place, positions, surroundings)
         return tf.cast(affine(states, weights["logits"]), tf.float32), {**cache, "visible": visible, "blocks": blocks}
@@ -283,10 +300,14 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         else:
             self.classifier = make_classifier(network, spec, policy)
         self.positions = Positions(network, name="positions", dtype="float32")
+        learned = network.position == "learned"
+        self.position_table = PositionTable(network, name="position_table", dtype="float32") if learned else None
 
     def _build_parts(self) -> None:
         shape = (None, None, self.network.hidden_size)
         self.target_space = self.start_symbol = None
+        if self.position_table is not None:
+            self.position_table.build(shape)
         if self.has_encoder:
             self.input_embedding.build((None, None))
             self.encoder.build(shape)
@@ -320,7 +341,8 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         length = tf.shape(mask)[1]
         # Positions may count on from the last input symbol through the targets, and from 0 through one behind.
         assigned = self.positions(batch_size=tf.shape(ids)[0], size=length + target_length + 2, training=training)
-        positions = self.positions.inputs(assigned, length, lengths)
+        ids = None if self.spec.inputs == "facts" else ids if self.start_symbol is None else tf.pad(ids, [[0, 0], [1, 0]])
+        positions = self.positions.inputs(assigned, length, lengths, ids=ids)
         rotation = self._rotation(positions, self.positions.inputs(assigned, length, lengths, backward=True))
         surroundings = Surroundings(
             bias=padding_bias(mask),
@@ -330,6 +352,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         )
         steps = self.example_steps(lengths, training)
         states = self.input_dropout(states, training=training)
+        positions = self._looked_up(positions, mask)
         states, details = self.encoder(states, symbol_mask=mask, positions=positions, surroundings=surroundings, steps=steps, **options)
         return _Encoded(states, mask, lengths, assigned, rotation, steps, details)
 
@@ -353,10 +376,11 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             memory = {"keys": keys, "values": values, "mask": encoded.mask, "lengths": encoded.lengths}
             positions, steps = self.positions.targets(encoded.assigned, order[None], encoded.lengths), encoded.steps
         surroundings = self._decoder_surroundings(positions, order + 1.0, memory)._replace(bias=causal_bias(length))
+        mask = self.target_embedding.mask(targets)
         result: tuple[Any, RecurrenceDetails] = self.decoder(
             inputs,
-            symbol_mask=self.target_embedding.mask(targets),
-            positions=positions,
+            symbol_mask=mask,
+            positions=self._looked_up(positions, mask),
             surroundings=surroundings,
             steps=steps,
             **options,
@@ -377,14 +401,20 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         )
 
     def _prepare_decoding(self) -> dict[str, Any]:
-        return {**prepare_ends(self.target_embedding, self.output_projection), "decoder": self.decoder.prepare()}
+        table = {} if self.position_table is None else {"positions": self.position_table.prepare()}
+        return {**prepare_ends(self.target_embedding, self.output_projection), **table, "decoder": self.decoder.prepare()}
 
-    def _class_logits(self, encoded: _Encoded) -> Any:
-        return tf.cast(self.classifier(summary(self.network, encoded.states, encoded.mask)), tf.float32)
+    def _looked_up(self, positions: Any, mask: Any) -> Any:
+        """Returns positions [batch or 1, length], or what a table has learned of those that `mask` [batch, length] counts."""
+        return positions if self.position_table is None else self.position_table(positions, counted=mask)
 
-    def _word_logits(self, features: dict[str, Any], encoded: _Encoded) -> Any:
+    def _class_logits(self, features: dict[str, Any], encoded: _Encoded, states: Any) -> Any:
+        del features
+        return tf.cast(self.classifier(summary(self.network, states, encoded.mask)), tf.float32)
+
+    def _word_logits(self, features: dict[str, Any], encoded: _Encoded, states: Any) -> Any:
         ids = features["inputs"] if self.start_symbol is None else tf.pad(features["inputs"], [[0, 0], [1, 0]])
-        return self.classifier(encoded.states, ids, encoded.mask)
+        return self.classifier(states, ids, encoded.mask)
 
     def _rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
         """Returns the rotation of each head: by `positions`, or (position_from="both") half of the heads by `backward`."""
@@ -399,6 +429,13 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
 
     def _logit_scale(self, visible: Any) -> Any | None:
         return length_scale(visible, self.network.attention_scale_length) if self.network.attention_scale == "log_length" else None
+
+
+def _answered(head: Callable[[Any], Any], states: Any, details: RecurrenceDetails) -> Any:
+    """Returns the logits that `head` makes of the states, or of those of all steps where the details keep them (pondernet)."""
+    if details.step_states is None:
+        return head(states)
+    return expected_scores(details.log_shares, details.step_states, head)
 
 
 def _by_heads(first: Any, first_heads: int, second: Any, second_heads: int) -> Any:

@@ -34,7 +34,6 @@ import tensorflow as tf
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.decoding.search import Decoded
-from ut_tf.errors import UserError
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.halting import RecurrenceDetails
@@ -51,7 +50,7 @@ from ut_tf.models.ends import (
     write_outputs,
 )
 from ut_tf.models.sequence_model import ModelDetails
-from ut_tf.needless_fields import needless_fields
+from ut_tf.needless_fields import refuse_needless
 
 
 class StatefulModel(keras.Model):  # type: ignore[misc]
@@ -84,9 +83,7 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
         check_shape(type(self).__name__, self.spec)
-        mistakes = [*needless_fields(self.catalogue_name, self.network), *self.mistakes()]
-        if mistakes:
-            raise UserError(f"{'; '.join(mistakes)}.")
+        refuse_needless(self.catalogue_name, self.network, self.mistakes())
         self.has_encoder = self.spec.inputs != "none"
         self.has_decoder = self.spec.targets == "tokens"
         self._make_parts()

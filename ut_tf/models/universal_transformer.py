@@ -31,6 +31,7 @@ from ut_tf.models.sequence_model import SequenceModel
 class UniversalTransformer(SequenceModel):
     """A Universal Transformer for a problem's inputs and targets; arguments and call as in ``SequenceModel``."""
 
+    catalogue_name: ClassVar[str] = "universal_transformer"
     with_step_transitions: ClassVar[bool] = False
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
@@ -46,7 +47,8 @@ class UniversalTransformer(SequenceModel):
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence | MixedStack:
         """Returns a recurrence, with what stands around it."""
         kind = MixedStack if is_mixed(self.network) else Recurrence
-        return kind(self.network, causal, with_memory, self.with_step_transitions, name=name, dtype=self.dtype_policy)
+        options = {"with_step_transitions": self.with_step_transitions, "with_step_outputs": causal or not self.has_decoder}
+        return kind(self.network, causal, with_memory, **options, name=name, dtype=self.dtype_policy)
 
     def example_steps(self, lengths: Any, training: bool) -> Any | None:
         """Returns int32 [batch], the depth of each example by Appendix B, or None at one depth for all."""

@@ -39,6 +39,8 @@ _SYSTEMS = {
     "mem_transformer": "Memory Transformer",
     "mem_bottleneck_transformer": "Memory Transformer with bottleneck",
     "memn2n": "MemN2N",
+    "convs2s": "ConvS2S",
+    "bytenet": "ByteNet",
 }
 # Overrides that say how long and how often, and what follows from it: seeds of one recipe may differ in them.
 _NOT_THE_RECIPE = RESUMABLE_FIELDS | {"decay_steps", "early_stopping_patience"}

@@ -68,6 +68,13 @@ class TrainingBatches:
             self.position = Position(self.position.epoch + 1)
             self._open(self._next_epoch.result())
 
+    def restart(self, make_dataset: Callable[[int, int], Any]) -> None:
+        """Goes on with other batches, at the beginning of the epoch at hand."""
+        self._next_epoch.cancel()
+        self._make_dataset = make_dataset
+        self.position = Position(self.position.epoch)
+        self._open(make_dataset(self.position.epoch, 0))
+
     def close(self) -> None:
         """Lets go of the background thread."""
         self._builder.shutdown(wait=True, cancel_futures=True)

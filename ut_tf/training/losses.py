@@ -39,6 +39,25 @@ def smoothed_cross_entropy(logits: Any, targets: Any, label_smoothing: float = 0
     return (1.0 - share) * plain + share * uniform
 
 
+def expected_cross_entropy(log_probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
+    """Returns Σ_n p_n L(y_n) of each target, in nats, from Σ_n p_n log softmax(y_n): PonderNet's expected loss.
+
+    Args:
+      log_probabilities: float32 [..., vocabulary], an expectation, so that nothing is normalised again.
+      targets: [...] ids.
+      label_smoothing: s, as of ``smoothed_cross_entropy``.
+
+    Returns:
+      float32 [...].
+    """
+    vocabulary = log_probabilities.shape[-1]
+    plain = -tf.gather(log_probabilities, tf.cast(targets, tf.int32), batch_dims=len(targets.shape))
+    if not label_smoothing or vocabulary < 2:
+        return plain
+    share = label_smoothing * vocabulary / (vocabulary - 1)
+    return (1.0 - share) * plain - share * tf.reduce_mean(log_probabilities, axis=-1)
+
+
 def target_weights(features: Mapping[str, Any]) -> Any:
     """Returns what each target counts: 1 for a symbol or an example, 0 for padding.
 
@@ -61,19 +80,19 @@ def ponder_sums(details: Any, weight: Any, max_steps: int) -> tuple[Any, Any, An
     Args:
       details: ModelDetails; a part of fixed depth (None, or without halting probabilities) is left out. Each other part has
         ponder_times N, remainders R and mask, all [batch, length]. The ponder cost of a position is N + R (Graves,
-        arXiv 1603.08983, equation 14).
+        arXiv 1603.08983, equation 14), of pondernet the divergence from its prior.
       weight: [batch], 0 for examples that only fill up a batch.
       max_steps: upper bound of N.
 
     Returns:
-      ponder costs [parts], the sum over positions of N + R; the positions that count [parts]; and the histogram of N over both
+      ponder costs [parts], summed over the positions; the positions that count [parts]; and the histogram of N over both
       parts, [max_steps + 1]. All float32.
     """
     costs, positions, histogram = [], [], tf.zeros([max_steps + 1])
     for part in _parts(details):
         mask = tf.cast(part.mask, tf.float32) * weight[:, tf.newaxis]
         times = tf.cast(part.ponder_times, tf.float32)
-        costs.append(tf.reduce_sum(mask * (times + tf.cast(part.remainders, tf.float32))))
+        costs.append(tf.reduce_sum(mask * tf.cast(part.position_costs(), tf.float32)))
         positions.append(tf.reduce_sum(mask))
         same = tf.equal(tf.cast(tf.round(times), tf.int32)[..., tf.newaxis], tf.range(max_steps + 1))
         histogram += tf.reduce_sum(tf.cast(same, tf.float32) * mask[..., tf.newaxis], axis=[0, 1])

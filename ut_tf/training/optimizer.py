@@ -23,6 +23,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.config import TrainingConfig
+from ut_tf.training.gradient_noise import noisy
 from ut_tf.training.schedules import learning_rate
 
 INITIAL_LOSS_SCALE = 2.0**15
@@ -36,12 +37,14 @@ class Optimizer:
       weights: trainable Keras variables, in the model's order.
       training: resolved hyperparameters.
       hidden_size: d, for the noam schedule.
+      seed: of the noise on the gradient, if there is any.
     """
 
-    def __init__(self, weights: Sequence[Any], training: TrainingConfig, hidden_size: int) -> None:
+    def __init__(self, weights: Sequence[Any], training: TrainingConfig, hidden_size: int, seed: int = 0) -> None:
         self._weights = tuple(weights)
         self._training = training
         self._hidden_size = hidden_size
+        self._seed = seed
         self.iterations = _scalar(0, tf.int64, "iterations")
         self.first_moments = [_zeros_like(weight, "first_moment") for weight in weights]
         self.second_moments = [_zeros_like(weight, "second_moment") for weight in weights]
@@ -60,11 +63,12 @@ class Optimizer:
         """The factor on the loss: a float32 scalar, 1 where the loss is not scaled."""
         return tf.constant(1.0) if self.scale is None else tf.identity(self.scale)
 
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, Any]:
+    def apply(self, gradients: Sequence[Any], faults: Any = None) -> tuple[Any, Any]:
         """Updates the weights once, in a replica's context.
 
         Args:
           gradients: dense float32 tensors in the weights' order, of the loss times ``loss_scale``, summed over the replicas.
+          faults: float32 [], the share of the examples with a fault, where gradient_noise is above 0.
 
         Returns:
           The gradient's global norm before clipping and the learning rate, float32 scalars. The norm is not finite exactly when
@@ -74,6 +78,9 @@ class Optimizer:
         norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm) if self.scale is not None else None
         gradients = [self._clip(gradient, norm, finite) for gradient in gradients]
+        if self._training.gradient_noise and faults is not None:
+            number = self.iterations.read_value() + 1
+            gradients = noisy(gradients, self._training.gradient_noise, number, faults, self._seed)
         rate = learning_rate(self.iterations.read_value() + 1, self._training, self._hidden_size)
         self._count(finite)
         self._update(gradients, rate, finite)

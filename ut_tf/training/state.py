@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from ut_tf.training.batches import Position
+from ut_tf.training.curriculum import CurriculumState
 from ut_tf.training.step import StepReport
 
 
@@ -67,6 +68,7 @@ class TrainingState:
       metrics: of the last evaluation.
       evaluated_step: when that was; 0: never.
       window: reports since the last log point.
+      curriculum: where that stands; without meaning where there is none.
     """
 
     step: int = 0
@@ -77,6 +79,7 @@ class TrainingState:
     metrics: dict[str, float] = field(default_factory=dict)
     evaluated_step: int = 0
     window: Window = field(default_factory=Window)
+    curriculum: CurriculumState = field(default_factory=CurriculumState)
 
     def judge(self, value: float, direction: Literal["min", "max"]) -> None:
         """Takes in the value of the selection metric measured at this step."""
@@ -93,5 +96,7 @@ class TrainingState:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Returns the state written by ``to_dict``; other entries are ignored."""
-        known = {one.name: values[one.name] for one in dataclasses.fields(cls)}
-        return cls(**{**known, "position": Position(**known["position"]), "window": Window(**known["window"])})
+        parts = {"position": Position, "window": Window, "curriculum": CurriculumState}
+        # Checkpoints from before there was a curriculum do not know it.
+        known = {one.name: values[one.name] for one in dataclasses.fields(cls) if one.name in values}
+        return cls(**{name: parts[name](**value) if name in parts else value for name, value in known.items()})

@@ -22,8 +22,10 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.config import HParams
+from ut_tf.layers.halting import ponder_weight
 from ut_tf.training import losses
 from ut_tf.training.distribution import Workers
+from ut_tf.training.judging import SIZE, Judge
 from ut_tf.training.optimizer import Optimizer
 
 
@@ -40,6 +42,7 @@ class StepReport:
       learning_rate: of this update.
       loss_scale: factor on the loss after this update; 1 without scaling.
       ponder_histogram: positions per ponder time 0, 1, … on all replicas; empty without dynamic halting.
+      right, judged: examples of the curriculum's newest bucket without a fault, and all of these; 0 without a curriculum.
     """
 
     loss: float
@@ -50,6 +53,8 @@ class StepReport:
     learning_rate: float
     loss_scale: float
     ponder_histogram: tuple[float, ...]
+    right: float = 0.0
+    judged: float = 0.0
 
 
 class TrainingStep:
@@ -72,10 +77,13 @@ class TrainingStep:
         self._workers = workers
         self._strategy = strategy = workers.strategy
         self._ponders = network.halting != "none"
-        self._ponder_weight = network.act_loss_weight
+        self._ponder_weight = ponder_weight(network)
+        self._entropy = losses.expected_cross_entropy if network.halting == "pondernet" else losses.smoothed_cross_entropy
         self._max_steps = max(network.act_max_steps or 2 * network.num_steps, network.num_steps)
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
+        judges = training.curriculum != "none" or training.gradient_noise > 0
+        self.judge = Judge(model, hparams, workers) if judges else None
         if self._accumulates:
             with strategy.scope():
                 self._sums = [tf.Variable(tf.zeros(weight.shape), trainable=False, name="gradient_sum") for weight in self._weights]
@@ -98,7 +106,7 @@ class TrainingStep:
         """Fetches the reports of updates, in one transfer."""
         if not vectors:
             return []
-        return [_report(row) for row in tf.stack(list(vectors)).numpy()]
+        return [_report(row, self.judge is not None) for row in tf.stack(list(vectors)).numpy()]
 
     def _run_count(self, batch: Any) -> Any:
         def replica(batch: Any) -> Any:
@@ -145,11 +153,13 @@ class TrainingStep:
         return tf.concat([targets, tf.stack(positions)], axis=0)
 
     def _gradients(self, features: Any, counts: Any) -> tuple[list[Any], Any]:
-        """Gradients of the replica's share of the loss (scaled), and its sums: [cross entropy, ponder cost, times, histogram…]."""
+        """Gradients of the replica's share of the loss (scaled), and its sums: [cross entropy, ponder cost, judged…, histogram…]."""
 
         def compute(features: Any, counts: Any, scale: Any) -> tuple[list[Any], Any]:
             with tf.GradientTape() as tape:
-                loss, sums = self._loss(features, counts)
+                logits, loss, sums = self._loss(features, counts)
+                if self.judge is not None:
+                    loss, sums = self.judge.add(loss, sums, logits, features)
                 scaled = loss * scale
             gradients = tape.gradient(scaled, [weight.value for weight in self._weights], unconnected_gradients="zero")
             return [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients], sums
@@ -159,28 +169,32 @@ class TrainingStep:
             compute = tf.function(compute, jit_compile=True)
         return compute(features, counts, self._optimizer.loss_scale)
 
-    def _loss(self, features: Any, counts: Any) -> tuple[Any, Any]:
+    def _loss(self, features: Any, counts: Any) -> tuple[Any, Any, Any]:
         counts = tf.maximum(counts, 1.0)
         if not self._ponders:
-            cross_entropy = self._cross_entropy(self._model(features, training=True), features) / counts[0]
-            return cross_entropy, tf.stack([cross_entropy, 0.0])
+            logits = self._model(features, training=True)
+            cross_entropy = self._cross_entropy(logits, features) / counts[0]
+            return logits, cross_entropy, tf.stack([cross_entropy, 0.0])
         logits, details = self._model(features, training=True, return_details=True)
         cross_entropy = self._cross_entropy(logits, features) / counts[0]
         costs, positions, histogram = losses.ponder_sums(details, features["weight"], self._max_steps)
         del positions
         ponder_cost = tf.reduce_sum(costs / counts[1:])
         sums = tf.concat([tf.stack([cross_entropy, ponder_cost]), histogram], axis=0)
-        return cross_entropy + self._ponder_weight * ponder_cost, sums
+        return logits, cross_entropy + self._ponder_weight * ponder_cost, sums
 
     def _cross_entropy(self, logits: Any, features: Any) -> Any:
-        each = losses.smoothed_cross_entropy(logits, features["targets"], self._training.label_smoothing)
+        each = self._entropy(logits, features["targets"], self._training.label_smoothing)
         return tf.reduce_sum(each * losses.target_weights(features))
 
     def _finish(self, gradients: Sequence[Any], counts: Any, sums: Any) -> Any:
-        norm, rate = self._optimizer.apply(gradients)
-        weight = self._ponder_weight if self._ponders else 0.0
-        scalars = tf.stack([sums[0] + weight * sums[1], sums[0], counts[0], norm, rate, self._optimizer.loss_scale])
-        return tf.concat([scalars, sums[2:]], axis=0)
+        judged = sums[2 : 2 + SIZE] if self.judge is not None else None
+        faults = None if judged is None else 1.0 - judged[2] / tf.maximum(judged[3], 1.0)
+        norm, rate = self._optimizer.apply(gradients, faults)
+        loss = sums[0] + (self._ponder_weight if self._ponders else 0.0) * sums[1]
+        loss = loss if judged is None else loss + judged[4]
+        scalars = tf.stack([loss, sums[0], counts[0], norm, rate, self._optimizer.loss_scale])
+        return tf.concat([scalars, sums[2:]] if judged is None else [scalars, judged[:2], sums[2 + SIZE :]], axis=0)
 
     def _sum_over_replicas(self, values: Any) -> Any:
         if self._strategy.num_replicas_in_sync == 1:
@@ -192,9 +206,10 @@ class TrainingStep:
         return self._strategy.experimental_local_results(values)[0]
 
 
-def _report(row: Any) -> StepReport:
+def _report(row: Any, judges: bool) -> StepReport:
     loss, cross_entropy, tokens, norm, rate, scale = (float(value) for value in row[:6])
-    histogram = np.asarray(row[6:], np.float64)
+    right, judged = (float(value) for value in row[6:8]) if judges else (0.0, 0.0)
+    histogram = np.asarray(row[8 if judges else 6 :], np.float64)
     positions = histogram.sum()
     mean = float((histogram * np.arange(len(histogram))).sum() / positions) if positions else 0.0
-    return StepReport(loss, cross_entropy, mean, tokens, norm, rate, scale, tuple(histogram.tolist()))
+    return StepReport(loss, cross_entropy, mean, tokens, norm, rate, scale, tuple(histogram.tolist()), right, judged)

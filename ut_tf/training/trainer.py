@@ -29,6 +29,7 @@ from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import Run
 from ut_tf.training import checkpoints
 from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
 from ut_tf.training.distribution import Workers, make_strategy
 from ut_tf.training.lock import held_alone
 from ut_tf.training.logs import RunLog
@@ -116,13 +117,14 @@ class _Trainer:
             if warm_start_from is not None:
                 refuse_other_vocabulary(warm_start_from, run)
                 checkpoints.restore_weights(self._model, warm_start_from)
-            self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size)
+            self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size, run.seed)
         self._checkpoint = checkpoints.training_checkpoint(self._model, self._optimizer)
         self._store = checkpoints.CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
         self._evaluator = Evaluator(self._model, self._problem, run.data_dir, vocab_dir=run.vocab_dir)
         self._pending: list[Any] = []
         self._saved_step = -1
         self._state = self._restore()
+        self._curriculum = self._make_curriculum()
         targets = self._problem.spec(run.data_dir).targets
         unit = "tokens" if targets == "tokens" else "examples"
         self._progress = ProgressLine(self._train_steps, unit)
@@ -160,8 +162,10 @@ class _Trainer:
             )
 
     def _loop(self, stop: StopRequest, log: RunLog | None) -> StoppedBy:
-        batches = TrainingBatches(self._make_dataset, self._workers, self._state.position)
+        make_dataset = self._make_dataset if self._curriculum is None else self._curriculum.make_dataset()
+        batches = TrainingBatches(make_dataset, self._workers, self._state.position)
         step = TrainingStep(self._model, self._optimizer, self._run.hparams, self._workers, batches.element_spec)
+        self._settle(step)
         try:
             return self._updates(stop, log, batches, step)
         finally:
@@ -182,6 +186,9 @@ class _Trainer:
                 seconds = time.monotonic() - began
                 self._say(f"step {first_step} took {seconds:.0f} s, most of it for the graph; a line every {self._log_frequency} steps")
                 self._start_clock()
+            if self._curriculum is not None and self._state.step % CHECK_FREQUENCY == 0:
+                self._drain(step)
+                self._advance(self._curriculum, batches, step)
             last = self._state.step >= self._train_steps
             if last or self._state.step % self._log_frequency == 0:
                 self._drain(step)
@@ -203,6 +210,30 @@ class _Trainer:
         run = self._run
         return train_batches(self._problem, run.data_dir, run.hparams.training, self._workers.replicas, run.seed, epoch, skip_batches)
 
+    def _make_curriculum(self) -> Curriculum | None:
+        run = self._run
+        if run.hparams.training.curriculum == "none":
+            return None
+        data = (self._problem, run.data_dir, run.hparams.training)
+        return Curriculum(*data, self._workers.replicas, run.seed, self._state.curriculum)
+
+    def _settle(self, step: TrainingStep) -> None:
+        if self._curriculum is not None and step.judge is not None:
+            step.judge.settle(self._curriculum.judged_above, self._curriculum.pull)
+
+    def _advance(self, curriculum: Curriculum, batches: TrainingBatches, step: TrainingStep) -> None:
+        """Goes on to the curriculum's next stage, or to its end, where the answers allow it."""
+        if not curriculum.advance():
+            return
+        ended = self._state.curriculum.ended
+        if ended and self._run.hparams.network.relaxed_sets > 1:
+            self._model.tie()
+        self._settle(step)
+        batches.restart(curriculum.make_dataset())
+        self._state.position = batches.position
+        what = "all lengths are learned: the curriculum has ended" if ended else f"lengths up to {curriculum.longest}"
+        self._progress.say(f"step {self._state.step}: {what}")
+
     def _drain(self, step: TrainingStep) -> None:
         """Fetches the pending reports; raises UserError for the first update whose loss or gradient was not finite."""
         first = self._state.step - len(self._pending) + 1
@@ -211,6 +242,7 @@ class _Trainer:
         for number, report in enumerate(reports, first):
             self._check(number, report)
             self._state.window.add(report)
+            self._state.curriculum.add(report.right, report.judged)
             self._clock_tokens += report.tokens
 
     def _check(self, step: int, report: StepReport) -> None:
@@ -230,7 +262,8 @@ class _Trainer:
         window = self._state.window
         speed = self._clock_tokens / max(time.monotonic() - self._clock_started, 1e-9)
         if log is not None and window.steps:
-            values = {**window.values(), **({"tokens_per_second": speed} if speed else {})}
+            stage = {} if self._curriculum is None else {"curriculum_length": float(self._curriculum.longest)}
+            values = {**window.values(), **stage, **({"tokens_per_second": speed} if speed else {})}
             log.train(self._state.step, values, window.histogram)
             self._progress.show(self._state.step, values["loss"], window.learning_rate, speed, window.ponder_time)
         self._state.window = Window()

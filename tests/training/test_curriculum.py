@@ -1,0 +1,217 @@
+"""The curriculum: its stages, what they see, exact resuming, replicas; noise on the gradient; relaxed sets that become one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
+
+from ut_tf import registry
+from ut_tf.config import HParams, TrainingConfig
+from ut_tf.data.pipeline import train_batches
+from ut_tf.data.table import ExampleTable
+from ut_tf.errors import UserError
+from ut_tf.run import Run
+from ut_tf.training.checkpoints import restore_weights
+from ut_tf.training.curriculum import Curriculum, CurriculumState, staged, stages
+from ut_tf.training.distribution import Workers
+from ut_tf.training.gradient_noise import noisy
+from ut_tf.training.judging import relaxation
+from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.state import TrainingState
+from ut_tf.training.step import TrainingStep
+from ut_tf.training.trainer import train
+
+
+class TabledCopy(ToyCopy):
+    """ToyCopy, whose examples can be had by their numbers."""
+
+    name = "tabled_copy"
+
+    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+        rows = [one["inputs"].numpy() for one in self.dataset(split, data_dir, seed, epoch, length)]
+        padded = tf.constant([np.pad(row, (0, 8 - len(row))) for row in rows], tf.int32)
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            return {"inputs": tf.gather(padded, numbers), "targets": tf.gather(padded, numbers)}
+
+        return ExampleTable(np.asarray([len(row) for row in rows], np.int32), batch)
+
+
+registry.problems.register(TabledCopy.name, TabledCopy)
+
+# Buckets, and stages, of 4, 5, 6 and 7 symbols with the end.
+STAGED: dict[str, Any] = {
+    "curriculum": "length",
+    "curriculum_start": 4,
+    "curriculum_examples": 8,
+    "curriculum_threshold": 0.3,
+    "min_length_bucket": 4,
+    "max_length": 7,
+    "batch_size": 8,
+    "batch_unit": "examples",
+    "gradient_noise": 0.01,
+    "eval_frequency": 15,
+    "train_steps": 70,
+    "label_smoothing": 0.0,
+    "learning_rate": 0.03,
+}
+
+
+def test_stages_are_the_buckets_that_hold_examples() -> None:
+    lengths = np.array([1, 2, 4, 9, 10], np.int32)
+    assert stages([2, 4, 6, 8, 10, 12], lengths, 3) == [4, 10]
+    assert stages([2, 4, 6, 8, 10, 12], lengths, 20) == [12]
+    with pytest.raises(UserError, match="raise it"):
+        stages([2], lengths[:0], 1)
+
+
+@pytest.mark.parametrize(("share", "older"), [(0.5, 3), (0.75, 1), (1.0, 0), (0.1, 6)])
+def test_a_stage_sees_its_share_of_the_newest(share: float, older: int) -> None:
+    lengths = np.array([1, 5, 2, 9, 3, 5, 1, 2, 6, 3], np.int32)
+    chosen = staged(lengths, above=3, longest=6, share=share)
+    assert sorted(chosen) == list(chosen)
+    assert list(np.flatnonzero(lengths[chosen] > 3)) and (lengths[chosen] <= 6).all()
+    assert (lengths[chosen] > 3).sum() == 3
+    assert (lengths[chosen] <= 3).sum() == older
+
+
+def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:
+    training = toy_run(tmp_path, **STAGED).hparams.training
+    curriculum = Curriculum(TabledCopy(), tmp_path, training, 1, 1, CurriculumState())
+    assert (curriculum.bounds, curriculum.longest, curriculum.judged_above) == ([4, 5, 6, 7], 4, 0)
+    curriculum.state.add(2.0, 7.0)
+    assert not curriculum.advance() and curriculum.state.judged == 7.0
+    curriculum.state.add(0.0, 1.0)
+    assert not curriculum.advance() and curriculum.state.judged == 0.0
+    for _ in range(3):
+        curriculum.state.add(3.0, 8.0)
+        assert curriculum.advance()
+    assert (curriculum.longest, curriculum.judged_above) == (7, 6)
+    assert curriculum.pull == pytest.approx(0.0005 * 1.2**3)
+    curriculum.state.add(8.0, 8.0)
+    assert curriculum.advance() and curriculum.state.ended and curriculum.pull == 0.0
+    curriculum.state.add(8.0, 8.0)
+    assert not curriculum.advance()
+
+
+def test_a_problem_without_a_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"toy_copy does not tell these beforehand"):
+        Curriculum(ToyCopy(), tmp_path, TrainingConfig(), 1, 1, CurriculumState())
+
+
+def test_states_without_a_curriculum_can_be_read() -> None:
+    values = TrainingState(step=3).to_dict()
+    assert TrainingState.from_dict(values) == TrainingState(step=3)
+    del values["curriculum"]
+    assert TrainingState.from_dict(values) == TrainingState(step=3)
+
+
+def saved_weights(run: Run) -> list[Any]:
+    model = run.make_model()
+    restore_weights(model, run, "last")
+    return [weight.numpy() for weight in model.weights]
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Ends this process in the middle of its update number `count`, as far as one can tell."""
+    original, done = TrainingStep.update, 0
+
+    def update(self: TrainingStep, batches: Any) -> Any:
+        nonlocal done
+        done += 1
+        if done == count:
+            raise Killed
+        return original(self, batches)
+
+    monkeypatch.setattr(TrainingStep, "update", update)
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, broken = (toy_run(tmp_path / name, "tabled_copy", **STAGED) for name in ("whole", "broken"))
+    train(whole, log_frequency=7)
+    reached = [line["curriculum_length"] for line in lines(whole, "train")]
+    assert reached[0] == 4.0 and reached[-1] == 7.0 and reached == sorted(reached)
+    for count in (18, 27):
+        with monkeypatch.context() as patch:
+            kill_at(patch, count)
+            with pytest.raises(Killed):
+                train(broken, log_frequency=7)
+    train(broken, log_frequency=7)
+    assert losses(broken) == losses(whole)
+    for one, other in zip(saved_weights(whole), saved_weights(broken), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
+    changes = {"batch_unit": "examples", "min_length_bucket": 8, "max_length": 8, "dropout": 0.0, "gradient_noise": 0.1, "warmup_steps": 0}
+    one, weights = run_steps(toy_run(tmp_path, batch_size=16, **changes), 6)
+    two, others = run_steps(toy_run(tmp_path, batch_size=8, **changes), 6, mirrored(2))
+    assert [(report.right, report.judged) for report in one] == [(report.right, report.judged) for report in two]
+    assert one[0].judged == 16.0
+    for weight, other in zip(weights, others, strict=True):
+        np.testing.assert_allclose(weight, other, atol=1e-4)
+
+
+def test_noise_follows_from_the_seed_and_vanishes_with_the_faults() -> None:
+    gradients = [tf.zeros([200, 50]), tf.zeros([200, 50])]
+
+    def deviation(number: int, faults: float, seed: int = 1) -> list[Any]:
+        return [one.numpy() for one in noisy(gradients, 0.5, tf.constant(number, tf.int64), faults, seed)]
+
+    first, second = deviation(16, 0.4)
+    assert np.std(first) == pytest.approx(0.5 * 0.5 * 0.4, rel=0.05)
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.05
+    np.testing.assert_array_equal(first, deviation(16, 0.4)[0])
+    assert np.abs(first - deviation(16, 0.4, seed=2)[0]).max() > 0.1
+    assert np.abs(first - deviation(17, 0.4)[0]).max() > 0.1
+    assert not np.any(deviation(16, 0.0)[0])
+
+
+def test_relaxation_is_the_squared_distance_from_the_mean() -> None:
+    weights = [tf.constant([[1.0, 2.0], [3.0, 2.0]]), tf.constant([[4.0], [0.0]])]
+    assert float(relaxation(weights)) == pytest.approx(2.0 + 8.0)
+
+
+GPU: dict[str, Any] = {"hidden_size": 4, "num_heads": 1, "num_layers": 1, "image_width": 1, "source_stretch": 1.0, "relaxed_sets": 2}
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None:
+    run = toy_run(tmp_path, "tabled_copy", model="neural_gpu", **{**STAGED, **GPU, "accumulate_steps": accumulate, "dropout": 0.0})
+    model = run.make_model()
+    for weight in model.relaxed_weights():
+        weight.assign(tf.concat([weight[:1] + 0.1, weight[1:]], 0))
+    batches = train_batches(TabledCopy(), tmp_path, run.hparams.training, 1, 1, 0)
+    optimizer = Optimizer(model.trainable_variables, run.hparams.training, 4)
+    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), batches.element_spec)
+    step.judge.settle(0, 0.5)
+    penalty = 0.5 * float(relaxation(model.relaxed_weights()))
+    (report,) = step.read([step.update(list(batches.take(accumulate)))])
+    assert report.loss - report.cross_entropy == pytest.approx(penalty, rel=1e-4)
+
+
+def test_relaxed_sets_become_one_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Every answer counts as right, so that the curriculum ends after its four stages, of 10 updates each.
+    add = CurriculumState.add
+    monkeypatch.setattr(CurriculumState, "add", lambda self, _, judged: add(self, judged, judged))
+    changes = {**STAGED, **GPU, "train_steps": 45, "dropout": 0.1}
+    run = toy_run(tmp_path, "tabled_copy", model="neural_gpu", **changes)
+    train(run, log_frequency=50)
+    model = run.make_model()
+    assert not float(model.encoder.unit_0.tied)
+    restore_weights(model, run, "last")
+    assert float(model.encoder.unit_0.tied) == 1.0
+
+
+def test_relaxed_sets_need_a_curriculum() -> None:
+    with pytest.raises(UserError, match="relaxed_sets=2 become one set when a curriculum has ended"):
+        HParams(model="neural_gpu").change(relaxed_sets=2, num_heads=1).resolve()

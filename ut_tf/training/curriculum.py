@@ -1,0 +1,186 @@
+"""A curriculum over lengths: short examples first, longer ones as accuracy allows (arXiv 1511.08228).
+
+How it is used, by the trainer::
+
+    curriculum = Curriculum(problem, data_dir, training, replicas, seed, state.curriculum)
+    batches = TrainingBatches(curriculum.make_dataset(), workers, state.position)
+    state.curriculum.add(report.right, report.judged)             # after every update
+    if curriculum.advance():                                      # after every CHECK_FREQUENCY updates
+        batches.restart(curriculum.make_dataset())
+
+How it works: the stages are the bounds of the length buckets, from curriculum_start to the longest example. In each, training sees the
+examples up to its bound, with curriculum_share of them from the newest bucket, those that no earlier stage had. Once at least
+curriculum_examples of these have been judged, in training, and curriculum_threshold of them had no fault, the next stage begins; otherwise
+counting begins anew. The last stage ends in the same way, and then all examples are seen as they come.
+
+All that decides is counts from the updates' reports, which are sums over all replicas, looked at after updates whose numbers do not
+depend on when a process was started. The counts, the stage and the position in the data are in each checkpoint: a run that was killed goes
+on to the same bits, and every worker takes the same decisions. A new stage begins the epoch at hand again with another choice of its
+examples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_tf.config import TrainingConfig
+from ut_tf.data.pipeline import Lengths, bucket_bounds, evenly_spaced, train_batches
+from ut_tf.data.problem import Problem
+from ut_tf.data.table import ExampleTable
+from ut_tf.errors import UserError
+
+CHECK_FREQUENCY = 10
+
+
+@dataclass
+class CurriculumState:
+    """Where a curriculum stands; plain values, saved with a checkpoint.
+
+    Fields:
+      stage: from 0.
+      right, judged: examples of the newest bucket that had no fault, and all of them, since counting began.
+      ended: whether the last stage has been passed.
+    """
+
+    stage: int = 0
+    right: float = 0.0
+    judged: float = 0.0
+    ended: bool = False
+
+    def add(self, right: float, judged: float) -> None:
+        """Adds the counts of an update."""
+        self.right += right
+        self.judged += judged
+
+
+class Curriculum:
+    """The stages of one run's training.
+
+    Args:
+      problem: whose training split is read; it must give its examples as a table.
+      data_dir: where the problem prepared its data.
+      training: resolved hyperparameters.
+      num_replicas, seed: as for ``train_batches``.
+      state: where it stands; changed by ``advance``.
+
+    Raises:
+      UserError: the problem has no table of its examples, or none of them is short enough.
+    """
+
+    def __init__(
+        self, problem: Problem, data_dir: Path, training: TrainingConfig, num_replicas: int, seed: int, state: CurriculumState
+    ) -> None:
+        self._problem = problem
+        self._data_dir = data_dir
+        self._training = training
+        self._num_replicas = num_replicas
+        self._seed = seed
+        self._tables: dict[int, ExampleTable] = {}
+        self.state = state
+        lengths = self._table(0).lengths
+        bounds = bucket_bounds(training.min_length_bucket, training.length_bucket_step, training.max_length)
+        self.bounds = stages(bounds, lengths[lengths <= training.max_length], training.curriculum_start)
+
+    @property
+    def longest(self) -> int:
+        """The longest examples that are seen now."""
+        return self.bounds[min(self.state.stage, len(self.bounds) - 1)]
+
+    @property
+    def judged_above(self) -> int:
+        """The length above which examples belong to the newest bucket."""
+        return self.bounds[self.state.stage - 1] if self.state.stage else 0
+
+    @property
+    def pull(self) -> float:
+        """Weight of the penalty on relaxed parameter sets; 0 after the end, when they are one."""
+        training = self._training
+        return 0.0 if self.state.ended else training.tying_pull * training.tying_pull_factor**self.state.stage
+
+    def advance(self) -> bool:
+        """Begins the next stage, or ends the curriculum, where the newest examples were answered well; returns whether it did."""
+        state, training = self.state, self._training
+        if state.ended or state.judged < training.curriculum_examples:
+            return False
+        passed = state.right >= training.curriculum_threshold * state.judged
+        state.right = state.judged = 0.0
+        if passed and state.stage == len(self.bounds) - 1:
+            state.ended = True
+        elif passed:
+            state.stage += 1
+        return passed
+
+    def make_dataset(self) -> Callable[[int, int], Any]:
+        """Returns (epoch, skip_batches) -> the batches of the present stage, as ``train_batches`` makes them."""
+        stage = dataclasses.replace(self.state)
+        longest, above = self.longest, self.judged_above
+
+        def make(epoch: int, skip_batches: int) -> Any:
+            table = self._table(epoch)
+            if not stage.ended:
+                table = _chosen(table, staged(table.lengths, above, longest, self._training.curriculum_share))
+            arguments = (self._problem, self._data_dir, self._training, self._num_replicas, self._seed, epoch, skip_batches)
+            return train_batches(*arguments, table=table)
+
+        return make
+
+    def _table(self, epoch: int) -> ExampleTable:
+        """Returns the examples of an epoch; the last two are kept, since every new stage asks for them again."""
+        table = self._tables.get(epoch)
+        if table is None:
+            table = self._problem.examples("train", self._data_dir, seed=self._seed, epoch=epoch)
+            if table is None:
+                raise UserError(
+                    f"curriculum=length chooses examples by their lengths, and the problem {self._problem.name} does not tell these "
+                    "beforehand (Problem.examples): leave it out."
+                )
+            # The next epoch's is made in the background: a table that is lost between the two is made again.
+            self._tables = {**{known: kept for known, kept in self._tables.items() if known >= epoch - 1}, epoch: table}
+        return table
+
+
+def stages(bounds: list[int], lengths: Lengths, start: int) -> list[int]:
+    """Returns the bounds of the stages, ascending: those of the buckets from `start` on that hold examples.
+
+    Args:
+      bounds: inclusive upper bounds of the length buckets.
+      lengths: int [examples].
+      start: the longest examples of the first stage, at least.
+
+    Raises:
+      UserError: there are no examples.
+    """
+    if not lengths.size:
+        raise UserError("curriculum=length: no training example is short enough for max_length: raise it.")
+    edges = np.asarray([bound for bound in bounds if bound >= start] or bounds[-1:])
+    filled = np.unique(np.searchsorted(edges, lengths))
+    return [int(edges[number]) for number in filled if number < len(edges)]
+
+
+def staged(lengths: Lengths, above: int, longest: int, share: float) -> Lengths:
+    """Returns the numbers of a stage's examples, ascending.
+
+    Args:
+      lengths: int [examples].
+      above: the bound of the stage before, or 0.
+      longest: this stage's bound.
+      share: of the examples in the result, those longer than `above`; where there are not enough others, more.
+    """
+    newest = np.flatnonzero((lengths > above) & (lengths <= longest))
+    older = np.flatnonzero(lengths <= above)
+    wanted = round(newest.size * (1.0 - share) / share)
+    # A limit of 0 would mean all of them.
+    kept = older[evenly_spaced(older.size, wanted)] if wanted else older[:0]
+    return np.sort(np.concatenate([newest, kept])).astype(np.int32)
+
+
+def _chosen(table: ExampleTable, numbers: Lengths) -> ExampleTable:
+    places = tf.constant(numbers, tf.int32)
+    return ExampleTable(table.lengths[numbers], lambda chosen: table.batch(tf.gather(places, chosen)))
