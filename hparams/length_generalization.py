@@ -24,9 +24,9 @@ def ut_length_generalization() -> HParams:
     """``ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=ut_length_generalization``
 
     ut_algorithmic_rotary with the end symbol at position 0 from the end, so that reversal's output symbol i stands just where the i-th
-    last digit stands, and not beside it; 1500 updates.
+    last digit stands, and not beside it; 1000 updates.
     """
-    return ut_algorithmic_rotary().change(end_position=0, train_steps=1500, eval_frequency=250)
+    return ut_algorithmic_rotary().change(end_position=0, train_steps=1000, eval_frequency=250)
 
 
 def ut_length_generalization_addition() -> HParams:

@@ -122,7 +122,7 @@ def test_language_models_score_and_go_on_alike(kind: Any, changes: dict[str, Any
 def test_a_language_model_goes_on_from_prefixes() -> None:
     model = random_model(LSTMModel, spec=LANGUAGE)
     written = model.generate({"prefix": np.array([[4, 5, 0], [6, 0, 0]], np.int32)}, beam_size=2, n_best=2, min_length=4, max_length=6)
-    assert (written.symbols[0, :, :2] == [4, 5]).all() and (written.symbols[1, :, 0] == 6).all()
+    assert written.symbols[0, :, :2].numpy().tolist() == [[4, 5]] * 2 and written.symbols[1, :, 0].numpy().tolist() == [6, 6]
 
 
 @each(CLASSIFIERS)

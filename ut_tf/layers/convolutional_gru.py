@@ -70,6 +70,7 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         self.tied = self.add_weight(shape=(), initializer="zeros", trainable=False, name="tied", autocast=False) if relaxed else None
 
     def call(self, image: Any) -> Any:
+        image = tf.cast(image, tf.float32)
         tape = tf.zeros_like(image[..., : self.network.hidden_size]) if self.with_tape else None
         return self.step(image, self.choose(self.prepare(), 0), tf.ones_like(image[..., :1]), tape)
 
@@ -81,7 +82,8 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
     def choose(self, weights: dict[str, Any], step: Any) -> dict[str, Any]:
         """Returns the weights of the set that step number `step`, an int or int32 [], takes."""
         sets = self.network.relaxed_sets
-        return tf.nest.map_structure(lambda weight: weight[0] if sets == 1 else tf.gather(weight, step % sets), weights)
+        chosen: dict[str, Any] = tf.nest.map_structure(lambda weight: weight[0] if sets == 1 else tf.gather(weight, step % sets), weights)
+        return chosen
 
     def step(self, image: Any, weights: dict[str, Any], active: Any, tape: Any = None) -> Any:
         """Returns the image after one application.

@@ -20,8 +20,8 @@ empty at first. Step k reads the whole tape, and the k-th output is read from ro
 In training all o_k are known, so p_k is a mask on the embedded targets. An output longer than the image reads zeros beyond.
 
 Each example has its own rows and its own number of steps: what lies beyond is zero and does not change, so that neither padding nor the
-other examples of its batch matter to it. Dropout falls on the image after every CGRU in training; with the rate p = dropout and n steps it drops
-with probability p · min(1, 8 / n), or nothing would be left of a long computation.
+other examples of its batch matter to it. Dropout falls on the image after every CGRU in training; with the rate p = dropout and n steps it
+drops with probability p · min(1, 8 / n), or nothing would be left of a long computation.
 """
 
 from __future__ import annotations

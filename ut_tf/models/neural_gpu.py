@@ -9,7 +9,7 @@ How it is used::
 How it works: ``layers/mental_image.py`` has the equations. All symbols of the output are computed at once, from the inputs alone: the
 symbol at position k is that of row k, and the targets say nothing but how many are asked for. An output cannot be longer than the image,
 ⌈source_stretch · n⌉ rows for n symbols with the end; behind it every symbol is equally probable. Since the symbols do not depend on each
-other, a search computes the image when it starts and reads one row of it at each position, and the most probable output is greedy decoding's.
+other, a search computes the image when it starts and reads one row of it at each position; the most probable output is greedy decoding's.
 """
 
 from __future__ import annotations
