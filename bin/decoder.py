@@ -153,8 +153,18 @@ def _decode(translator: Translator, lines: list[str] | None, values: Any) -> tup
         # Lines are answered while others are still to come, so their number is not known.
         texts: Iterable[Texts] = codec.read(input_lines(sys.stdin.buffer, "standard input"), "standard input")
         return (output_line(one, config.write_beam_scores) for one in translator.translate(texts)), None
-    examples, first = share(list(codec.read(lines, values.decode_from_file)), values.decode_shards, values.shard)
+    read = list(codec.read(lines, values.decode_from_file))
+    _warn_of_unknown_words(codec, read, values.decode_from_file)
+    examples, first = share(read, values.decode_shards, values.shard)
     return (output_line(one, config.write_beam_scores) for one in translator.translate(examples, first)), len(examples)
+
+
+def _warn_of_unknown_words(codec: TextCodec, examples: Sequence[Texts], name: str) -> None:
+    words = codec.unknown_words(text for texts in examples for text in texts)
+    if words:
+        shown = ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
+        lacks = "words that the run's vocabulary lacks, read as unknown"
+        print(f"warning: {name} has {len(words)} {lacks}: {shown}.", file=sys.stderr, flush=True)
 
 
 def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Iterator[str], int]:
@@ -216,6 +226,7 @@ def _interact(translator: Translator) -> None:
         try:
             for texts in translator.codec.read(lines, "standard input"):
                 count += 1
+                _warn_of_unknown_words(translator.codec, [texts], "standard input")
                 for hypothesis in next(translator.translate([texts], count)):
                     print(output_line([hypothesis], translator.config.write_beam_scores), flush=True)
             return

@@ -112,7 +112,7 @@ def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasu
 
 def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     registry.problems.check(values.test_problem)
-    arguments = absolute_files(values.test_problem, parse_problem_args(values.test_problem_args))
+    arguments = absolute_files(values.test_problem, parse_problem_args(values.test_problem_args, "test_problem_args"))
     import_tensorflow()
     from ut_tf.evaluation.transfer import measure_transfer
 

@@ -352,7 +352,7 @@ def make_problem(name: str, arguments: dict[str, Any], training: TrainingConfig 
     return problem
 
 
-def parse_problem_args(text: str | dict[str, Any]) -> dict[str, Any]:
+def parse_problem_args(text: str | dict[str, Any], name_of_flag: str = "problem_args") -> dict[str, Any]:
     """Returns the arguments in "name=value,name=value": numbers, true, false and null as in JSON, all else as text.
 
     1+2+3 is a list of whole numbers. A tuple in a dictionary becomes a list, as it comes back from config.json.
@@ -366,9 +366,9 @@ def parse_problem_args(text: str | dict[str, Any]) -> dict[str, Any]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise UserError(f"problem_args: {part!r} is no assignment: expected name=value,name=value.")
+            raise UserError(f"{name_of_flag}: {part!r} is no assignment: expected name=value,name=value.")
         if name in values:
-            raise UserError(f"problem_args: {name!r} is set twice: leave one of the two out.")
+            raise UserError(f"{name_of_flag}: {name!r} is set twice: leave one of the two out.")
         values[name] = _literal(value)
     return values
 

@@ -160,6 +160,10 @@ def test_bytes_that_are_no_text_are_told_with_their_line(decode, stories_dir, tm
 
 
 def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):
+    stories = tmp_path / "stories.txt"
+    stories.write_text(QUESTIONS.replace("Where is", "Whither is"))
+    _, answers, errors = decode(f"--decode_from_file={stories}", output_dir=stories_dir)
+    assert f"warning: {stories} has 2 words that the run's vocabulary lacks, read as unknown: there, whither." in errors
     answers = decode(stdin=QUESTIONS.encode(), output_dir=stories_dir)[1]
     assert len(answers) == 3
     assert {*answers} <= {"hall", "kitchen", "garden"}

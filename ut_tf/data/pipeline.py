@@ -17,10 +17,8 @@ the buckets are filled with example numbers, all at once, and the features of a 
 
 from __future__ import annotations
 
-import functools
-import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +96,8 @@ def train_batches(
     table = problem.examples("train", data_dir, seed=seed, epoch=epoch) if table is None else table
     if table is not None:
         _check_lengths(problem, "train", data_dir, table.lengths, training.max_length)
+        if epoch == 0:
+            _tell_left_out(problem, table.lengths, training.max_length)
         plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]
         batches = _planned(table, plan, bounds, sizes, full_shapes=training.jit_compile)
     else:
@@ -325,20 +325,16 @@ def _check_lengths(problem: Problem, split: str, data_dir: Path, lengths: Length
         raise _empty(problem, split, data_dir)
     if max_length is not None and lengths.min() > max_length:
         raise _too_long(problem, split, data_dir, max_length)
+
+
+def _tell_left_out(problem: Problem, lengths: Lengths, max_length: int | None) -> None:
     left_out = 0 if max_length is None else int((lengths > max_length).sum())
-    if left_out and next(_calls(problem.name, max_length)) == 0:
+    if left_out:
         print(
             f"{left_out} of {len(lengths)} training examples of {problem.name} are longer than max_length={max_length}, and are left out",
             file=sys.stderr,
             flush=True,
         )
-
-
-@functools.cache
-def _calls(name: str, max_length: int) -> Iterator[int]:
-    """Returns the count of a problem's epochs in this process, the same iterator each time: what holds for all is told in the first."""
-    del name, max_length
-    return itertools.count()
 
 
 def _check_elements(problem: Problem, split: str, data_dir: Path, examples: Any, fitting: Any, max_length: int | None) -> None:
