@@ -18,16 +18,16 @@ def neural_gpu() -> HParams:
 
     The paper's size: 24 maps, 4 columns, two CGRUs in a step, kernels of 3 x 3, six relaxed sets.
     """
-    return HParams(model="neural_gpu").change(**_IMAGE, **_TRAINING, relaxed_sets=6, dropout=0.09, train_steps=40_000, eval_frequency=1000)
+    return HParams(model="neural_gpu").change(**_IMAGE, **_TRAINING, relaxed_sets=6, gradient_noise=0.001, dropout=0.09, train_steps=40_000)
 
 
 def neural_gpu_tiny() -> HParams:
     """``ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=neural_gpu_tiny``
 
-    For copy and reverse on a CPU: 24 maps, 2 columns, one set of parameters, no dropout.
+    For copy and reverse on a CPU: 24 maps, 2 columns, one set of parameters.
     """
     return HParams(model="neural_gpu").change(
-        **{**_IMAGE, "image_width": 2}, **_TRAINING, dropout=0.0, train_steps=2000, eval_frequency=250
+        **{**_IMAGE, "image_width": 2}, **_TRAINING, dropout=0.09, train_steps=2000, eval_frequency=250
     )
 
 
@@ -47,7 +47,7 @@ def extended_neural_gpu_tiny() -> HParams:
     For copy and reverse on a CPU: neural_gpu_tiny with a decoder.
     """
     return HParams(model="extended_neural_gpu").change(
-        **{**_IMAGE, "image_width": 2}, **_TRAINING, dropout=0.0, train_steps=2000, eval_frequency=250
+        **{**_IMAGE, "image_width": 2}, **_TRAINING, dropout=0.09, train_steps=2000, eval_frequency=250
     )
 
 
