@@ -66,7 +66,8 @@ _LTE = {
     "ut_lte": "learning to execute on a CPU: programs",
     "ut_act_lte": "ut_lte with dynamic halting",
     "transformer_lte": "a Transformer with about as many parameters as ut_lte",
-    "ut_lte_memory": "learning to execute on a CPU: copying and doubling",
+    "ut_lte_memory": "learning to execute on a CPU: copying",
+    "ut_lte_double": "learning to execute on a CPU: doubling",
     "ut_lte_reverse": "learning to execute on a CPU: reversal",
 }
 _LAMBADA = {

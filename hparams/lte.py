@@ -5,7 +5,7 @@ How it is used::
     ut-trainer --problem=lte_addition --hparams_set=ut_lte
 
 How it works: cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Examples are
-new in every epoch, so nothing is dropped out. Matrix products are in bfloat16.
+new in every epoch, so nothing is dropped out. Matrix products are in bfloat16 but for ``ut_lte_double``.
 """
 
 from __future__ import annotations
@@ -52,9 +52,17 @@ def transformer_lte() -> HParams:
 def ut_lte_memory() -> HParams:
     """``ut-trainer --problem=lte_copy --hparams_set=ut_lte_memory``
 
-    ut_lte with 2 steps and the fully connected transition, for digit strings to be copied or doubled.
+    ut_lte with 2 steps and the fully connected transition, for digit strings to be copied.
     """
     return ut_lte().change(num_steps=2, transition="fc", batch_size=2048, train_steps=2000, eval_frequency=250)
+
+
+def ut_lte_double() -> HParams:
+    """``ut-trainer --problem=lte_double --hparams_set=ut_lte_double``
+
+    ut_lte_memory for doubling, trained longer, with 3 steps and in float32 alone.
+    """
+    return ut_lte_memory().change(num_steps=3, dtype_policy="float32", train_steps=6000, eval_frequency=500)
 
 
 def ut_lte_reverse() -> HParams:
