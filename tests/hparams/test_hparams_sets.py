@@ -13,7 +13,7 @@ from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 
-OURS = [name for name in registry.hparams_sets.names() if name not in {*SETS, *UNAVAILABLE}]
+OURS = [name for name in HPARAMS_SETS if name not in {*SETS, *UNAVAILABLE}]  # not of the registry, where tests add sets of their own
 
 
 def _sizes(name: str) -> tuple[int, ...]:
