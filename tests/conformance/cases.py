@@ -52,7 +52,8 @@ BATCH, LENGTH = 4, 5
 class Case:
     """One layer or model: how it is made for a dtype policy, its input arrays, and how it is called on them to give one tensor.
 
-    `target` is what it can be fitted to, made of its output.
+    `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same parts, so that fit and XLA, which take
+    longest, are among the slow tests.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Case:
     inputs: dict[str, np.ndarray]
     call: Callable[[Any, dict[str, Any], bool], Any]
     target: Callable[[np.ndarray], np.ndarray] = lambda output: np.full_like(output, 0.3)
+    repeats: bool = False
 
 
 def _floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -175,6 +177,10 @@ def _hops() -> Case:
     return Case("MemoryHops, layerwise", make, {"ids": _ids(BATCH, LENGTH, 3)}, call)
 
 
+def _again(case: Case) -> Case:
+    return dataclasses.replace(case, repeats=True)
+
+
 CASES = [
     _positions(),
     _layer("Linear", lambda dtype: Linear(6, dtype=dtype)),
@@ -208,30 +214,30 @@ CASES = [
     _depthwise_attention(),
     _cell(GRUCell),
     _cell(LSTMCell),
-    _stack("Recurrence fixed", Recurrence),
-    _stack("Recurrence halting", Recurrence, halting="basic"),
-    _stack("LayerStack, pre-norm", LayerStack, norm="pre"),
-    _stack("MixedStack", MixedStack, mix_layers_before=1, mix_layers_after=1, recurrent_layer="gru", recurrence_layers=2),
-    _stack("MemoryStack", MemoryStack, memory_size=3),
-    _stack("BottleneckStack, pre-norm", BottleneckStack, memory_size=3, norm="pre"),
+    _again(_stack("Recurrence fixed", Recurrence)),
+    _again(_stack("Recurrence halting", Recurrence, halting="basic")),
+    _again(_stack("LayerStack, pre-norm", LayerStack, norm="pre")),
+    _again(_stack("MixedStack", MixedStack, mix_layers_before=1, mix_layers_after=1, recurrent_layer="gru", recurrence_layers=2)),
+    _again(_stack("MemoryStack", MemoryStack, memory_size=3)),
+    _again(_stack("BottleneckStack, pre-norm", BottleneckStack, memory_size=3, norm="pre")),
     _model(UniversalTransformer, "sequences", SEQUENCES),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
     _model(UniversalTransformer, "sequences, pondernet, learned", SEQUENCES, halting="pondernet", position="learned"),
     _model(UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
-    _model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru"),
+    _again(_model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru")),
     _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
-    _model(UniversalTransformer, "facts, dwa, mixed", FACTS, recurrence="dwa", mix_layers_after=1),
+    _again(_model(UniversalTransformer, "facts, dwa, mixed", FACTS, recurrence="dwa", mix_layers_after=1)),
     _model(UniversalTransformer, "language, skip, hybrid", LANGUAGE, recurrence="skip", recurrent_layer="lstm", norm="pre"),
     _model(ConditionalUniversalTransformer, "facts, halting", FACTS, halting="basic"),
     _model(Transformer, "sequences", SEQUENCES),
-    _model(Transformer, "facts, pre-norm", FACTS, norm="pre"),
-    _model(Transformer, "language", LANGUAGE),
+    _again(_model(Transformer, "facts, pre-norm", FACTS, norm="pre")),
+    _again(_model(Transformer, "language", LANGUAGE)),
     _model(MemN2N, "facts", FACTS),
     _model(MemTransformer, "sequences", SEQUENCES, memory_size=2, position="rotary"),
-    _model(MemTransformer, "facts, sepconv, pre-norm", FACTS, memory_size=2, transition="sepconv", norm="pre"),
-    _model(MemTransformer, "language, more memory", LANGUAGE, memory_size=2, eval_memory_size=3),
+    _again(_model(MemTransformer, "facts, sepconv, pre-norm", FACTS, memory_size=2, transition="sepconv", norm="pre")),
+    _again(_model(MemTransformer, "language, more memory", LANGUAGE, memory_size=2, eval_memory_size=3)),
     _model(MemBottleneckTransformer, "sequences", SEQUENCES, memory_size=2),
-    _model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary"),
+    _again(_model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary")),
     _layer(
         "Alignment",
         lambda dtype: Alignment(network(lstm_attention="bahdanau"), dtype=dtype),
@@ -239,11 +245,11 @@ CASES = [
         keep=lambda inputs: inputs["mask"],
     ),
     _model(LSTMModel, "sequences, bahdanau", SEQUENCES, lstm_attention="bahdanau"),
-    _model(LSTMModel, "language", LANGUAGE),
+    _again(_model(LSTMModel, "language", LANGUAGE)),
     _model(ConvS2S, "sequences", SEQUENCES),
     _model(ByteNet, "sequences", SEQUENCES),
     _layer("ConvolutionalGRU", lambda dtype: ConvolutionalGRU(network(image_width=1), dtype=dtype)),
     _model(NeuralGPU, "sequences", SEQUENCES, image_width=2),
-    _model(NeuralGPU, "facts, relaxed", FACTS, relaxed_sets=2, image_width=2),
+    _again(_model(NeuralGPU, "facts, relaxed", FACTS, relaxed_sets=2, image_width=2)),
     _model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2),
 ]

@@ -14,6 +14,9 @@ import tensorflow as tf
 from tests.conformance.cases import CASES, Case
 
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+by_case_at_length = pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.repeats else []) for case in CASES]
+)
 
 
 class Probe(keras.Model):
@@ -62,7 +65,7 @@ def test_configuration_makes_the_same_layer(case: Case, tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded(tensors(case)), probe(tensors(case)))
 
 
-@by_case
+@by_case_at_length
 def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     probe = made(case)
     probe.compile(optimizer=keras.optimizers.Adam(0.05), loss="mse", jit_compile=False)
@@ -82,7 +85,7 @@ def test_mixed_precision_is_near_float32(case: Case, policy: str) -> None:
     assert all(variable.dtype == "float32" for variable in mixed.trainable_variables)
 
 
-@by_case
+@by_case_at_length
 def test_xla_gives_the_same_values_and_gradients(case: Case) -> None:
     probe = made(case)
     results = [
