@@ -57,6 +57,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
 install: $(VENV)/.installed
+	@echo 'source $(BIN)/activate puts ut-trainer and the other commands on your path.'
 
 $(VENV)/.created:
 	@test -n "$(PYTHON)" || { echo "make: no Python from 3.11 to 3.13 found; name one with make PYTHON=/path/to/python"; exit 1; }

@@ -60,14 +60,13 @@ def _answer(command: str, body: Callable[[], int | None]) -> int:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow without what its libraries print at that moment, unless the user set TF_CPP_MIN_LOG_LEVEL.
+    """Imports TensorFlow without what its libraries print at that moment, unless the user set TF_CPP_MIN_LOG_LEVEL below 3.
 
     Some of its lines ignore that variable: they are written to file descriptor 2 before TensorFlow's log is set up. Where the import
     fails they are shown, since they may say why.
     """
-    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") in ("0", "1", "2"):
         return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     logging.set_verbosity(logging.ERROR)  # tensorflow-datasets warns of each configuration of ours.
     with tempfile.TemporaryFile() as held_back:
         sys.stderr.flush()

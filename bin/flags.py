@@ -11,6 +11,7 @@ among them) neither clash with ours nor appear in the help. Nothing here imports
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from typing import Any, Literal
 
 from absl import flags as absl_flags
 
+from ut_tf.config import NetworkConfig, TrainingConfig
 from ut_tf.data.arguments import absolute_paths
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.problems.catalogue import PROBLEMS
@@ -101,6 +103,7 @@ FILE_FLAGS = (
 REGISTRY_HELP = Flag("registry_help", "Lists all problems, models and hyperparameter sets.", "Help", "boolean", default=False)
 HELP = Flag("help", "Shows this page.", "Help", "boolean", default=False, aliases=("h", "helpfull", "helpshort"))
 
+HYPERPARAMETERS = frozenset(field.name for config in (NetworkConfig, TrainingConfig) for field in dataclasses.fields(config))
 _EXPECTED = {"integer": "a whole number", "float": "a number", "boolean": "true or false", "string": "a text", "words": "a text"}
 
 
@@ -123,6 +126,8 @@ def parse(command: str, description: str, flags: Sequence[Flag], argv: Sequence[
     except absl_flags.UnrecognizedFlagError as error:
         known = [name for flag in flags for name in (flag.name, *flag.aliases)]
         near = did_you_mean(error.flagname, known)
+        if "hparams" in known and error.flagname in HYPERPARAMETERS:
+            near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
         raise FlagError(f"unknown flag --{error.flagname}{near or '.'} All flags: {command} --help.") from None
     except absl_flags.Error as error:
         raise FlagError(_wrong_value(str(error), command, flags)) from None

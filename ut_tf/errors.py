@@ -13,6 +13,7 @@ class UserError(Exception):
     """A mistake that the user can mend; its text is the whole message."""
 
 
+_MUCH_LESS = 0.2
 _MARK, _END = "[user error: ", " :end]"
 
 
@@ -33,8 +34,10 @@ def counted(count: int, noun: str) -> str:
 
 
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Returns up to `count` of the `known` names that look most like `name`, best first."""
-    return difflib.get_close_matches(name, list(known), n=count, cutoff=0.5)
+    """Returns up to `count` of the `known` names that look most like `name`, best first; none that is much less like it than the best."""
+    near = difflib.get_close_matches(name, list(known), n=count, cutoff=0.5)
+    likeness = [difflib.SequenceMatcher(None, one, name).ratio() for one in near]
+    return [one for one, ratio in zip(near, likeness, strict=True) if ratio > likeness[0] - _MUCH_LESS]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

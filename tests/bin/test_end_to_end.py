@@ -41,6 +41,12 @@ def _evaluate(output_dir, capsys, *more) -> dict[str, float]:
     return json.loads(capsys.readouterr().out)
 
 
+def test_what_its_model_refuses_leaves_the_directory_free(train, tmp_path, capsys):
+    assert train(tmp_path / "run", "--hparams_set=memn2n_tiny", hparams="") == 1
+    assert "answers questions on facts" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
     first, moved, second = tmp_path / "first", tmp_path / "moved", tmp_path / "second"
     assert train(first, "--train_steps=2") == 0

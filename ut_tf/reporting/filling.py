@@ -106,7 +106,7 @@ def make_report(tables: Tables, runs: Sequence[FoundRun], numbers: Sequence[str]
             raise UserError(f"there is no table {number!r}: the {tables.publication}'s tables are {known}.")
     used: set[int] = set()
     filled = [_fill(table, tables, runs, used) for table in wanted]
-    without = [(run, _how_to_evaluate(run)) for run in runs if not run.records and _is_wanted(run, tables, wanted, bool(numbers))]
+    without = [(run, _how_to_evaluate(run)) for run in runs if _is_unjudged(run) and _is_wanted(run, tables, wanted, bool(numbers))]
     others = [] if numbers else summarise([*_own(run for run in runs if id(run) not in used), *_of_other_problems(runs)])
     return Report(tables.publication, [one for one in filled if one.rows or numbers], without, others)
 
@@ -117,6 +117,11 @@ def _own(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]]:
 
 def _of_other_problems(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]]:
     return [(run, record) for run in runs for record in last_records(run) if record.test_problem]
+
+
+def _is_unjudged(run: FoundRun) -> bool:
+    """Returns whether the run's own sets were never judged, whatever it did on another problem's data."""
+    return all(record.test_problem for record in run.records)
 
 
 def is_number(table: Table, number: str) -> bool:

@@ -14,10 +14,12 @@ never was.
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import keras
@@ -26,12 +28,12 @@ import tensorflow as tf
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.run import Run
+from ut_tf.run import CONFIG_FILE, VOCAB_FOLDER, Run
 from ut_tf.training import checkpoints
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
 from ut_tf.training.distribution import Workers, make_strategy
-from ut_tf.training.lock import held_alone
+from ut_tf.training.lock import LOCK_FILE, held_alone
 from ut_tf.training.logs import RunLog
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.progress import ProgressLine
@@ -98,7 +100,24 @@ def train(
             with checkpoints.readable_disk_errors(run.output_dir):
                 stack.enter_context(held_alone(run.output_dir))
         stop = stack.enter_context(StopRequest())
-        return _Trainer(run, train_steps, strategy, log_frequency, keep, warm_start_from).run(stop)
+        try:
+            trainer = _Trainer(run, train_steps, strategy, log_frequency, keep, warm_start_from)
+        except UserError:
+            if Workers.of(strategy).is_chief:
+                _withdraw(run.output_dir)
+            raise
+        return trainer.run(stop)
+
+
+def _withdraw(output_dir: Path) -> None:
+    """Takes back the directory of a run that cannot be trained, as its model says once it knows the data; not where training has begun."""
+    if any((output_dir / name).exists() for name in ("checkpoints", "metrics.jsonl", "tensorboard")):
+        return
+    with suppress(OSError):
+        for name in (CONFIG_FILE, LOCK_FILE):
+            (output_dir / name).unlink(missing_ok=True)
+        shutil.rmtree(output_dir / VOCAB_FOLDER, ignore_errors=True)
+        output_dir.rmdir()
 
 
 class _Trainer:
