@@ -22,7 +22,7 @@ help:
 	@echo "make slow-test  the tests that take minutes"
 	@echo "make lint       ruff check, ruff format --check, mypy"
 	@echo "make format     rewrites the files as ruff wants them"
-	@echo "make docs       writes the generated tables of README.md and docs/ anew"
+	@echo "make docs       writes the generated tables of docs/ anew"
 	@echo "make clean      removes $(VENV), demo/, build/ and all caches"
 
 demo: $(VENV)/.installed

@@ -102,10 +102,15 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join("  ".join(map(str.rjust, line, widths)) for line in cells)
 
 
+def numbers(text: str) -> list[int]:
+    """Returns the whole numbers in "256,512"."""
+    return [int(number) for number in text.split(",")]
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Returns the flags' values."""
     parser = argparse.ArgumentParser(description="Measures how a training step's time grows with the length of the inputs.")
-    parser.add_argument("--lengths", default="256,512,1024,2048", help="symbols (default: %(default)s)")
+    parser.add_argument("--lengths", type=numbers, default="256,512,1024,2048", help="symbols (default: %(default)s)")
     parser.add_argument("--models", default=",".join(MODELS), help="compared with the first one (default: %(default)s)")
     parser.add_argument("--hparams", default="num_layers=2", help="changes of the default network (default: %(default)s)")
     parser.add_argument("--batch_size", type=int, default=1, help="examples (default: %(default)s)")
@@ -120,21 +125,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     flags = parse(argv)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    models, lengths = flags.models.split(","), [int(length) for length in flags.lengths.split(",")]
     try:
-        for model in models:
-            registry.models.check(model)
-        network = HParams(model=models[0]).override(flags.hparams).resolve().network
+        run(flags)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Measures and prints; raises UserError where a model is unknown, or refuses its network or what is asked of it here."""
+    models = flags.models.split(",")
+    for model in models:
+        registry.models.check(model)
+    network = HParams(model=models[0]).override(flags.hparams).resolve().network
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
         print(f"warning: the load average is {load:.1f}: with others at work here, times do not mean much.", file=sys.stderr)
     before = machine_peaks(["float32"], flags.peak_repetitions)["float32"]
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
     times = {}
-    for length in lengths:
+    for length in flags.lengths:
         times[length] = measure({model: training_step(model, network, flags.batch_size, length) for model in models}, flags.seconds)
     peak = max(before, machine_peaks(["float32"], flags.peak_repetitions)["float32"])
     rows = rows_of(times, models)
@@ -142,7 +153,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}, float32: {peak / 1e9:.1f}; load average {load:.2f}")
     print(table(rows))
     print(json.dumps({**settings, "load_average": round(load, 2), "peak_gflop_per_second": round(peak / 1e9, 1), "rows": rows}))
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the tables in README.md and docs/ that follow from the code, between their markers: ``make docs``.
+"""Writes the tables in docs/ that follow from the code, between their markers: ``make docs``.
 
 How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end -->``. The hyperparameters' texts are the
 string literals below the fields in ``ut_tf/network.py`` and ``ut_tf/config.py``. A test compares the files with what this script would
@@ -21,7 +21,7 @@ from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 from ut_tf.models.catalogue import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("README.md", "docs/hyperparameters.md", "docs/models.md")
+FILES = ("docs/hyperparameters.md", "docs/models.md")
 _TENSOR2TENSOR = SETS.keys() | UNAVAILABLE.keys()
 _SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -14,6 +14,7 @@ from ut_tf import registry
 from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, report, sweep, trainer, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.config import NetworkConfig, TrainingConfig
+from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import make_hparams
 
@@ -100,6 +101,13 @@ def test_the_table_of_problems_names_every_problem_and_no_other():
     section = README.read_text(encoding="utf-8").split("## Problems")[1].split("\n## ")[0]
     shown = [pattern for line in section.splitlines() if line.startswith("| `") for pattern in re.findall(r"`(.*?)`", line.split(" | ")[0])]
     assert {name for pattern in shown for name in _expand(pattern)} == set(PROBLEMS)
+
+
+def test_the_sets_to_begin_with_exist():
+    section = README.read_text(encoding="utf-8").split("## Hyperparameter sets")[1].split("\n## ")[0]
+    shown = re.findall(r"`([a-z]\w+)`", section)
+    assert len(shown) > 15
+    assert set(shown) <= set(HPARAMS_SETS)
 
 
 def test_generated_tables_are_up_to_date():

@@ -222,7 +222,7 @@ def differences(old: HParams, new: HParams, ignored: frozenset[str] = frozenset(
 # What tensor2tensor calls some of the fields: its users type these first.
 _TENSOR2TENSOR_NAMES = {
     "num_rec_steps": "num_steps",
-    "num_hidden_layers": "num_steps",
+    "num_hidden_layers": "num_steps, or num_layers of a model without recurrence",
     "recurrence_type": "recurrence (or halting, for act)",
     "num_inrecurrence_layers": "recurrence_layers",
     "mix_with_transformer": "mix_layers_before and mix_layers_after",

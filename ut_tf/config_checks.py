@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ut_tf.needless_fields import needless_fields
+from ut_tf.needless_fields import has_heads, needless_fields
 from ut_tf.network import NetworkConfig
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def mistakes_in(model: str, network: NetworkConfig, training: TrainingConfig) ->
     mistakes += [f"{name}={values[name]}: expected between 0 and 1" for name in within if not 0 < values[name] < 1]
     if mistakes:
         return mistakes
-    mistakes = needless_fields(model, network) + _impossible_sizes(network) + _impossible_depths(model, network)
+    mistakes = needless_fields(model, network) + _impossible_sizes(model, network) + _impossible_depths(model, network)
     return mistakes + impossible_hops(model, network) + _impossible_pairs(network, training)
 
 
@@ -76,6 +76,13 @@ def impossible_hops(model: str, network: NetworkConfig) -> list[str]:
             "memn2n has an embedding of its own: use layerwise"
         )
     return mistakes
+
+
+def impossible_memories(network: NetworkConfig) -> list[str]:
+    """Returns why a recurrence has no memory to return as its final state, where it is asked for."""
+    if network.use_memory_as_final_state and (network.recurrence != "lstm" or network.halting != "none"):
+        return [f"use_memory_as_final_state=True needs recurrence=lstm with halting=none, not {network.recurrence} with {network.halting}"]
+    return []
 
 
 def _impossible_pairs(network: NetworkConfig, training: TrainingConfig) -> list[str]:
@@ -99,8 +106,12 @@ def _impossible_positions(network: NetworkConfig, training: TrainingConfig) -> l
         )
     if network.eval_position_stride != 1 and not spread:
         mistakes.append(f"eval_position_stride={network.eval_position_stride} needs position_offset=mixed or randomised")
-    longest = training.max_length * (2 if network.target_position == "continue" else 1) + network.max_position_offset
-    reached = network.max_position_offset if spread else longest
+    if network.position_separator and (network.position == "none" or network.position_from == "end"):
+        mistakes.append(
+            f"position_separator={network.position_separator} lets positions begin again that count from the start, which position="
+            f"{network.position} with position_from={network.position_from} has none of: set it to 0, or position_from to start or both"
+        )
+    reached = network.max_position_offset if spread else _largest_position(network, training.max_length)
     if network.position == "learned" and network.learned_positions < reached:
         mistakes.append(
             f"position=learned has learned_positions={network.learned_positions} embeddings, and training reaches position {reached}: "
@@ -109,9 +120,19 @@ def _impossible_positions(network: NetworkConfig, training: TrainingConfig) -> l
     return mistakes
 
 
-def _impossible_sizes(network: NetworkConfig) -> list[str]:
+def _largest_position(network: NetworkConfig, max_length: int) -> int:
+    """Returns the largest position of training without spread positions; ``Positions`` says how symbols are counted."""
+    inputs, targets = max_length, max_length
+    if network.position_from == "end":
+        inputs += network.end_position - (0 if network.input_start_symbol else 1)
+    if network.target_position == "continue":
+        targets += max_length
+    return max(inputs, targets) + (network.max_position_offset if network.position_offset == "random" else 0)
+
+
+def _impossible_sizes(model: str, network: NetworkConfig) -> list[str]:
     mistakes = []
-    if network.hidden_size % network.num_heads:
+    if has_heads(model) and network.hidden_size % network.num_heads:
         mistakes.append(f"hidden_size={network.hidden_size} is not a multiple of num_heads={network.num_heads}")
     elif network.position == "rotary" and network.hidden_size // network.num_heads % 2:
         mistakes.append(f"position=rotary needs an even size per head, not {network.hidden_size // network.num_heads}")
@@ -135,6 +156,13 @@ def _impossible_depths(model: str, network: NetworkConfig) -> list[str]:
         mistakes.append(f"halting={network.halting} needs recurrence=basic, highway or skip, not {network.recurrence}")
     if halts and network.steps_per_position:
         mistakes.append("steps_per_position sets a fixed depth: it goes with halting=none")
+    if halts and network.eval_num_steps != network.num_steps:
+        mistakes.append(f"eval_num_steps={network.eval_num_steps} is a fixed depth, and halting={network.halting}: use eval_act_max_steps")
+    if not halts and network.eval_act_max_steps != network.act_max_steps:
+        mistakes.append(f"eval_act_max_steps={network.eval_act_max_steps} bounds dynamic halting, and halting=none: leave it out")
+    if not network.couple_carry_transform_gates and network.recurrence not in ("highway", "skip"):
+        mistakes.append(f"couple_carry_transform_gates=False needs recurrence=highway or skip, not {network.recurrence}")
+    mistakes += impossible_memories(network)
     if network.halting == "pondernet" and network.mix_layers_after:
         mistakes.append("halting=pondernet answers from the states of every step, so no layers can follow: it needs mix_layers_after=0")
     name = "act_max_steps" if halts else "num_steps"

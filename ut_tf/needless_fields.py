@@ -91,6 +91,9 @@ def needless_fields(model: str, network: NetworkConfig) -> list[str]:
     asked = [name for name, nothing in needless.items() if values[name] not in nothing]
     if model in _NEEDLESS or model in _OTHERS:
         asked += [name for name, (nothing, models) in _OWN.items() if model not in models and values[name] != nothing]
+    # Filled in from num_steps where nothing is asked for; memn2n's are its hops.
+    if model in _NEEDLESS and model != "memn2n" and values["eval_num_steps"] not in (None, values["num_steps"]):
+        asked.append("eval_num_steps")
     if values["position"] == "learned" and "learned_positions" in asked:
         asked.remove("learned_positions")
     mistakes = []
@@ -103,6 +106,11 @@ def needless_fields(model: str, network: NetworkConfig) -> list[str]:
         listed = ", ".join(f"{name}={values[name]}" for name in others)
         mistakes.append(f"the model {model} has no use for {listed}: leave {'it' if len(others) == 1 else 'them'} out")
     return mistakes
+
+
+def has_heads(model: str) -> bool:
+    """Returns whether the states of a model are divided among attention heads; of one that is not listed here: yes."""
+    return not _BLOCK.keys() <= _NEEDLESS.get(model, {}).keys()
 
 
 def refuse_needless(model: str, network: NetworkConfig, further: Iterable[str] = ()) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """What a Universal Transformer is made of. The defaults are the paper's (arXiv 1807.03819), in a small size."""
+    """What a network is made of. The defaults are the paper's Universal Transformer (arXiv 1807.03819), in a small size."""
 
     # Sizes.
     hidden_size: int = 128
@@ -30,13 +30,13 @@ class NetworkConfig:
 
     # Depth.
     num_steps: int = 4
-    """Recurrent steps T where depth is fixed; with dynamic halting only the default of act_max_steps."""
+    """Recurrent steps T where depth is fixed (memn2n: hops); with dynamic halting only the default of act_max_steps."""
     eval_num_steps: int | None = None
     """Steps at evaluation; None: as in training."""
     steps_per_position: float = 0.0
     """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length) (Appendix B)."""
     num_layers: int = 6
-    """Layers on either side of a transformer, each with weights of its own; without meaning where one block is repeated."""
+    """Layers on either side, each with weights of its own (Neural GPUs: in each step); without meaning in a Universal Transformer."""
     recurrence: Literal["basic", "highway", "skip", "dwa", "gru", "lstm"] = "basic"
     """How the block's output and the state combine (dwa: depth-wise attention over the states of all steps so far)."""
     recurrence_layers: int = 1
@@ -66,7 +66,7 @@ class NetworkConfig:
     act_epsilon: float = 0.01
     """A position halts when its halting sum exceeds 1 - act_epsilon."""
     act_loss_weight: float = 0.01
-    """Weight of the ponder cost in the loss (of pondernet: ponder_kl_weight)."""
+    """Weight of the ponder cost in the loss (pondernet has ponder_kl_weight instead)."""
     act_halting_bias_init: float = -1.0
     """Initial bias of the halting unit; at +1 every position stops at step 2 and stays there."""
     halted_states: Literal["copy", "transform"] = "copy"
@@ -74,7 +74,7 @@ class NetworkConfig:
     padding_ponders: bool = False
     """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""
     ponder_prior: float = 0.2
-    """Of pondernet: the prior's probability of stopping after a step that has been reached; 1/ponder_prior steps are expected of it."""
+    """Of pondernet: the prior's probability of stopping after a step that has been reached; without a bound it expects 1/ponder_prior."""
     ponder_kl_weight: float = 0.01
     """Of pondernet: weight in the loss of the divergence from the prior."""
     ponder_threshold: float = 0.5

@@ -39,6 +39,12 @@ def test_command_prints_a_table_and_json(
     assert [row["length"] for row in found["rows"]] == [4] and found["rows"][0]["ratio"] > 0
 
 
-def test_unknown_models_are_named(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmark.main(["--models=mem_transformer,transformers"]) == 1
-    assert "unknown model 'transformers'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("models", "mistake"), [("mem_transformer,transformers", "unknown model 'transformers'"), ("memn2n", "use a problem such as babi_qa")]
+)
+def test_models_that_cannot_be_measured_are_named(
+    models: str, mistake: str, benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(benchmark, "machine_peaks", lambda kinds, count: dict.fromkeys(kinds, 1e9 * count))
+    assert benchmark.main([f"--models={models}", "--hparams=num_heads=1", "--intra_op_threads=0", "--inter_op_threads=0"]) == 1
+    assert mistake in capsys.readouterr().err

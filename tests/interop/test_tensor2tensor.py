@@ -52,6 +52,11 @@ def test_gru_goes_without_the_step_embedding() -> None:
     assert network_from_hparams(_hparams("ut_gru")).step_encoding == "none"
 
 
+@pytest.mark.parametrize(("name", "returned"), [("ut_lstm", True), ("ut_gru", False), ("act_basic", False)])
+def test_only_an_lstm_has_a_memory_to_return(name: str, returned: bool) -> None:
+    assert network_from_hparams({**_hparams(name), "use_memory_as_final_state": True}).use_memory_as_final_state == returned
+
+
 def test_every_unsupported_field_is_named_at_once() -> None:
     hparams = {**_hparams(), "recurrence_type": "highway", "num_inrecurrence_layers": 2, "position_start_index": "random"}
     del hparams["num_heads"]

@@ -99,6 +99,24 @@ def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> Non
     np.testing.assert_allclose(_called(recurrence, tf.constant(INPUT))[0], states[-1], atol=1e-5)
 
 
+@pytest.mark.parametrize("steps", [None, [2, 2]])
+def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -> None:
+    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence="lstm", use_memory_as_final_state=True)))
+    state, memory = tf.constant(INPUT), tf.zeros_like(INPUT)
+    for step in range(2):
+        output = recurrence.block(_prepared(recurrence, state, step), surroundings=Surroundings())[0]
+        state, memory = recurrence.cell(output, state, memory, INPUT)
+    found, _ = _called(recurrence, tf.constant(INPUT), steps=None if steps is None else tf.constant(steps))
+    np.testing.assert_allclose(found, memory, atol=1e-5)
+    assert np.abs(found - state).max() > 1e-2
+
+
+@pytest.mark.parametrize("change", [{"recurrence": "highway"}, {"recurrence": "lstm", "halting": "basic"}])
+def test_other_recurrences_have_no_memory_to_return(change: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="needs recurrence=lstm with halting=none"):
+        Recurrence(NetworkConfig(**SMALL, **change, use_memory_as_final_state=True))
+
+
 @pytest.mark.parametrize("change", [{"halting": "basic"}, {"steps_per_position": 0.5}])
 def test_depthwise_attention_needs_a_fixed_depth(change: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="needs a fixed depth"):

@@ -82,10 +82,14 @@ def test_steps_take_the_sets_in_turn_until_they_are_tied() -> None:
     one = unit_of()
     for weight, sets in zip(one.trainable_variables, unit.trainable_variables, strict=True):
         weight.assign(tf.reduce_mean(sets, 0, keepdims=True))
-    unit.tied.assign(1.0)
-    for step in range(2):
-        found = unit.step(flat(image), unit.choose(unit.prepare(), tf.constant(step)), active)
-        np.testing.assert_allclose(found[0], expected(one, image).reshape(LENGTH, -1), atol=1e-5)
+    # Free again, each set is what their mean was.
+    for tied in (True, False):
+        unit.tie(tied)
+        for step in range(2):
+            found = unit.step(flat(image), unit.choose(unit.prepare(), tf.constant(step)), active)
+            np.testing.assert_allclose(found[0], expected(one, image).reshape(LENGTH, -1), atol=1e-5)
+    unit.update_bias.assign_add(tf.constant([[0.0], [3.0]]) * tf.ones([1, MAPS]))
+    assert np.abs(unit.step(flat(image), unit.choose(unit.prepare(), 1), active) - found).max() > 1e-3
 
 
 def test_all_sets_begin_alike() -> None:

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf.config import HParams, NetworkConfig
+from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError, marked_in
 from ut_tf.layers.coordinates import Coordinates, paper_sinusoid, rotate, rotation_table, tensor2tensor_sinusoid
 from ut_tf.layers.positions import Positions, PositionTable, spread_positions
+from ut_tf.models.universal_transformer import UniversalTransformer
 
 
 def test_the_paper_coordinate_of_position_3_at_step_2() -> None:
@@ -122,6 +124,11 @@ def test_a_learned_table_refuses_what_it_does_not_reach() -> None:
 def test_positions_that_cannot_be_are_refused() -> None:
     with pytest.raises(UserError, match="learned_positions=100 embeddings, and training reaches position 256"):
         HParams().change(position="learned", learned_positions=100).resolve()
+    with pytest.raises(UserError, match="training reaches position 104"):
+        HParams().change(position="learned", learned_positions=100, position_from="end", end_position=5, max_length=100).resolve()
+    HParams().change(position="learned", learned_positions=256, max_position_offset=1000).resolve()  # position_offset=none draws none
+    with pytest.raises(UserError, match="position_separator=9 is the id of a symbol among the inputs"):
+        UniversalTransformer(NetworkConfig(position_separator=9), ProblemSpec("facts", "class", 12, 5, max_words=3))
     with pytest.raises(UserError, match=r"position_offset=randomised spreads up to .* = 83"):
         HParams().change(position_offset="randomised", max_position_offset=50, max_length=40).resolve()
     with pytest.raises(UserError, match="eval_position_stride=2 needs"):

@@ -76,6 +76,14 @@ def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> No
     assert np.abs(both(x[:, :3]) - both(x)[:, :3]).max() > 1e-3
 
 
+def test_a_recurrent_layer_s_kernels_begin_as_kernel_init_says() -> None:
+    """Of 8 inputs and 24 outputs: uniform up to (6 / 32)^½, or with variance 1/8 up to (3 / 8)^½."""
+    for name, low, high in (("glorot", 0.36, 0.434), ("unit_scaling", 0.5, 0.613)):
+        layer = RecurrentLayer(NetworkConfig(**SMALL, recurrent_layer="gru", kernel_init=name), causal=True)  # type: ignore[arg-type]
+        layer.build((None, None, 8))
+        assert low < np.abs(layer.rnn.cell.kernel).max() < high
+
+
 def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() -> None:
     network = NetworkConfig(**SMALL, num_steps=3)
     shared, own = UniversalTransformer(network, SEQUENCES), ConditionalUniversalTransformer(network, SEQUENCES)
@@ -103,6 +111,7 @@ def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() 
         ("universal_transformer", "mix_layers_before=-1", "mix_layers_before=-1: expected at least 0"),
         ("conditional_universal_transformer", "recurrence=gru", "takes the transition's place"),
         ("conditional_universal_transformer", "eval_num_steps=9", "a transition for each step cannot do"),
+        ("transformer", "eval_num_steps=9", "the model transformer has no use for eval_num_steps=9"),
         ("transformer", "recurrence_layers=2,recurrent_layer=gru", "so recurrence_layers=2 and recurrent_layer=gru cannot be"),
     ],
 )

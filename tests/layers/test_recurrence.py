@@ -111,6 +111,16 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
         assert float(details.ponder_times[row, 0]) == depth
 
 
+@pytest.mark.parametrize("changes", [{"halting": "basic"}, {"halting": "pondernet"}, {"recurrence": "highway"}], ids=str)
+def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
+    recurrence = Recurrence(NetworkConfig(**SMALL, **changes), dtype="mixed_bfloat16")
+    inputs, mask = states(2, 4, 8), tf.ones([2, 4])
+    steps = None if "halting" in changes else tf.constant([2, 3])
+    run = tf.function(lambda x: called(recurrence, x, mask, steps=steps, training=True)[0], autograph=False)
+    found = run(inputs)
+    assert found.dtype == tf.bfloat16 and np.isfinite(tf.cast(found, tf.float32)).all()
+
+
 def test_global_halting_takes_a_batch_of_one() -> None:
     _, details = called(made(halting="global"), states(1, 4, 8), tf.ones([1, 4]))
     assert len(set(details.ponder_times.numpy().ravel().tolist())) == 1

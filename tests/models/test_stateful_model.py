@@ -180,6 +180,13 @@ def test_what_a_model_has_no_use_for_is_refused(model: str, change: dict[str, An
             LSTMModel(NetworkConfig(**change), SPEC)
 
 
+@pytest.mark.parametrize("model", ["lstm", "bytenet", "neural_gpu", "memn2n"])
+def test_a_model_without_heads_may_have_any_even_width(model: str) -> None:
+    assert HParams(model=model).change(hidden_size=30, num_heads=4).resolve().network.hidden_size == 30
+    with pytest.raises(UserError, match="hidden_size=30 is not a multiple of num_heads=4"):
+        HParams(model="transformer").change(hidden_size=30, num_heads=4).resolve()
+
+
 @pytest.mark.parametrize(
     ("spec", "change", "expected"),
     [

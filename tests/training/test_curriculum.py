@@ -204,12 +204,32 @@ def test_relaxed_sets_become_one_at_the_end(tmp_path: Path, monkeypatch: pytest.
     add = CurriculumState.add
     monkeypatch.setattr(CurriculumState, "add", lambda self, _, judged: add(self, judged, judged))
     changes = {**STAGED, **GPU, "train_steps": 45, "dropout": 0.1}
-    run = toy_run(tmp_path, "tabled_copy", model="neural_gpu", **changes)
+    run = toy_run(tmp_path / "run", "tabled_copy", model="neural_gpu", **changes)
     train(run, log_frequency=50)
     model = run.make_model()
     assert not float(model.encoder.unit_0.tied)
     restore_weights(model, run, "last")
     assert float(model.encoder.unit_0.tied) == 1.0
+    # The curriculum of another run begins with sets that are free again.
+    other = toy_run(tmp_path / "other", "tabled_copy", model="neural_gpu", **{**changes, "train_steps": 1})
+    train(other, warm_start_from=run)
+    restore_weights(model, other, "last")
+    assert not float(model.encoder.unit_0.tied)
+
+
+def test_two_replicas_go_through_the_stages_as_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    add = CurriculumState.add
+    monkeypatch.setattr(CurriculumState, "add", lambda self, _, judged: add(self, judged, judged))
+    changes = {**STAGED, **GPU, "train_steps": 42, "dropout": 0.0, "tying_pull": 0.1, "max_length": 6}
+    one, two = (toy_run(tmp_path / str(size), "tabled_copy", model="neural_gpu", **{**changes, "batch_size": size}) for size in (8, 4))
+    train(one, log_frequency=14)
+    assert "training examples of tabled_copy are longer than max_length=6" in capsys.readouterr().err
+    train(two, strategy=mirrored(2), log_frequency=14)
+    assert [line["curriculum_length"] for line in lines(two, "train")] == [5.0, 6.0, 6.0]
+    for step, loss in losses(one).items():
+        assert losses(two)[step] == pytest.approx(loss, rel=1e-3)
+    for weight, other in zip(saved_weights(one), saved_weights(two), strict=True):
+        np.testing.assert_allclose(weight, other, atol=1e-3)
 
 
 def test_relaxed_sets_need_a_curriculum() -> None:

@@ -81,7 +81,7 @@ def train_batches(
       seed: decides, with `epoch`, the content and order of the batches; nothing else does.
       epoch: number of the pass through the data, from 0.
       skip_batches: global batches left out at the epoch's beginning (to go on where a run stopped).
-      table: the epoch's examples, where the caller has chosen among them; None: all that the problem gives.
+      table: the epoch's examples, where the caller has chosen among them, and tells of those left out; None: all that the problem gives.
 
     Returns:
       A dataset of dictionaries: the example's features with a leading dimension `batch`, padded with 0 to the longest example in the
@@ -93,11 +93,12 @@ def train_batches(
     """
     bounds = bucket_bounds(training.min_length_bucket, training.length_bucket_step, training.max_length)
     sizes = batch_sizes(bounds, training, num_replicas)
+    is_chosen = table is not None
     table = problem.examples("train", data_dir, seed=seed, epoch=epoch) if table is None else table
     if table is not None:
         _check_lengths(problem, "train", data_dir, table.lengths, training.max_length)
-        if epoch == 0:
-            _tell_left_out(problem, table.lengths, training.max_length)
+        if epoch == 0 and not is_chosen:
+            tell_left_out(problem, table.lengths, training.max_length)
         plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]
         batches = _planned(table, plan, bounds, sizes, full_shapes=training.jit_compile)
     else:
@@ -327,8 +328,9 @@ def _check_lengths(problem: Problem, split: str, data_dir: Path, lengths: Length
         raise _too_long(problem, split, data_dir, max_length)
 
 
-def _tell_left_out(problem: Problem, lengths: Lengths, max_length: int | None) -> None:
-    left_out = 0 if max_length is None else int((lengths > max_length).sum())
+def tell_left_out(problem: Problem, lengths: Lengths, max_length: int) -> None:
+    """Says on stderr how many training examples are too long, if any."""
+    left_out = int((lengths > max_length).sum())
     if left_out:
         print(
             f"{left_out} of {len(lengths)} training examples of {problem.name} are longer than max_length={max_length}, and are left out",

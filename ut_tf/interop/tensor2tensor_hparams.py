@@ -47,7 +47,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "transformer_ffn_type": ("fc", "sepconv"),
 }
 _NEEDED = ("hidden_size", "filter_size", "num_heads")
-_SAME_IN_NETWORK = (*_NEEDED, "act_epsilon", "act_loss_weight", "lstm_forget_bias", "use_memory_as_final_state", "norm_epsilon")
+_SAME_IN_NETWORK = (*_NEEDED, "act_epsilon", "act_loss_weight", "lstm_forget_bias", "norm_epsilon")
 _SAME_IN_TRAINING = ("batch_size", "max_length", "min_length_bucket", "length_bucket_step", "label_smoothing")
 # Their name -> ours, for what is named differently.
 _RENAMED_IN_TRAINING = {
@@ -83,6 +83,8 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
         **{name: hparams[name] for name in _SAME_IN_NETWORK if name in hparams},
         num_steps=int(hparams.get("num_rec_steps", layers)),
         recurrence="basic" if halts else recurrence,
+        # tensor2tensor leaves it out of account where there is no LSTM.
+        use_memory_as_final_state=recurrence == "lstm" and bool(hparams.get("use_memory_as_final_state", False)),
         halting=hparams.get("act_type", "basic") if halts else "none",
         act_max_steps=int(hparams.get("act_max_steps", 2 * layers)),
         act_halting_bias_init=float(hparams.get("act_halting_bias_init", 1.0)),

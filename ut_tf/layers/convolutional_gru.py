@@ -15,7 +15,7 @@ zeros around it. With * a convolution of conv_kernel x conv_kernel cells and σ'
 An Extended Neural GPU's decoder adds a convolution W * p of its output tape p to each of the three sums (arXiv 1610.08613).
 
 Relaxed tying: there may be `relaxed_sets` sets of all parameters, of which step t takes set t mod relaxed_sets; training pulls them
-together (``training/relaxation.py``), and in the end their mean takes the place of each.
+together (``training/judging.py``), and in the end their mean takes the place of each.
 
 A row is stored as one vector of image_width * maps channels. Over rows a convolution over both dimensions is then a product of
 conv_kernel neighbouring rows with one matrix, in which the kernel stands once for each pair of columns that lie near enough: on a CPU
@@ -100,6 +100,15 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         candidate = tf.tanh(self._convolved(reset * image, tape, weights["candidate"]))
         return image + (1.0 - update) * (candidate - image) * active
 
+    def tie(self, tied: bool = True) -> None:
+        """Lets the mean of all sets take the place of each, from now on; not tied: they part again, from there."""
+        if self.tied is None:
+            return
+        if not tied:
+            for weight in self.trainable_variables:
+                weight.assign(tf.broadcast_to(self._effective(weight), weight.shape))
+        self.tied.assign(float(tied))
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict(), "with_tape": self.with_tape}
 
@@ -129,7 +138,10 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
 
     def _sets(self, name: str) -> Any:
         """Returns the weight of that name, [sets, ...], as the steps compute with it."""
-        weight = tf.convert_to_tensor(getattr(self, name))
+        return self._effective(getattr(self, name))
+
+    def _effective(self, variable: Any) -> Any:
+        weight = tf.convert_to_tensor(variable)
         if self.tied is None:
             return weight
         return weight + tf.convert_to_tensor(self.tied) * (tf.reduce_mean(weight, 0, keepdims=True) - weight)

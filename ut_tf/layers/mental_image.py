@@ -52,11 +52,10 @@ def relaxed_weights(model: Any) -> list[Any]:
     return [weight for unit in _units_of(model) for weight in unit.trainable_variables]
 
 
-def tie(model: Any) -> None:
-    """Lets the mean of all sets of parameters take the place of each, in all of a model's CGRUs, from now on."""
+def tie(model: Any, tied: bool = True) -> None:
+    """Lets the mean of all sets of parameters take the place of each, in all of a model's CGRUs; not tied: they part again, from there."""
     for unit in _units_of(model):
-        if unit.tied is not None:
-            unit.tied.assign(1.0)
+        unit.tie(tied)
 
 
 class _ImageWorker(keras.layers.Layer):  # type: ignore[misc]

@@ -35,8 +35,8 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
     """Assigns positions to the symbols of a batch.
 
     Args:
-      network: its position_from, target_position, end_position, position_offset, max_position_offset, eval_position_offset and
-        eval_position_stride are used.
+      network: its position_from, target_position, end_position, position_separator, position_offset, max_position_offset,
+        eval_position_offset, eval_position_stride and input_start_symbol are used.
 
     Call arguments:
       batch_size: int32 [].

@@ -20,11 +20,12 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
+from ut_tf.config_checks import impossible_memories
 from ut_tf.errors import UserError
 from ut_tf.layers.block import Block, StepSurroundings, Surroundings
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.cells import CELLS
-from ut_tf.layers.coordinates import Coordinates
+from ut_tf.layers.coordinates import Coordinates, positioned
 from ut_tf.layers.halting import HaltingRule, HaltingState, HaltingUnit, RecurrenceDetails, start_halting
 from ut_tf.layers.history import Place
 from ut_tf.layers.normalization import LayerNorm
@@ -80,6 +81,9 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
     Returns:
       (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails, whose attention weights have an entry for each layer
       of each step).
+
+    Raises:
+      UserError: the network's recurrence does not go with its halting, or has no memory to be returned.
     """
 
     def __init__(
@@ -104,6 +108,8 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         cell = CELLS[network.recurrence]
         if cell.sees_earlier_states and (network.halting != "none" or network.steps_per_position):
             raise UserError(f"recurrence={network.recurrence} needs a fixed depth: halting=none and steps_per_position=0.")
+        if mistakes := impossible_memories(network):
+            raise UserError(f"{mistakes[0]}.")
         kinds = {"causal": causal, "with_memory": with_memory, "with_transition": cell.uses_transition}
         options = {**kinds, "step_transitions": self._table_size() if with_step_transitions else 0, "name": "block", "dtype": policy}
         several = network.recurrence_layers > 1
@@ -132,10 +138,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
-        signal = self.coordinates.position_signal(positions)
-        if signal is not None and not self.network.position_every_step:
-            inputs = tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
-            signal = None
+        inputs, signal = self._positioned(inputs, positions)
         run = _Run(self, inputs, symbol_mask, signal, surroundings, training, return_attention, observer)
         if self.rule.is_pondernet and training:
             states, details = run.all_steps()
@@ -191,10 +194,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         Returns:
           (state [batch * beam_size, hidden_size], the new caches).
         """
-        signal = self.coordinates.position_signal(positions)
-        if signal is not None and not self.network.position_every_step:
-            inputs = tf.cast(tf.cast(inputs, tf.float32) + signal, self.compute_dtype)
-            signal = None
+        inputs, signal = self._positioned(inputs, positions)
         bias = self.block.history_bias(place, weights["block"])
         run = _PositionRun(self, weights, place, bias, surroundings)
         per_step = self._by_step(caches)
@@ -216,6 +216,12 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
             return fixed
         bound = 2 * network.num_steps if network.act_max_steps is None else network.act_max_steps
         return bound if training or network.eval_act_max_steps is None else network.eval_act_max_steps
+
+    def _positioned(self, inputs: Any, positions: Any) -> tuple[Any, Any]:
+        """Returns (inputs in the compute dtype, with the positions' signal where it is added once; the signal of every step, or None)."""
+        if self.network.position_every_step:
+            return tf.cast(inputs, self.compute_dtype), self.coordinates.position_signal(positions)
+        return positioned(self.network, inputs, positions, self.compute_dtype), None
 
     def _by_step(self, caches: list[dict[str, Any]]) -> list[Any]:
         """Returns for each step its cache, or the list of its layers' caches."""

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.linear import kernel_initializer
 from ut_tf.layers.normalization import LayerNorm
 
 _KINDS: dict[str, Any] = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
@@ -32,7 +33,7 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
     """A GRU or LSTM over the positions, with residual, dropout and norm.
 
     Args:
-      network: its recurrent_layer ("gru" or "lstm"), hidden_size, norm and dropout are used.
+      network: its recurrent_layer ("gru" or "lstm"), hidden_size, norm, kernel_init and dropout are used.
       causal: whether positions see only earlier ones.
 
     Call arguments:
@@ -51,6 +52,9 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
         policy, units = self.dtype_policy, network.hidden_size // (1 if causal else 2)
         # Without cuDNN's kernels, which XLA cannot compile and an export to another machine may not find.
         options = {"return_sequences": True, "use_cudnn": False, "dtype": policy}
+        if network.kernel_init != "glorot":
+            # Where it is, Keras' own are right: Glorot's for the inputs, an orthogonal kernel for the state.
+            options |= {f"{name}_initializer": kernel_initializer(network.kernel_init) for name in ("kernel", "recurrent")}
         rnn = _KINDS[network.recurrent_layer](units, **options, name="rnn")
         self.rnn = rnn if causal else keras.layers.Bidirectional(rnn, name="both", dtype=policy)
         self.norm = LayerNorm(network.norm_epsilon, name="norm", dtype=policy)

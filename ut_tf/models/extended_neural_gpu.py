@@ -29,7 +29,7 @@ class ExtendedNeuralGPU(StatefulModel):
     catalogue_name: ClassVar[str] = "extended_neural_gpu"
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
-        refuse_without_inputs(self.catalogue_name, ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec)
+        refuse_without_inputs(self.catalogue_name, spec)
         super().__init__(network, spec, **kwargs)
 
     def make_encoder(self) -> ImageEncoder:
@@ -45,6 +45,6 @@ class ExtendedNeuralGPU(StatefulModel):
         """Returns the parameters of which there are `relaxed_sets`, each [sets, ...]."""
         return relaxed_weights(self)
 
-    def tie(self) -> None:
-        """Lets the mean of all sets of parameters take the place of each, from now on."""
-        tie(self)
+    def tie(self, tied: bool = True) -> None:
+        """Lets the mean of all sets of parameters take the place of each, from now on; not tied: they part again, from there."""
+        tie(self, tied)

@@ -14,34 +14,33 @@ other, a search computes the image when it starts and reads one row of it at eac
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.decoding.search import Decoded
 from ut_tf.errors import UserError
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.halting import RecurrenceDetails
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.mental_image import ImageEncoder, relaxed_weights, tie
-from ut_tf.models.ends import check_shape, make_classifier, make_input_embedding, summary, write_outputs
+from ut_tf.models.ends import make_classifier, make_input_embedding
 from ut_tf.models.sequence_model import ModelDetails
-from ut_tf.needless_fields import refuse_needless
+from ut_tf.models.stateful_model import StatefulModel
 
 
-def refuse_without_inputs(model: str, spec: ProblemSpec) -> None:
+def refuse_without_inputs(model: str, spec: ProblemSpec | dict[str, Any]) -> None:
     """Raises a UserError for a language model: an image is made of inputs, and works as long as they are."""
-    if spec.inputs == "none":
+    if (spec["inputs"] if isinstance(spec, dict) else spec.inputs) == "none":
         raise UserError(f"the model {model} works on an image of its inputs, and this problem has none: use another model.")
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class NeuralGPU(keras.Model):  # type: ignore[misc]
-    """A Neural GPU for a problem's inputs and targets.
+class NeuralGPU(StatefulModel):
+    """A Neural GPU for a problem's inputs and targets; unlike other ``StatefulModel``s it has no decoder, and reads no targets.
 
     Args:
       network: NetworkConfig; hidden_size is the number of maps, num_layers that of the CGRUs in a step.
@@ -61,25 +60,19 @@ class NeuralGPU(keras.Model):  # type: ignore[misc]
       UserError: the network asks for what the model has no use for, or the spec for what it cannot answer.
     """
 
-    def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
-        self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
-        refuse_without_inputs("neural_gpu", self.spec)
-        check_shape(type(self).__name__, self.spec)
-        refuse_needless("neural_gpu", self.network)
-        self.has_encoder = True
-        self.has_decoder = self.spec.targets == "tokens"
-        self._make_parts()
+    catalogue_name: ClassVar[str] = "neural_gpu"
 
-    @property
-    def supports_incremental_decoding(self) -> bool:
-        """Whether ``decode_step`` gives what the whole sequence would."""
-        return self.has_decoder
+    def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
+        refuse_without_inputs(self.catalogue_name, spec)
+        super().__init__(network, spec, **kwargs)
+
+    def make_encoder(self) -> ImageEncoder:
+        """Returns CGRUs over an image that is as long as the output may be."""
+        return ImageEncoder(self.network, self.network.source_stretch if self.has_decoder else 1.0, name="encoder", dtype=self.dtype_policy)
 
     def call(self, features: dict[str, Any], training: bool = False, return_details: bool = False, return_attention: bool = False) -> Any:
-        encoded = self._encode(features["inputs"], bool(training))
-        logits = self._rows(encoded, tf.shape(features["targets"])[1]) if self.has_decoder else self._answer(features, encoded)
+        encoded = self._encode(features, bool(training))
+        logits = self._rows(encoded, tf.shape(features["targets"])[1]) if self.has_decoder else self._answer(features, encoded, self.head)
         if not (return_details or return_attention):
             return logits
         mask = encoded.keep
@@ -99,7 +92,7 @@ class NeuralGPU(keras.Model):  # type: ignore[misc]
           how many symbols each hypothesis has.
         """
         del capacity
-        encoded = self._encode(features["inputs"], False)
+        encoded = self._encode(features, False)
         rows = tf.shape(encoded.states)[1]
         asked = tf.zeros(tf.stack([tf.shape(encoded.states)[0], beam_size]), tf.int32)
         asked.set_shape([None, beam_size])
@@ -121,47 +114,24 @@ class NeuralGPU(keras.Model):  # type: ignore[misc]
         row = tf.ensure_shape(logits[:, tf.minimum(step, tf.shape(logits)[1] - 1)], [None, self.spec.target_vocab_size])
         return tf.repeat(row, asked.shape[1], 0), {**cache, "asked": asked + 1}
 
-    def generate(self, features: dict[str, Any], seed: Any = None, **options: Any) -> Decoded:
-        """Writes outputs for `features`; arguments, result and errors as in ``ends.write_outputs``."""
-        return write_outputs(self, features, seed, options)
-
     def relaxed_weights(self) -> list[Any]:
         """Returns the parameters of which there are `relaxed_sets`, each [sets, ...]."""
         return relaxed_weights(self)
 
-    def tie(self) -> None:
-        """Lets the mean of all sets of parameters take the place of each, from now on."""
-        tie(self)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "spec": self.spec.to_dict()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> NeuralGPU:
-        del custom_objects
-        return cls(**config)
+    def tie(self, tied: bool = True) -> None:
+        """Lets the mean of all sets of parameters take the place of each, from now on; not tied: they part again, from there."""
+        tie(self, tied)
 
     def _make_parts(self) -> None:
         network, spec, policy = self.network, self.spec, self.dtype_policy
         self.input_embedding = make_input_embedding(network, spec, policy)
         self.input_dropout = Dropout(network.dropout, name="input_dropout", dtype=policy)
-        self.encoder = ImageEncoder(network, network.source_stretch if self.has_decoder else 1.0, name="encoder", dtype=policy)
+        self.encoder = self.make_encoder()
         if self.has_decoder:
             # Symbols that are written are not read again: there is no embedding to share.
             self.head = Linear(spec.target_vocab_size, False, network.kernel_init, name="output_projection", dtype=policy)
         else:
             self.head = make_classifier(network, spec, policy)
-        for part in self.layers:
-            if not part.built:
-                part.build((None, None, network.hidden_size))
-        for part in self._flatten_layers(include_self=True):
-            part.built = True
-
-    def _encode(self, inputs: Any, training: bool) -> Encoded:
-        keep = self.input_embedding.mask(inputs)
-        states = self.input_dropout(self.input_embedding(inputs, training=training), training=training)
-        encoded: Encoded = self.encoder(states, keep=keep, training=training)
-        return encoded
 
     def _rows(self, encoded: Encoded, count: Any) -> Any:
         """Returns float32 logits [batch, count, target_vocab_size] of the first rows; behind an example's last row they are all 0."""
@@ -169,8 +139,3 @@ class NeuralGPU(keras.Model):  # type: ignore[misc]
         # The image is zero beyond an example's rows, and the projection has no bias.
         states = tf.pad(encoded.states * encoded.keep[..., None], [[0, 0], [0, missing], [0, 0]])[:, :count]
         return tf.cast(self.head(states), tf.float32)
-
-    def _answer(self, features: dict[str, Any], encoded: Encoded) -> Any:
-        if self.spec.targets == "word":
-            return self.head(encoded.states, features["inputs"], encoded.keep)
-        return tf.cast(self.head(summary(self.network, encoded.states, encoded.keep)), tf.float32)

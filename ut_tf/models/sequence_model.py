@@ -26,6 +26,7 @@ import tensorflow as tf
 from ut_tf.config import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.decoding.search import Decoded
+from ut_tf.errors import UserError
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
 from ut_tf.layers.block import StepSurroundings, Surroundings
 from ut_tf.layers.coordinates import rotation_table
@@ -115,6 +116,11 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
         check_shape(type(self).__name__, self.spec)
         refuse_needless(self.catalogue_name, self.network)
+        if self.network.position_separator and self.spec.inputs != "tokens":
+            raise UserError(
+                f"position_separator={self.network.position_separator} is the id of a symbol among the inputs, and this problem has "
+                f"inputs={self.spec.inputs!r}: set it to 0."
+            )
         self.has_encoder = self.spec.inputs != "none"
         self.has_decoder = self.spec.targets == "tokens"
         self._make_parts()

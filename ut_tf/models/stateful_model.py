@@ -112,7 +112,7 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         if not self.has_decoder:
             assert encoded is not None
             details = ModelDetails(self._details(encoded.keep, []), None)
-            logits = self._answer(features, encoded)
+            logits = self._answer(features, encoded, self.classifier)
             return (logits, details) if return_details or return_attention else logits
         targets = tf.cast(features["targets"], tf.int32)
         previous = tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
@@ -205,12 +205,12 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         encoded: Encoded = self.encoder(inputs, keep=keep, training=training)
         return encoded
 
-    def _answer(self, features: dict[str, Any], encoded: Encoded) -> Any:
+    def _answer(self, features: dict[str, Any], encoded: Encoded, head: Any) -> Any:
         if self.spec.targets == "word":
-            return self.classifier(encoded.states, features["inputs"], encoded.keep)
+            return head(encoded.states, features["inputs"], encoded.keep)
         reads_last = self.network.summary == "last" and encoded.summary is not None
         read = encoded.summary if reads_last else summary(self.network, encoded.states, encoded.keep)
-        return tf.cast(self.classifier(read), tf.float32)
+        return tf.cast(head(read), tf.float32)
 
     def _details(self, mask: Any, attention: list[Any]) -> RecurrenceDetails:
         times = float(self.network.num_layers) * mask

@@ -7,8 +7,8 @@ How it is used::
     logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
 
 How it works: its encoder and decoder are each a ``LayerStack`` of num_layers blocks, the same blocks that a Universal Transformer
-repeats; all else it shares with the other models (``sequence_model.py``). Of NetworkConfig, what concerns recurrent steps and halting has
-no meaning here.
+repeats; all else it shares with the other models (``sequence_model.py``). What NetworkConfig says of
+halting and of what recurrent steps are made of is refused.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.config import TrainingConfig
-from ut_tf.data.pipeline import Lengths, bucket_bounds, evenly_spaced, train_batches
+from ut_tf.data.pipeline import Lengths, bucket_bounds, evenly_spaced, tell_left_out, train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
@@ -87,6 +87,7 @@ class Curriculum:
         lengths = self._table(0).lengths
         bounds = bucket_bounds(training.min_length_bucket, training.length_bucket_step, training.max_length)
         self.bounds = stages(bounds, lengths[lengths <= training.max_length], training.curriculum_start)
+        tell_left_out(problem, lengths, training.max_length)
 
     @property
     def longest(self) -> int:

@@ -136,6 +136,9 @@ class _Trainer:
             if warm_start_from is not None:
                 refuse_other_vocabulary(warm_start_from, run)
                 checkpoints.restore_weights(self._model, warm_start_from)
+                if run.hparams.network.relaxed_sets > 1:
+                    # A curriculum begins anew, at whose end they are to be tied.
+                    self._model.tie(False)
             self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size, run.seed)
         self._checkpoint = checkpoints.training_checkpoint(self._model, self._optimizer)
         self._store = checkpoints.CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
@@ -251,7 +254,7 @@ class _Trainer:
         batches.restart(curriculum.make_dataset())
         self._state.position = batches.position
         what = "all lengths are learned: the curriculum has ended" if ended else f"lengths up to {curriculum.longest}"
-        self._progress.say(f"step {self._state.step}: {what}")
+        self._say(f"step {self._state.step}: {what}")
 
     def _drain(self, step: TrainingStep) -> None:
         """Fetches the pending reports; raises UserError for the first update whose loss or gradient was not finite."""
