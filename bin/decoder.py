@@ -50,6 +50,7 @@ CHECKPOINT = Flag(
 FLAGS = (
     CHECKPOINT,
     DECODE_HPARAMS,
+    flags.HPARAMS_IN_USE,
     Flag("random_seed", "Decides what is sampled.", _HOW, "integer", default=0),
     Flag("decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"),
     Flag("decode_to_file", "Where the answers go.", _FILES, shown_default="standard output"),
@@ -92,7 +93,7 @@ def _main(argv: list[str]) -> None:
     config = decode_config(values.decode_hparams)
     source = values.score_file or values.decode_from_file
     lines = read_input(Path(source).expanduser()) if source else None
-    run = Run.load(values.output_dir, usr_dir=values.usr_dir)
+    run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
     import_tensorflow()
     from ut_tf.decoding.translator import READ_AHEAD, Translator
 

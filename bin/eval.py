@@ -29,6 +29,7 @@ DESCRIPTION = """ut-eval: judges a trained run on the sets that its problem name
   ut-eval --output_dir=runs/babi_qa-ut_base
   ut-eval --output_dir=runs/copy --lengths=40,80,400 | tail -n 1 > metrics.json
   ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
+  ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
 
 The last line on standard output is one JSON object with every metric; everything else goes to standard error. Figures are shown with
 their intervals at 95 % confidence, as far as the choice of the examples decides them; what was found is added to evaluations.jsonl in
@@ -63,6 +64,7 @@ FLAGS = (
         shown_default="the run's problem",
     ),
     Flag("test_problem_args", "Arguments of the other problem, name=value,name=value.", "What", default="", shown_default="none"),
+    flags.HPARAMS_IN_USE,
     flags.RUN_DIR,
     flags.RUN_DATA_DIR,
     flags.RUN_TMP_DIR,
@@ -82,12 +84,13 @@ def _main(argv: list[str]) -> None:
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
     with stdout_to_stderr():
-        run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
+        run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir).in_use(values.hparams)
         other = f"{values.test_problem} {values.test_problem_args}".rstrip() if values.test_problem else ""
         found = _measure_transfer(run, values) if other else _measure(run, values, lengths)
-        title = f"{run.problem} with {run.hparams_set}, checkpoint of step {found.step}{f', judged on {other}' if other else ''}"
+        particular = (f", judged on {other}" if other else "") + (f", used with {values.hparams}" if values.hparams else "")
+        title = f"{run.problem} with {run.hparams_set}, checkpoint of step {found.step}{particular}"
         print(f"{title}\n{metrics_table(found.metrics, found.intervals)}")
-        record = _record(run, values.checkpoint, lengths, found, other)
+        record = _record(run, values, lengths, found, other)
         _keep(run, record)
     print(record.to_json() if values.json == "record" else json_line(found.metrics))
 
@@ -119,13 +122,13 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     return measure_transfer(run, values.test_problem, arguments, values.checkpoint, values.split)
 
 
-def _record(run: Run, checkpoint: str, lengths: tuple[int, ...], found: CheckpointMeasurement, test_problem: str) -> Record:
+def _record(run: Run, values: Any, lengths: tuple[int, ...], found: CheckpointMeasurement, test_problem: str) -> Record:
     return Record(
         time=now(),
         problem=run.problem,
         hparams_set=run.hparams_set,
         seed=run.seed,
-        checkpoint=checkpoint,
+        checkpoint=values.checkpoint,
         step=found.step,
         split=found.split,
         lengths=lengths,
@@ -134,6 +137,7 @@ def _record(run: Run, checkpoint: str, lengths: tuple[int, ...], found: Checkpoi
         examples=found.examples,
         data_note=found.data_note,
         test_problem=test_problem,
+        hparams=values.hparams,
         parameters=found.parameters,
         training_minutes=found.training_minutes,
         selection=found.selection,

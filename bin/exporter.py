@@ -29,6 +29,7 @@ _HOW = "How"
 FLAGS = (
     CHECKPOINT,
     DECODE_HPARAMS,
+    flags.HPARAMS_IN_USE,
     Flag("signatures", "Names of the signatures to export, separated by commas.", "What", default="", shown_default="all of the problem"),
     Flag("dtype", "float32, or bfloat16: half the size, and faster where the processor has it.", _HOW, default="float32"),
     Flag("quantize", "int8: matrices take a quarter of float32's space; answers come no faster.", _HOW, default="", shown_default="none"),
@@ -54,7 +55,7 @@ def _main(argv: list[str]) -> None:
     decode = decode_config(values.decode_hparams)
     names = [name.strip() for name in values.signatures.split(",") if name.strip()]
     with stdout_to_stderr():
-        run = Run.load(values.output_dir, usr_dir=values.usr_dir)
+        run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
         export_dir = Path(values.export_dir or run.output_dir / "export").expanduser().absolute()
         new_version(export_dir, values.version)
         import_tensorflow()

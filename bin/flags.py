@@ -71,6 +71,13 @@ PROBLEM_ARGS = Flag(
 )
 HPARAMS_SET = Flag("hparams_set", "Registered name of the hyperparameter set.", _WHAT, shown_default="needed")
 HPARAMS = Flag("hparams", "Overrides of the set, name=value,name=value.", _WHAT, default="", shown_default="none")
+HPARAMS_IN_USE = Flag(
+    "hparams",
+    "Hyperparameters that may differ from training, eval_num_steps=8 for one: depth, memory and positions in use.",
+    _WHAT,
+    default="",
+    shown_default="the run's",
+)
 MODEL = Flag("model", "Registered name of the model.", _WHAT, shown_default="the set's")
 RANDOM_SEED = Flag("random_seed", "Decides initial weights, dropout and the order of the data.", _WHAT, "integer", default=0)
 USR_DIR = Flag("usr_dir", "Folder of your own Python package with registrations.", _WHERE, shown_default="none", aliases=("t2t_usr_dir",))

@@ -91,6 +91,18 @@ def test_values_that_no_field_can_hold_are_refused(text):
         HParams().override(text)
 
 
+def test_in_use_only_what_the_weights_do_not_settle_may_change():
+    trained = HParams().change(num_steps=3).resolve()
+    assert differences(trained, trained.override_in_use("eval_num_steps=8")) == ["eval_num_steps: 3 -> 8"]
+    for text in ("num_steps=8", "eval_frequency=10", "eval_num_steps=8,hidden_size=64"):
+        with pytest.raises(UserError, match="cannot change after training: expected some of eval_act_max_steps"):
+            trained.override_in_use(text)
+    with pytest.raises(UserError, match="did you mean eval_num_steps"):
+        trained.override_in_use("eval_num_step=8")
+    with pytest.raises(UserError, match="eval_act_max_steps"):
+        trained.override_in_use("eval_act_max_steps=8")
+
+
 def test_resolve_fills_every_field_in():
     resolved = HParams().change(num_steps=3, hidden_size=64, train_steps=70, dtype_policy="mixed_float16").resolve()
     assert None not in vars(resolved.network).values()

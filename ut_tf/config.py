@@ -129,6 +129,21 @@ class HParams:
         values, mistakes = parse_assignments(text)
         return self._with(values, mistakes, parse=True)
 
+    def override_in_use(self, text: str) -> Self:
+        """Returns a resolved copy with fields of the network that a trained model may be used with another value of: eval_num_steps, ….
+
+        Raises:
+          UserError: a field that training settled, and what ``override`` and ``resolve`` raise.
+        """
+        changed = self.override(text)
+        allowed = {item.name for item in dataclasses.fields(self.network) if item.name.startswith("eval_")}
+        if settled := [name for name in parse_assignments(text)[0] if name not in allowed]:
+            raise UserError(
+                f"hyperparameters: {', '.join(settled)} cannot change after training: expected some of {', '.join(sorted(allowed))}; "
+                "give others to ut-trainer."
+            )
+        return changed.resolve()
+
     def change(self, **values: Any) -> Self:
         """Returns a copy with the given fields set, wherever among network and training they stand."""
         return self._with(values, [], parse=False)

@@ -207,6 +207,14 @@ class Run:
             vocab_sha256=values.get("vocab_sha256", {}),
         )
 
+    def in_use(self, overrides: str) -> Self:
+        """Returns the run with another depth, memory or positions in use, "eval_num_steps=8": for evaluation, decoding and export.
+
+        Raises:
+          UserError: what ``HParams.override_in_use`` raises.
+        """
+        return dataclasses.replace(self, hparams=self.hparams.override_in_use(overrides)) if overrides else self
+
     @property
     def vocab_dir(self) -> Path:
         """The run's copy of the problem's vocabulary files."""

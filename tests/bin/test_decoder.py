@@ -50,7 +50,7 @@ def decode(run_dir, translators, monkeypatch, capsys):
     make = Translator.from_run
 
     def known(run, *options):
-        key = (run.output_dir, *options)
+        key = (run.output_dir, run.hparams, *options)
         if key not in translators:
             translators[key] = make(run, *options)
         return translators[key]
@@ -124,6 +124,9 @@ def test_several_outputs_stand_side_by_side_best_first_and_score_file_agrees_wit
     status, found, _ = decode(f"--score_file={scored}")
     assert status == 0
     assert [float(value) for value in found] == pytest.approx([score for *_, score in pairs], abs=1e-4)
+    status, deeper, _ = decode(f"--score_file={scored}", "--hparams=eval_num_steps=4")
+    assert status == 0
+    assert deeper != found
 
 
 def test_sampling_follows_the_seed(decode, file):

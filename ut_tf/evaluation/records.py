@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RECORDS_FILE = "evaluations.jsonl"
 _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
-    str: ("time", "problem", "hparams_set", "checkpoint", "split", "data_note", "test_problem"),
+    str: ("time", "problem", "hparams_set", "checkpoint", "split", "data_note", "test_problem", "hparams"),
     int: ("seed", "step"),
     dict: ("metrics", "intervals", "examples", "signatures"),
     list: ("lengths",),
@@ -57,6 +57,7 @@ class Record:
       examples: name of the set ("" where it has none) -> number of examples judged.
       data_note: how the data that was judged differs from the published benchmark's; empty: it does not.
       test_problem: the problem whose data was judged, where it is another than the run's; otherwise empty.
+      hparams: what was changed of the run's hyperparameters for this evaluation; empty: nothing.
       parameters: numbers in the model's weights; None: not known.
       training_minutes: that the training up to the checkpoint took, evaluations included; None: the run directory does not tell.
       selection: what validation said of the checkpoint, {"metric", "direction" ("min" or "max"), "value"}, by which ut-report tells the
@@ -77,6 +78,7 @@ class Record:
     examples: dict[str, int] = field(default_factory=dict)
     data_note: str = ""
     test_problem: str = ""
+    hparams: str = ""
     parameters: int | None = None
     training_minutes: float | None = None
     selection: dict[str, Any] | None = None
@@ -112,9 +114,9 @@ class Record:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What two records have in common that measured the same thing: a checkpoint, on a split, at lengths."""
+        """What two records have in common that measured the same thing: a checkpoint, on a split, at lengths, with hyperparameters."""
         place = "" if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal() else self.checkpoint
-        return self.step, place, self.split, self.lengths, self.test_problem
+        return self.step, place, self.split, self.lengths, self.test_problem, self.hparams
 
 
 def now() -> str:
