@@ -95,7 +95,9 @@ _RECURRENCES = {
     "ut_gru_tiny": "reversal on a CPU, states combined by a GRU",
     "ut_lstm_tiny": "reversal on a CPU, states combined by an LSTM",
     "ut_conditional_tiny": "reversal on a CPU with a transition for each step",
+    "ut_conditional_base": "ut_base with a transition for each step",
     "ut_hybrid_tiny": "reversal on a CPU with a GRU over the positions before the recurrence",
+    "ut_hybrid_base": "ut_base with a GRU over the positions before the recurrence",
 }
 
 _LSTM = {

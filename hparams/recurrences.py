@@ -1,11 +1,11 @@
-"""Recipes for the variants of the recurrence on a CPU: reversal of digits, with the network of ut_algorithmic_reverse in four steps.
+"""Variants of the recurrence: the paper's base size, and recipes for a CPU, reversal of digits in ut_algorithmic_reverse's network.
 
 How it is used::
 
     ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_highway_tiny
 
-How it works: 128 / 512 / 4, no dropout, batches of 1312 tokens, a cosine to zero over 1000 updates. docs/models.md has the equations.
-tensor2tensor's sizes of the same networks are in tensor2tensor.py.
+How it works: the recipes are 128 / 512 / 4 with four steps, no dropout, batches of 1312 tokens, a cosine to zero over 1000 updates.
+docs/models.md has the equations. The base size of the other variants has tensor2tensor's names, in tensor2tensor.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dataclasses
 from typing import Any
 
 from ut_tf.config import HParams
-from ut_tf.hparams.universal_transformer import ut_algorithmic_reverse
+from ut_tf.hparams.universal_transformer import ut_algorithmic_reverse, ut_base
 
 
 def ut_highway_tiny() -> HParams:
@@ -71,6 +71,22 @@ def ut_hybrid_tiny() -> HParams:
     A GRU over the positions before two recurrent steps.
     """
     return _tiny(recurrent_layer="gru", num_steps=2)
+
+
+def ut_conditional_base() -> HParams:
+    """``ut-trainer --problem=translate_ende_wmt14 --hparams_set=ut_conditional_base``
+
+    ut_base with a transition for each of its 6 steps.
+    """
+    return dataclasses.replace(ut_base(), model="conditional_universal_transformer")
+
+
+def ut_hybrid_base() -> HParams:
+    """``ut-trainer --problem=translate_ende_wmt14 --hparams_set=ut_hybrid_base``
+
+    ut_base with a GRU over the positions before its steps.
+    """
+    return ut_base().change(recurrent_layer="gru")
 
 
 def _tiny(**changes: Any) -> HParams:
