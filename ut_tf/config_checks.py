@@ -141,7 +141,9 @@ def _impossible_sizes(model: str, network: NetworkConfig) -> list[str]:
     if network.max_dilation & (network.max_dilation - 1):
         mistakes.append(f"max_dilation={network.max_dilation}: expected a power of two")
     if network.hidden_size % 2:
-        mistakes.append(f"hidden_size={network.hidden_size}: expected an even number (sines and cosines)")
+        mistakes.append(
+            f"hidden_size={network.hidden_size}: expected an even number (positions are sines and cosines, and some layers halve it)"
+        )
     if network.position_offset != "none" and network.max_position_offset == 0:
         mistakes.append(f"position_offset={network.position_offset} needs max_position_offset above 0")
     if network.position_from == "both" and network.position != "rotary":
