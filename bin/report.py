@@ -33,7 +33,7 @@ FLAGS = (
     Flag("runs", "Run directories, or folders with runs at any depth.", "What", "words", required=True, positional=True),
     Flag(
         "tables",
-        "Numbers of the tables to print, such as 1,4, whether or not there are runs.",
+        "Numbers of the tables to print, such as 1,4 (1 is 1, 1a and 1b), whether or not there are runs.",
         "What",
         default="",
         shown_default="all with runs",

@@ -280,7 +280,7 @@ def _ending(sweep: _Sweep, cell: Cell, state: State, outcome: Outcome) -> str:
         return f"{_headline(sweep.place(cell))}, {minutes}"
     if outcome.stopped:
         return f"stopped after {minutes}"
-    return f"failed after {minutes}, {_reason(outcome)}; its log: {outcome.job.log}"
+    return f"failed after {minutes}, {_clause(_reason(outcome))}; its log: {outcome.job.log}"
 
 
 def _headline(folder: Path) -> str:
@@ -288,11 +288,16 @@ def _headline(folder: Path) -> str:
     try:
         records = read_records(folder)
     except UserError as error:
-        return f"evaluated, but {error}"
+        return f"evaluated, but {_clause(error)}"
     if not records:
         return f"evaluated, but no record is kept; its log: {folder / LOG_FILE}"
     name = headline(records[-1])
     return f"{name} {records[-1].metrics[name]:.4g}" if name else "evaluated"
+
+
+def _clause(message: object) -> str:
+    """Returns a message without its full stop: the line goes on behind it."""
+    return str(message).rstrip(".")
 
 
 def _reason(outcome: Outcome) -> str:

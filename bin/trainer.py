@@ -126,6 +126,8 @@ def _train(values: Any) -> int:
     # Several workers must find each other before TensorFlow runs anything, and preparing data may run something.
     strategy = make_strategy(values.num_gpus)
     with stdout_to_stderr():
+        for idle in plan.hparams.without_effect(values.hparams):
+            print(f"{COMMAND}: warning: {idle}.", flush=True)
         run = plan.start()
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
         result = train(run, values.train_steps, strategy=strategy, log_frequency=values.log_frequency, warm_start_from=warm_start)

@@ -22,7 +22,7 @@ _OURS = {
     "ut_babi_unordered": "bAbI on a CPU, for tasks whose facts may stand in any order",
     "ut_babi_induction": "bAbI on a CPU, for task 16",
     "ut_babi_joint_1k": "all bAbI tasks at once, 1k stories each, on a CPU",
-    "ut_algorithmic": "copy, reverse and addition on a CPU",
+    "ut_algorithmic": "copy and reverse on a CPU",
     "ut_algorithmic_reverse": "ut_algorithmic with target positions that count down, for reversal",
     "ut_act_algorithmic": "ut_algorithmic with dynamic halting",
     "ut_algorithmic_rotary": "ut_algorithmic with rotary positions",

@@ -69,6 +69,7 @@ class Algorithmic(Problem):
         self.long_test_examples = _at_least(1, "long_test_examples", long_test_examples)
         self.name = name or f"algorithmic_{operation}"
         self.selection_metric = (f"{MIDDLE}/char_acc", "max")
+        self._generators: dict[int | None, Any] = {}
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Does nothing: the examples are made when they are read."""
@@ -97,9 +98,9 @@ class Algorithmic(Problem):
         stream = tf.constant([_SPLIT_SEEDS[split], 0], tf.int64)
         if split == "train":
             stream = _fold_in(_fold_in(stream, seed), epoch)
-        generate = tf.function(lambda block: self._block(_fold_in(stream, block), length))
+        generate = self._generator(length)
         count = self._count(split, length)
-        blocks = [generate(tf.constant(block, tf.int64)) for block in range(math.ceil(count / _BLOCK))]
+        blocks = [generate(stream, tf.constant(block, tf.int64)) for block in range(math.ceil(count / _BLOCK))]
         inputs, targets, sizes = (tf.concat([block[name] for block in blocks], 0)[:count] for name in ("inputs", "targets", "sizes"))
 
         def batch(numbers: Any) -> dict[str, Any]:
@@ -137,6 +138,18 @@ class Algorithmic(Problem):
         if length is None or split == "train":
             return count
         return max(count, self.validation_examples if split == "validation" else self._examples_at(length))
+
+    def _generator(self, length: int | None) -> Any:
+        """Returns the graph from a stream's seed, int64 [2], and a block's number to what ``_block`` returns; it is traced once."""
+        if length not in self._generators:
+
+            def generate(stream: Any, block: Any) -> dict[str, Any]:
+                return self._block(_fold_in(stream, block), length)
+
+            # Concrete, since TensorFlow would count the traces of all lengths together and warn of them.
+            function = tf.function(generate, input_signature=[tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)])
+            self._generators[length] = function.get_concrete_function()
+        return self._generators[length]
 
     def _block(self, seed: Any, length: int | None) -> dict[str, Any]:
         """Returns `_BLOCK` padded examples and, as "sizes" [_BLOCK, 2], how many symbols of their inputs and targets count."""

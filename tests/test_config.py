@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ut_tf.config import HParams, NetworkConfig, TrainingConfig, differences
 from ut_tf.errors import UserError
+from ut_tf.models.catalogue import MODELS
 
 FIELDS = {
     item.name: typing.get_type_hints(kind)[item.name] for kind in (NetworkConfig, TrainingConfig) for item in dataclasses.fields(kind)
@@ -91,9 +92,43 @@ def test_values_that_no_field_can_hold_are_refused(text):
         HParams().override(text)
 
 
+@pytest.mark.parametrize(
+    ("model", "override", "expected"),
+    [
+        ("transformer", "num_steps=4", "num_steps=4 has no effect on the model transformer, whose depth is num_layers"),
+        (
+            "universal_transformer",
+            "num_layers=4",
+            "num_layers=4 has no effect on the model universal_transformer, whose depth is num_steps",
+        ),
+        ("memn2n", "num_heads=2", "num_heads=2 has no effect on the model memn2n"),
+        (
+            "universal_transformer",
+            "halting=pondernet,act_loss_weight=0.1",
+            "act_loss_weight=0.1 has no effect with halting=pondernet, only with basic or accumulated or global or random",
+        ),
+        ("neural_gpu", "curriculum_start=10", "curriculum_start=10 has no effect with curriculum=none, only with length"),
+    ],
+)
+def test_what_a_user_sets_without_effect_is_told(model, override, expected):
+    hparams = HParams(model=model).override(override)
+    assert hparams.without_effect(override) == [expected]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_model_has_one_of_the_two_depths(model):
+    assert len(HParams(model=model).without_effect("num_steps=3,num_layers=3")) == 1
+
+
+def test_a_model_among_the_overrides_is_pointed_to_its_flag():
+    with pytest.raises(UserError, match="it has a flag of its own: --model"):
+        HParams().override("model=lstm")
+
+
 def test_in_use_only_what_the_weights_do_not_settle_may_change():
     trained = HParams().change(num_steps=3).resolve()
     assert differences(trained, trained.override_in_use("eval_num_steps=8")) == ["eval_num_steps: 3 -> 8"]
+    assert "ponder_threshold: 0.5 -> 0.9" in differences(trained, trained.override_in_use("ponder_threshold=0.9"))
     for text in ("num_steps=8", "eval_frequency=10", "eval_num_steps=8,hidden_size=64"):
         with pytest.raises(UserError, match="cannot change after training: expected some of eval_act_max_steps"):
             trained.override_in_use(text)

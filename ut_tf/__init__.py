@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ut_tf.models.transformer import Transformer
     from ut_tf.models.universal_transformer import UniversalTransformer
     from ut_tf.run import Run
+    from ut_tf.training.checkpoints import load_model
     from ut_tf.training.trainer import train
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "UniversalTransformer",
     "__version__",
     "evaluate",
+    "load_model",
     "train",
 ]
 
@@ -51,6 +53,7 @@ _SOURCES = {
     "Translator": "ut_tf.decoding.translator",
     "Transformer": "ut_tf.models.transformer",
     "UniversalTransformer": "ut_tf.models.universal_transformer",
+    "load_model": "ut_tf.training.checkpoints",
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",
 }
@@ -65,3 +68,7 @@ def __getattr__(name: str) -> Any:
     if name not in _SOURCES:
         raise AttributeError(f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}")
     return getattr(importlib.import_module(_SOURCES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

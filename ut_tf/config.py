@@ -23,6 +23,7 @@ from typing import Any, Literal, Self
 
 from ut_tf.config_checks import mistakes_in
 from ut_tf.errors import UserError, near_names
+from ut_tf.needless_fields import without_effect
 from ut_tf.network import NetworkConfig as NetworkConfig
 from ut_tf.overrides import coerce, parse_assignments
 
@@ -136,7 +137,7 @@ class HParams:
           UserError: a field that training settled, and what ``override`` and ``resolve`` raise.
         """
         changed = self.override(text)
-        allowed = {item.name for item in dataclasses.fields(self.network) if item.name.startswith("eval_")}
+        allowed = {item.name for item in dataclasses.fields(self.network) if item.name.startswith("eval_")} | {"ponder_threshold"}
         if settled := [name for name in parse_assignments(text)[0] if name not in allowed]:
             raise UserError(
                 f"hyperparameters: {', '.join(settled)} cannot change after training: expected some of {', '.join(sorted(allowed))}; "
@@ -172,6 +173,11 @@ class HParams:
         resolved = dataclasses.replace(self, network=network, training=training)
         _raise_all(mistakes_in(self.model, network, training))
         return resolved
+
+    def without_effect(self, overrides: str) -> list[str]:
+        """Returns a text for each of the fields set in `overrides`, "name=value,…", that this model never reads with these values."""
+        values = {**vars(self.network), **vars(self.training)}
+        return without_effect(self.model, values, parse_assignments(overrides)[0])
 
     def to_dict(self) -> dict[str, Any]:
         """Returns nested plain dictionaries, ready for JSON."""
@@ -259,6 +265,8 @@ _TENSOR2TENSOR_NAMES = {
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
+    if name == "model":
+        return " (it has a flag of its own: --model)"
     if name in _TENSOR2TENSOR_NAMES:
         return f" (here it is {_TENSOR2TENSOR_NAMES[name]})"
     near = near_names(name, known)

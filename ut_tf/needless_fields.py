@@ -4,14 +4,16 @@ How it is used, by the checks of hyperparameters and by the models themselves::
 
     needless_fields("lstm", network)                      # ["the model lstm has no use for halting=basic: leave it out"]
     refuse_needless("lstm", network)                      # the same as a UserError
+    without_effect("lstm", values, ["num_steps"])         # ["num_steps=4 has no effect on the model lstm, whose depth is num_layers"]
 
 How it works: a field that a model does not read may keep any value that asks for nothing, its default among them; any other is a mistake,
-so that nobody believes to have trained what was not there. Sizes and rates that a model does not read ask for nothing.
+so that nobody believes to have trained what was not there. Sizes and rates that a model does not read ask for nothing, as sets bring them
+along for every model; ``without_effect`` finds those that a user has set by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ut_tf.errors import UserError
@@ -77,6 +79,47 @@ _OWN: dict[str, tuple[Any, tuple[str, ...]]] = {
     "eval_memory_size": (0, _MEMORIES),
     "hop_tying": ("adjacent", ("memn2n",)),
 }
+# Sizes, rates and values that only these models read: others pass over them without harm, but a user who sets one is told.
+_BLOCKS = (*_OTHERS, *_STACKS)
+_READERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("num_heads", "filter_size", "attention_dropout", "relu_dropout"), _BLOCKS),
+    "num_layers": (*_STACKS, "lstm", "convs2s", "bytenet", *_IMAGES),
+    "num_steps": (*_OTHERS, "memn2n"),
+    **dict.fromkeys(("step_encoding", "act_max_steps"), _OTHERS),
+}
+# Fields that are read only where another one has one of these values.
+_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
+    **dict.fromkeys(("ponder_prior", "ponder_kl_weight", "ponder_threshold"), ("halting", ("pondernet",))),
+    "act_loss_weight": ("halting", ("basic", "accumulated", "global", "random")),
+    "act_max_steps": ("halting", ("basic", "accumulated", "global", "random", "pondernet")),
+    "max_position_offset": ("position_offset", ("random", "mixed", "randomised")),
+    "attention_scale_length": ("attention_scale", ("log_length",)),
+    "transform_bias_init": ("recurrence", ("highway", "skip")),
+    **dict.fromkeys(
+        ("curriculum_start", "curriculum_threshold", "curriculum_examples", "curriculum_share", "tying_pull", "tying_pull_factor"),
+        ("curriculum", ("length",)),
+    ),
+}
+
+
+def without_effect(model: str, values: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Returns a text for each of the fields in `names` that this model, with these values, never reads.
+
+    Args:
+      model: registered name; of one that is not listed here only what goes with other fields is known.
+      values: of every field of network and training, by name.
+      names: of the fields that the user set.
+    """
+    found = []
+    for name in names:
+        if model in (*_NEEDLESS, *_OTHERS) and model not in _READERS.get(name, (model,)):
+            depth = ", whose depth is num_layers" if name == "num_steps" and model in _READERS["num_layers"] else ""
+            depth = ", whose depth is num_steps" if name == "num_layers" else depth
+            found.append(f"{name}={values[name]} has no effect on the model {model}{depth}")
+        elif name in _WITH and values[_WITH[name][0]] not in _WITH[name][1]:
+            other, needed = _WITH[name]
+            found.append(f"{name}={values[name]} has no effect with {other}={values[other]}, only with {' or '.join(needed)}")
+    return found
 
 
 def needless_fields(model: str, network: NetworkConfig) -> list[str]:
@@ -100,7 +143,7 @@ def needless_fields(model: str, network: NetworkConfig) -> list[str]:
     steps = [name for name in asked if model in _STACKS and name in needless]
     if steps:
         listed = " and ".join(f"{name}={values[name]}" for name in steps)
-        mistakes.append(f"the model {model} has no recurrence, so {listed} cannot be: use model=universal_transformer")
+        mistakes.append(f"the model {model} has no recurrence, so {listed} cannot be: take --model=universal_transformer")
     others = [name for name in asked if name not in steps]
     if others:
         listed = ", ".join(f"{name}={values[name]}" for name in others)

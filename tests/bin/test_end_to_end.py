@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+import ut_tf
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin import trainer
+from ut_tf.training.checkpoints import restore_weights
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
 DATA = "max_length=5,train_examples=64,validation_length=6,validation_examples=8,test_examples=8,long_test_examples=4"
@@ -60,11 +63,18 @@ def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
     assert eval_command.main([f"--output_dir={moved}", "--hparams=num_steps=5"]) == 1
     assert "num_steps cannot change after training" in capsys.readouterr().err
 
+    run = ut_tf.Run.load(moved)
+    trained, made = ut_tf.load_model(run), run.make_model()
+    assert restore_weights(made, run) == 2
+    for weight, expected in zip(trained.weights, made.weights, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
     assert train(moved, "--train_steps=3") == 0
     assert (moved / "checkpoints" / "step-00000003").is_dir()
     assert train(moved, "--train_steps=3", hparams=f"{TINY},dropout=0.5") == 1
 
     # With a learning rate of nothing, a warm start ends where it began.
-    still = f"{TINY},learning_rate=1e-30"
+    still = f"{TINY},learning_rate=1e-30,num_layers=2"
     assert train(second, "--train_steps=1", f"--warm_start_from={moved}", hparams=still) == 0
+    assert "warning: num_layers=2 has no effect on the model universal_transformer, whose depth is num_steps." in capsys.readouterr().err
     assert _evaluate(second, capsys, "--lengths=4") == _evaluate(moved, capsys, "--lengths=4")

@@ -269,12 +269,14 @@ def test_another_problem_s_data_is_told_apart_from_the_run_s_own(run, runs):
     assert last == ["babi_sim_task1", "UT", "ut_babi", "error", "1", "3", "3", "-", "simulated; trained on babi_qa_task1_10k"]
 
 
-def test_what_was_evaluated_deeper_than_trained_is_no_reading_of_the_run_as_trained(run, runs):
+def test_what_was_evaluated_deeper_than_trained_is_a_row_of_its_own(run, runs):
     folder = evaluate(stub_run(runs / "a", "babi_qa_task1_10k"), {"error": 1.0})
     evaluate(folder, {"error": 0.0}, hparams="eval_num_steps=8")
-    assert _ours(run(), "1") == [["UT", "`ut_babi`", "1", "1.00 (0) (1 of 20 tasks)", "-", "-", "-"]]
-    evaluate(stub_run(runs / "b", COPY, "ut_algorithmic"), _at_400(0.5, 0.25), hparams="eval_num_steps=8")
-    assert "used with eval_num_steps=8" in run()
+    evaluate(folder, {"error": 0.5}, hparams="eval_num_steps=8")
+    assert _ours(run(), "1") == [
+        ["UT", "`ut_babi`", "1", "1.00 (0) (1 of 20 tasks)", "-", "-", "-"],
+        ["UT", "`ut_babi, used with eval_num_steps=8`", "1", "0.50 (0) (1 of 20 tasks)", "-", "-", "-"],
+    ]
 
 
 def test_the_three_formats_say_the_same(run, runs, tmp_path):

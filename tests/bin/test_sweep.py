@@ -186,10 +186,20 @@ def test_the_reason_of_a_failure_is_the_last_command_s_own(tmp_path):
     assert sweep._reason(outcome) == "exit status 3"
 
 
+def test_the_line_of_a_failure_is_one_sentence(tmp_path):
+    job = _job(tmp_path, "a", "raise SystemExit('ut-trainer: error: give another set, or another model.')")
+    with Jobs(1, [{}], lambda _: None) as running:
+        (outcome,) = running.run([job])
+    (cell,) = make_cells(["a"], ["b"], [1])
+    line = sweep._ending(None, cell, "failed", outcome)
+    assert line.endswith(f", ut-trainer: error: give another set, or another model; its log: {job.log}")
+
+
 def test_an_evaluation_that_left_no_record_is_no_crash(tmp_path):
     assert "no record is kept" in sweep._headline(tmp_path)
     (tmp_path / "evaluations.jsonl").write_text("{}\n")
     assert "evaluations.jsonl:1 is no record" in sweep._headline(tmp_path)
+    assert not sweep._headline(tmp_path).endswith(".")
 
 
 @pytest.mark.parametrize("text", ['{"cells": {}}', '{"format_version": 2, "cells": {}}', "[]", '{"format_version": 1, "cells": {"a": {}}}'])

@@ -99,6 +99,26 @@ def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
     assert made("test", 0, 0, length=40) != made("validation", 0, 0, length=40)[:50]
 
 
+@pytest.mark.parametrize("operation", ["copy", "reverse", "addition"])
+def test_a_graph_is_traced_once_for_each_length(operation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    block, traced = Algorithmic._block, []
+
+    def counted(self: Algorithmic, seed: Any, length: int | None) -> Any:
+        traced.append(length)
+        return block(self, seed, length)
+
+    monkeypatch.setattr(Algorithmic, "_block", counted)
+    problem = small(operation)
+    made = {}
+    for length in (None, 5):
+        for epoch in range(3):
+            made[length, epoch] = pairs(problem.dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length))
+    assert traced == [None, 5]
+    # Another problem, whose graph has seen no other epoch, makes the same.
+    for (length, epoch), examples in made.items():
+        assert pairs(small(operation).dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length)) == examples
+
+
 def test_a_longer_epoch_begins_like_a_shorter_one() -> None:
     assert pairs(small("copy", train_examples=1500).dataset("train", DATA_DIR))[:300] == pairs(
         small("copy", train_examples=300).dataset("train", DATA_DIR)

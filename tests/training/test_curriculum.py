@@ -42,7 +42,21 @@ class TabledCopy(ToyCopy):
         return ExampleTable(np.asarray([len(row) for row in rows], np.int32), batch)
 
 
-registry.problems.register(TabledCopy.name, TabledCopy)
+class OnceShort(TabledCopy):
+    """TabledCopy, of which epoch 0 alone has examples of 3 or 4 symbols, as the rests of a text have that is cut anew for every epoch."""
+
+    name = "once_short"
+
+    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+        table = super().examples(split, data_dir, seed, epoch, length)
+        if split != "train":
+            return table
+        chosen = np.flatnonzero((table.lengths > 4) | (epoch == 0))
+        return ExampleTable(table.lengths[chosen], lambda numbers: table.batch(tf.gather(tf.constant(chosen, tf.int32), numbers)))
+
+
+for problem in (TabledCopy, OnceShort):
+    registry.problems.register(problem.name, problem)
 
 # Buckets, and stages, of 4, 5, 6 and 7 symbols with the end.
 STAGED: dict[str, Any] = {
@@ -73,11 +87,47 @@ def test_stages_are_the_buckets_that_hold_examples() -> None:
 @pytest.mark.parametrize(("share", "older"), [(0.5, 3), (0.75, 1), (1.0, 0), (0.1, 6)])
 def test_a_stage_sees_its_share_of_the_newest(share: float, older: int) -> None:
     lengths = np.array([1, 5, 2, 9, 3, 5, 1, 2, 6, 3], np.int32)
-    chosen = staged(lengths, above=3, longest=6, share=share)
+    chosen = staged(lengths, above=3, bounds=[6, 9], share=share)
     assert sorted(chosen) == list(chosen)
     assert list(np.flatnonzero(lengths[chosen] > 3)) and (lengths[chosen] <= 6).all()
     assert (lengths[chosen] > 3).sum() == 3
     assert (lengths[chosen] <= 3).sum() == older
+
+
+def test_examples_that_an_epoch_lacks_are_replaced_by_those_of_the_next_stage() -> None:
+    lengths = np.array([1, 8, 2, 9, 3, 12], np.int32)
+    assert list(staged(lengths, above=3, bounds=[4, 6, 8, 10], share=1.0)) == [1]
+    assert list(staged(lengths, above=3, bounds=[4, 6], share=1.0)) == [0, 2, 4]
+
+
+def test_an_epoch_without_the_newest_examples_is_no_error(tmp_path: Path) -> None:
+    # Nothing is ever answered well enough: epoch after epoch is of the first stage.
+    run = toy_run(tmp_path, "once_short", **{**STAGED, "curriculum_threshold": 1.0, "curriculum_examples": 10_000})
+    result = train(run, train_steps=30)
+    assert result.step == 30
+    assert [line["curriculum_length"] for line in lines(run, "train")] == [4.0]
+
+
+def test_a_beginning_that_no_example_is_short_enough_for_is_refused(tmp_path: Path) -> None:
+    changes = {**STAGED, "min_length_bucket": 2, "curriculum_start": 2}
+    run = toy_run(tmp_path / "run", "tabled_copy", **changes)
+    with pytest.raises(
+        UserError, match=r"^curriculum_start=2: the shortest .* tabled_copy has 3 symbols; .*curriculum_start=3\)"
+    ) as refusal:
+        train(run)
+    assert str(refusal.value).count(". ") == 0
+    assert not run.output_dir.exists()
+    # What it advises is accepted; and what has begun goes on.
+    train(toy_run(tmp_path / "run", "tabled_copy", **{**changes, "curriculum_start": 3}), train_steps=1)
+    assert train(toy_run(tmp_path / "run", "tabled_copy", **changes), train_steps=2).step == 2
+
+
+def test_training_tells_the_lengths_that_it_begins_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = toy_run(tmp_path, "tabled_copy", **STAGED)
+    train(run, train_steps=1)
+    assert "curriculum: lengths up to 4 to begin with" in capsys.readouterr().err.splitlines()
+    train(run, train_steps=2)
+    assert "step 1: lengths up to 4" in capsys.readouterr().err.splitlines()
 
 
 def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:

@@ -319,8 +319,6 @@ def _evaluation_notes(run: FoundRun, source: Source, record: Record, length: int
         notes.append(f"length {length} instead of {source.length}")
     if source.split not in _splits(run, record):
         notes.append(f"{record.split} data instead of {source.split}")
-    if record.hparams:
-        notes.append(f"used with {record.hparams}")
     return notes
 
 

@@ -12,6 +12,8 @@ and no TensorFlow is imported, so that a hundred runs take a second.
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import os
 import re
@@ -55,7 +57,7 @@ class FoundRun:
       problem: registered name of the problem.
       problem_args: arguments that the problem was given.
       system: what the model is, as a table's row names it.
-      recipe: the set and the overrides that matter, as a table's row names them.
+      recipe: the set, the overrides that matter, and what was changed in use, as a table's row names them.
       hparams_set: the set alone.
       seed: of the training.
       trained: whether there is a checkpoint to evaluate.
@@ -86,13 +88,15 @@ def without_fold(data_note: str) -> str:
 def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
     """Returns the runs in `places`, each once and sorted by place, and a warning for each that cannot be read.
 
+    A run that was also evaluated with other hyperparameters than it was trained with (``Record.hparams``) is there once more for each.
+
     Args:
       places: run directories, or folders with runs at any depth.
 
     Raises:
       UserError: a place is no folder, or holds no run.
     """
-    runs: dict[Path, FoundRun] = {}
+    runs: dict[Path, list[FoundRun]] = {}
     warnings: list[str] = []
     for place in places:
         if not place.is_dir():
@@ -102,12 +106,25 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
             raise UserError(f"{place} holds no run, at any depth (no {CONFIG_FILE}): name the --output_dir of a ut-trainer command.")
         for folder in folders:
             try:
-                runs.setdefault(folder.resolve(), _read(folder))
+                runs.setdefault(folder.resolve(), _by_use(_read(folder)))
             except _NotARun:
                 warnings.append(f"{folder / CONFIG_FILE} is not of a run; {folder} is left out.")
             except UserError as error:
                 warnings.append(f"{folder} is left out: {error}")
-    return list(runs.values()), warnings
+    return list(itertools.chain.from_iterable(runs.values())), warnings
+
+
+def _by_use(run: FoundRun) -> list[FoundRun]:
+    """Returns the run with its evaluations as trained, if any or none at all, and once more for each other depth or memory in use."""
+    uses = list(dict.fromkeys(record.hparams for record in run.records)) or [""]
+    return [
+        dataclasses.replace(
+            run,
+            recipe=f"{run.recipe}, used with {use}" if use else run.recipe,
+            records=[record for record in run.records if record.hparams == use],
+        )
+        for use in sorted(uses)
+    ]
 
 
 def _run_folders(place: Path) -> Iterable[Path]:

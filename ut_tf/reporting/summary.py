@@ -56,8 +56,8 @@ def headline(record: Record) -> str:
 
 
 def last_records(run: FoundRun) -> list[Record]:
-    """Returns the last evaluation of a run on each problem's data and with each change of its hyperparameters."""
-    return list({(record.test_problem, record.hparams): record for record in run.records}.values())
+    """Returns the last evaluation of a run on its own problem's data, and on each other problem's."""
+    return list({record.test_problem: record for record in run.records}.values())
 
 
 def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
@@ -97,8 +97,7 @@ def _note(run: FoundRun, record: Record) -> str:
     arguments = ", ".join(f"{name}={value}" for name, value in sorted(run.problem_args.items()) if name != FOLD)
     trained = f"trained on {run.problem}" if record.test_problem else ""
     split = "" if record.split in ("", "test") else f"{record.split} data"
-    in_use = f"used with {record.hparams}" if record.hparams else ""
-    return "; ".join(filter(None, (without_fold(record.data_note), trained, arguments, split, in_use)))
+    return "; ".join(filter(None, (without_fold(record.data_note), trained, arguments, split)))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -272,6 +272,21 @@ def find_checkpoint(run: Run, which: str) -> Path:
     return directory
 
 
+def load_model(run: Run, which: str = "best") -> Any:
+    """Returns the run's trained keras.Model, to look at: its weights are a checkpoint's, averaged where a moving average was kept.
+
+    Args:
+      run: as ``Run.load`` gives it.
+      which: as for ``find_checkpoint``.
+
+    Raises:
+      UserError: there is no such checkpoint, or it does not fit the model.
+    """
+    model = run.make_model()
+    restore_weights(model, run, which)
+    return model
+
+
 def restore_weights(model: Any, run: Run, which: str = "best") -> int:
     """Reads a checkpoint's weights into a model: their moving average where one was kept.
 

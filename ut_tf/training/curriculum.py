@@ -3,6 +3,7 @@
 How it is used, by the trainer::
 
     curriculum = Curriculum(problem, data_dir, training, replicas, seed, state.curriculum)
+    curriculum.check_start()                                      # where training begins
     batches = TrainingBatches(curriculum.make_dataset(), workers, state.position)
     state.curriculum.add(report.right, report.judged)             # after every update
     if curriculum.advance():                                      # after every CHECK_FREQUENCY updates
@@ -11,7 +12,8 @@ How it is used, by the trainer::
 How it works: the stages are the bounds of the length buckets, from curriculum_start to the longest example. In each, training sees the
 examples up to its bound, with curriculum_share of them from the newest bucket, those that no earlier stage had. Once at least
 curriculum_examples of these have been judged, in training, and curriculum_threshold of them had no fault, the next stage begins; otherwise
-counting begins anew. The last stage ends in the same way, and then all examples are seen as they come.
+counting begins anew. The last stage ends in the same way, and then all examples are seen as they come. The stages are those of epoch 0;
+a later epoch that happens to have none of the newest examples takes those of the next stage in their place.
 
 All that decides is counts from the updates' reports, which are sums over all replicas, looked at after updates whose numbers do not
 depend on when a process was started. The counts, the stage and the position in the data are in each checkpoint: a run that was killed goes
@@ -86,8 +88,29 @@ class Curriculum:
         self.state = state
         lengths = self._table(0).lengths
         bounds = bucket_bounds(training.min_length_bucket, training.length_bucket_step, training.max_length)
-        self.bounds = stages(bounds, lengths[lengths <= training.max_length], training.curriculum_start)
+        fitting = lengths[lengths <= training.max_length]
+        self.bounds = stages(bounds, fitting, training.curriculum_start)
+        self._shortest = int(fitting.min())
+        self._first_bound = next((bound for bound in bounds if bound >= training.curriculum_start), bounds[-1])
         tell_left_out(problem, lengths, training.max_length)
+
+    def check_start(self) -> None:
+        """Refuses a beginning that no example is short enough for: training would begin elsewhere than it says.
+
+        Raises:
+          UserError: the shortest example belongs to a later bucket than curriculum_start.
+        """
+        if self._shortest > self._first_bound:
+            raise UserError(
+                f"curriculum_start={self._training.curriculum_start}: the shortest training example of {self._problem.name} has "
+                f"{self._shortest} symbols; raise it (--hparams=curriculum_start={self._shortest}), or leave the curriculum out "
+                "(--hparams=curriculum=none)."
+            )
+
+    @property
+    def standing(self) -> str:
+        """What training sees now, in words."""
+        return "all lengths are learned: the curriculum has ended" if self.state.ended else f"lengths up to {self.longest}"
 
     @property
     def longest(self) -> int:
@@ -121,12 +144,14 @@ class Curriculum:
     def make_dataset(self) -> Callable[[int, int], Any]:
         """Returns (epoch, skip_batches) -> the batches of the present stage, as ``train_batches`` makes them."""
         stage = dataclasses.replace(self.state)
-        longest, above = self.longest, self.judged_above
+        above, bounds = self.judged_above, self.bounds[self.state.stage :]
 
         def make(epoch: int, skip_batches: int) -> Any:
             table = self._table(epoch)
             if not stage.ended:
-                table = _chosen(table, staged(table.lengths, above, longest, self._training.curriculum_share))
+                numbers = staged(table.lengths, above, bounds, self._training.curriculum_share)
+                # Of an epoch that has nothing for this stage or a later one all is seen; train_batches says what is wrong with it.
+                table = _chosen(table, numbers) if numbers.size else table
             arguments = (self._problem, self._data_dir, self._training, self._num_replicas, self._seed, epoch, skip_batches)
             return train_batches(*arguments, table=table)
 
@@ -165,17 +190,22 @@ def stages(bounds: list[int], lengths: Lengths, start: int) -> list[int]:
     return [int(edges[number]) for number in filled if number < len(edges)]
 
 
-def staged(lengths: Lengths, above: int, longest: int, share: float) -> Lengths:
+def staged(lengths: Lengths, above: int, bounds: list[int], share: float) -> Lengths:
     """Returns the numbers of a stage's examples, ascending.
 
     Args:
       lengths: int [examples].
       above: the bound of the stage before, or 0.
-      longest: this stage's bound.
+      bounds: of this stage and of those after it, ascending; the first counts that brings examples. Where none does, all of the older
+        ones are returned.
       share: of the examples in the result, those longer than `above`; where there are not enough others, more.
     """
-    newest = np.flatnonzero((lengths > above) & (lengths <= longest))
     older = np.flatnonzero(lengths <= above)
+    newer = lengths[(lengths > above) & (lengths <= bounds[-1])]
+    if not newer.size:
+        return older.astype(np.int32)
+    longest = bounds[np.searchsorted(bounds, newer.min())]
+    newest = np.flatnonzero((lengths > above) & (lengths <= longest))
     wanted = round(newest.size * (1.0 - share) / share)
     # A limit of 0 would mean all of them.
     kept = older[evenly_spaced(older.size, wanted)] if wanted else older[:0]

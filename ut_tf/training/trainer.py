@@ -159,6 +159,9 @@ class _Trainer:
         self._warn_of_rate_zero()
         if self._state.step:
             self._say(f"resuming from step {self._state.step}, {self._store.path(self._state.step)}")
+        if self._curriculum is not None:
+            standing = self._curriculum.standing
+            self._say(f"step {self._state.step}: {standing}" if self._state.step else f"curriculum: {standing} to begin with")
         log = self._make_log()
         with checkpoints.readable_disk_errors(self._run.output_dir):
             try:
@@ -237,7 +240,10 @@ class _Trainer:
         if run.hparams.training.curriculum == "none":
             return None
         data = (self._problem, run.data_dir, run.hparams.training)
-        return Curriculum(*data, self._workers.replicas, run.seed, self._state.curriculum)
+        curriculum = Curriculum(*data, self._workers.replicas, run.seed, self._state.curriculum)
+        if not self._state.step:
+            curriculum.check_start()
+        return curriculum
 
     def _settle(self, step: TrainingStep) -> None:
         if self._curriculum is not None and step.judge is not None:
@@ -247,14 +253,12 @@ class _Trainer:
         """Goes on to the curriculum's next stage, or to its end, where the answers allow it."""
         if not curriculum.advance():
             return
-        ended = self._state.curriculum.ended
-        if ended and self._run.hparams.network.relaxed_sets > 1:
+        if self._state.curriculum.ended and self._run.hparams.network.relaxed_sets > 1:
             self._model.tie()
         self._settle(step)
         batches.restart(curriculum.make_dataset())
         self._state.position = batches.position
-        what = "all lengths are learned: the curriculum has ended" if ended else f"lengths up to {curriculum.longest}"
-        self._say(f"step {self._state.step}: {what}")
+        self._say(f"step {self._state.step}: {curriculum.standing}")
 
     def _drain(self, step: TrainingStep) -> None:
         """Fetches the pending reports; raises UserError for the first update whose loss or gradient was not finite."""
