@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -15,6 +16,7 @@ from ut_tf import registry
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, metrics_table, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.config import HParams
 from ut_tf.data.arguments import absolute_files
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
@@ -84,13 +86,14 @@ def _main(argv: list[str]) -> None:
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
     with stdout_to_stderr():
-        run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir).in_use(values.hparams)
+        run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
+        trained, run = run.hparams, run.in_use(values.hparams)
         other = f"{values.test_problem} {values.test_problem_args}".rstrip() if values.test_problem else ""
         found = _measure_transfer(run, values) if other else _measure(run, values, lengths)
         particular = (f", judged on {other}" if other else "") + (f", used with {values.hparams}" if values.hparams else "")
         title = f"{run.problem} with {run.hparams_set}, checkpoint of step {found.step}{particular}"
         print(f"{title}\n{metrics_table(found.metrics, found.intervals)}")
-        record = _record(run, values, lengths, found, other)
+        record = dataclasses.replace(_record(run, values.checkpoint, lengths, found, other), hparams=_changed(trained, run.hparams))
         _keep(run, record)
     print(record.to_json() if values.json == "record" else json_line(found.metrics))
 
@@ -122,13 +125,19 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     return measure_transfer(run, values.test_problem, arguments, values.checkpoint, values.split)
 
 
-def _record(run: Run, values: Any, lengths: tuple[int, ...], found: CheckpointMeasurement, test_problem: str) -> Record:
+def _changed(trained: HParams, used: HParams) -> str:
+    """Returns what differs in use, "name=value,name=value" in the order of the fields: empty where nothing does."""
+    before, after = vars(trained.network), vars(used.network)
+    return ",".join(f"{name}={value}" for name, value in after.items() if value != before[name])
+
+
+def _record(run: Run, checkpoint: str, lengths: tuple[int, ...], found: CheckpointMeasurement, test_problem: str) -> Record:
     return Record(
         time=now(),
         problem=run.problem,
         hparams_set=run.hparams_set,
         seed=run.seed,
-        checkpoint=values.checkpoint,
+        checkpoint=checkpoint,
         step=found.step,
         split=found.split,
         lengths=lengths,
@@ -137,7 +146,6 @@ def _record(run: Run, values: Any, lengths: tuple[int, ...], found: CheckpointMe
         examples=found.examples,
         data_note=found.data_note,
         test_problem=test_problem,
-        hparams=values.hparams,
         parameters=found.parameters,
         training_minutes=found.training_minutes,
         selection=found.selection,

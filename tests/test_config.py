@@ -102,6 +102,14 @@ def test_values_that_no_field_can_hold_are_refused(text):
             "num_layers=4 has no effect on the model universal_transformer, whose depth is num_steps",
         ),
         ("memn2n", "num_heads=2", "num_heads=2 has no effect on the model memn2n"),
+        ("memn2n", "dropout=0.2", "dropout=0.2 has no effect on the model memn2n"),
+        ("lstm", "eval_position_offset=9", "eval_position_offset=9 has no effect on the model lstm"),
+        (
+            "universal_transformer",
+            "halting=pondernet,halted_states=transform",
+            "halted_states=transform has no effect with halting=pondernet, only with basic or accumulated or global or random",
+        ),
+        ("universal_transformer", "lstm_forget_bias=2", "lstm_forget_bias=2.0 has no effect with recurrence=basic, only with lstm"),
         (
             "universal_transformer",
             "halting=pondernet,act_loss_weight=0.1",
@@ -128,10 +136,13 @@ def test_a_model_among_the_overrides_is_pointed_to_its_flag():
 def test_in_use_only_what_the_weights_do_not_settle_may_change():
     trained = HParams().change(num_steps=3).resolve()
     assert differences(trained, trained.override_in_use("eval_num_steps=8")) == ["eval_num_steps: 3 -> 8"]
-    assert "ponder_threshold: 0.5 -> 0.9" in differences(trained, trained.override_in_use("ponder_threshold=0.9"))
+    ponders = trained.change(halting="pondernet").resolve()
+    assert differences(ponders, ponders.override_in_use("ponder_threshold=0.9")) == ["ponder_threshold: 0.5 -> 0.9"]
     for text in ("num_steps=8", "eval_frequency=10", "eval_num_steps=8,hidden_size=64"):
         with pytest.raises(UserError, match="cannot change after training: expected some of eval_act_max_steps"):
             trained.override_in_use(text)
+    with pytest.raises(UserError, match=r"ponder_threshold=0\.9 has no effect with halting=none"):
+        trained.override_in_use("ponder_threshold=0.9")
     with pytest.raises(UserError, match="did you mean eval_num_steps"):
         trained.override_in_use("eval_num_step=8")
     with pytest.raises(UserError, match="eval_act_max_steps"):
@@ -165,6 +176,7 @@ def test_resolve_uses_the_overridden_number_of_steps():
         ("position_offset=random", "max_position_offset above 0"),
         ("step_encoding=learned,num_steps=4,eval_num_steps=5", "eval_num_steps=5 is more than num_steps=4"),
         ("step_encoding=learned,halting=basic,act_max_steps=4,eval_act_max_steps=5", "eval_act_max_steps=5"),
+        ("position=learned,learned_positions=256,max_length=256,eval_position_offset=10", "learned_positions=256"),
         ("halting=basic,eval_num_steps=9", "eval_num_steps=9 is a fixed depth"),
         ("eval_act_max_steps=9", "eval_act_max_steps=9 bounds dynamic halting"),
         ("couple_carry_transform_gates=false", "needs recurrence=highway or skip, not basic"),

@@ -134,7 +134,7 @@ class HParams:
         """Returns a resolved copy with fields of the network that a trained model may be used with another value of: eval_num_steps, ….
 
         Raises:
-          UserError: a field that training settled, and what ``override`` and ``resolve`` raise.
+          UserError: a field that training settled or that has no effect here, and what ``override`` and ``resolve`` raise.
         """
         changed = self.override(text)
         allowed = {item.name for item in dataclasses.fields(self.network) if item.name.startswith("eval_")} | {"ponder_threshold"}
@@ -143,6 +143,8 @@ class HParams:
                 f"hyperparameters: {', '.join(settled)} cannot change after training: expected some of {', '.join(sorted(allowed))}; "
                 "give others to ut-trainer."
             )
+        if idle := changed.without_effect(text):
+            raise UserError(f"hyperparameters: {'; '.join(idle)}: leave {'it' if len(idle) == 1 else 'them'} out.")
         return changed.resolve()
 
     def change(self, **values: Any) -> Self:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ut_tf.needless_fields import has_heads, needless_fields
+from ut_tf.needless_fields import has_heads, has_steps, needless_fields
 from ut_tf.network import NetworkConfig
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def _largest_position(network: NetworkConfig, max_length: int) -> int:
         inputs += network.end_position - (0 if network.input_start_symbol else 1)
     if network.target_position == "continue":
         targets += max_length
-    return max(inputs, targets) + (network.max_position_offset if network.position_offset == "random" else 0)
+    offsets = {"none": network.eval_position_offset, "random": network.max_position_offset}
+    return max(inputs, targets) + offsets.get(network.position_offset, 0)
 
 
 def _impossible_sizes(model: str, network: NetworkConfig) -> list[str]:
@@ -160,6 +161,8 @@ def _impossible_depths(model: str, network: NetworkConfig) -> list[str]:
         mistakes.append("steps_per_position sets a fixed depth: it goes with halting=none")
     if halts and network.eval_num_steps != network.num_steps:
         mistakes.append(f"eval_num_steps={network.eval_num_steps} is a fixed depth, and halting={network.halting}: use eval_act_max_steps")
+    if not has_steps(model) and network.eval_num_steps != network.num_steps:
+        mistakes.append(f"the model {model} has no use for eval_num_steps={network.eval_num_steps}: leave it out")
     if not halts and network.eval_act_max_steps != network.act_max_steps:
         mistakes.append(f"eval_act_max_steps={network.eval_act_max_steps} bounds dynamic halting, and halting=none: leave it out")
     if not network.couple_carry_transform_gates and network.recurrence not in ("highway", "skip"):

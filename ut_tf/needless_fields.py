@@ -86,15 +86,20 @@ _READERS: dict[str, tuple[str, ...]] = {
     "num_layers": (*_STACKS, "lstm", "convs2s", "bytenet", *_IMAGES),
     "num_steps": (*_OTHERS, "memn2n"),
     **dict.fromkeys(("step_encoding", "act_max_steps"), _OTHERS),
+    "dropout": (*_BLOCKS, "lstm", "convs2s", "bytenet", *_IMAGES),
+    "eval_position_offset": _BLOCKS,
 }
 # Fields that are read only where another one has one of these values.
+_SUMS = ("basic", "accumulated", "global", "random")
 _WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
     **dict.fromkeys(("ponder_prior", "ponder_kl_weight", "ponder_threshold"), ("halting", ("pondernet",))),
-    "act_loss_weight": ("halting", ("basic", "accumulated", "global", "random")),
-    "act_max_steps": ("halting", ("basic", "accumulated", "global", "random", "pondernet")),
+    **dict.fromkeys(("act_loss_weight", "halted_states"), ("halting", _SUMS)),
+    **dict.fromkeys(("act_max_steps", "act_epsilon", "padding_ponders"), ("halting", (*_SUMS, "pondernet"))),
+    "act_halting_bias_init": ("halting", ("basic", "accumulated", "global", "pondernet")),
     "max_position_offset": ("position_offset", ("random", "mixed", "randomised")),
     "attention_scale_length": ("attention_scale", ("log_length",)),
     "transform_bias_init": ("recurrence", ("highway", "skip")),
+    "lstm_forget_bias": ("recurrence", ("lstm",)),
     **dict.fromkeys(
         ("curriculum_start", "curriculum_threshold", "curriculum_examples", "curriculum_share", "tying_pull", "tying_pull_factor"),
         ("curriculum", ("length",)),
@@ -134,9 +139,6 @@ def needless_fields(model: str, network: NetworkConfig) -> list[str]:
     asked = [name for name, nothing in needless.items() if values[name] not in nothing]
     if model in _NEEDLESS or model in _OTHERS:
         asked += [name for name, (nothing, models) in _OWN.items() if model not in models and values[name] != nothing]
-    # Filled in from num_steps where nothing is asked for; memn2n's are its hops.
-    if model in _NEEDLESS and model != "memn2n" and values["eval_num_steps"] not in (None, values["num_steps"]):
-        asked.append("eval_num_steps")
     if values["position"] == "learned" and "learned_positions" in asked:
         asked.remove("learned_positions")
     mistakes = []
@@ -149,6 +151,11 @@ def needless_fields(model: str, network: NetworkConfig) -> list[str]:
         listed = ", ".join(f"{name}={values[name]}" for name in others)
         mistakes.append(f"the model {model} has no use for {listed}: leave {'it' if len(others) == 1 else 'them'} out")
     return mistakes
+
+
+def has_steps(model: str) -> bool:
+    """Returns whether num_steps is a model's depth; of one that is not listed here: yes."""
+    return model not in _NEEDLESS or model in _READERS["num_steps"]
 
 
 def has_heads(model: str) -> bool:

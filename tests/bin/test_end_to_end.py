@@ -58,8 +58,9 @@ def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
     metrics = _evaluate(moved, capsys, "--lengths=4,7")
     assert {"length_4/char_acc", "length_7/seq_acc"} <= set(metrics)
 
-    deeper = _evaluate(moved, capsys, "--lengths=4,7", "--hparams=eval_num_steps=5", "--json=record")
-    assert deeper["hparams"] == "eval_num_steps=5"
+    deeper = _evaluate(moved, capsys, "--lengths=4,7", "--hparams=eval_position_offset=7, eval_num_steps=5", "--json=record")
+    assert deeper["hparams"] == "eval_num_steps=5,eval_position_offset=7"
+    assert _evaluate(moved, capsys, "--lengths=4", "--hparams=eval_num_steps=1", "--json=record")["hparams"] == ""
     assert eval_command.main([f"--output_dir={moved}", "--hparams=num_steps=5"]) == 1
     assert "num_steps cannot change after training" in capsys.readouterr().err
 

@@ -279,6 +279,16 @@ def test_what_was_evaluated_deeper_than_trained_is_a_row_of_its_own(run, runs):
     ]
 
 
+def test_another_use_of_a_run_is_no_seed_of_joined_sets_and_needs_no_evaluation(run, runs):
+    folder = evaluate(stub_run(runs / "a", "babi_qa_task1_10k"), {"error": 2.0})
+    evaluate(folder, {"error": 0.0}, hparams="eval_num_steps=8")
+    evaluate(folder, {"error": 3.0}, test_problem="babi_sim_task1", hparams="eval_num_steps=12")
+    evaluate(stub_run(runs / "b", "babi_qa_task2_10k", "ut_babi_unordered"), {"error": 4.0})
+    text = run()
+    assert [row[3] for row in _ours(text, "1") if row[1] == "the best set for each"] == ["3.00 (0) (2 of 20 tasks)"]
+    assert "ut-eval --output_dir" not in text
+
+
 def test_the_three_formats_say_the_same(run, runs, tmp_path):
     for seed, value in enumerate([0.25, 0.75]):
         evaluate(stub_run(runs / str(seed), COPY, "ut_algorithmic", seed), _at_400(value, 0.5), value, "max")

@@ -120,8 +120,8 @@ def _of_other_problems(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]
 
 
 def _is_unjudged(run: FoundRun) -> bool:
-    """Returns whether the run's own sets were never judged, whatever it did on another problem's data."""
-    return all(record.test_problem for record in run.records)
+    """Returns whether the run's own sets were never judged, whatever it did on another problem's data; of another use nothing is missed."""
+    return all(record.test_problem and not record.hparams for record in run.records)
 
 
 def is_number(table: Table, number: str) -> bool:
@@ -149,6 +149,7 @@ class _Key(NamedTuple):
     note: str
     system: str
     recipe: str
+    use: str
 
 
 _BySeed = dict[Repetition, Reading]
@@ -165,7 +166,7 @@ def _fill(table: Table, tables: Tables, runs: Sequence[FoundRun], used: set[int]
         used.add(id(reading.run))
         texts = [reading.record.signatures.get(measure.metric) for measure in source.measures]
         signatures.update(dict.fromkeys(text for text in texts if text))
-        key = _Key(source.variant, reading.note, reading.run.system, reading.run.recipe)
+        key = _Key(source.variant, reading.note, reading.run.system, reading.run.recipe, reading.record.hparams)
         _, cell = rows.setdefault(key, {}).setdefault(column.title, (source, {}))
         _keep(cell.setdefault(problem, {}), reading, left_out)
     filled = [Row(key.system, key.recipe, key.variant, key.note, _made(rows[key])) for key in rows]
@@ -186,6 +187,9 @@ def _joined_rows(rows: Mapping[_Key, _Cells]) -> Iterator[Row]:
     groups: dict[_Key, _Cells] = {}
     most: dict[tuple[_Key, str], int] = {}
     for key, cells in rows.items():
+        if key.use:
+            # The same weights as in another row: not one more seed.
+            continue
         group = key._replace(recipe=JOINED)
         for title, (source, by_problem) in cells.items():
             most[group, title] = max(most.get((group, title), 0), len(by_problem))
