@@ -13,6 +13,7 @@ import pytest
 
 from ut_tf.bin import avg_checkpoints, command, datagen, trainer
 from ut_tf.bin import eval as eval_command
+from ut_tf.config import HParams
 from ut_tf.errors import UserError, marked
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import Record, read_records
@@ -188,8 +189,9 @@ def test_a_warm_start_needs_a_run(tmp_path, capsys):
 
 
 def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library, monkeypatch, tmp_path, capsys):
-    loaded = types.SimpleNamespace(problem="p", hparams_set="s", seed=4, output_dir=tmp_path)
+    loaded = types.SimpleNamespace(problem="p", hparams_set="s", hparams=HParams(), seed=4, output_dir=tmp_path)
     loaded.prepare = lambda: loaded
+    loaded.in_use = lambda _changes: loaded
     sets = [types.SimpleNamespace(length=40)]
     loaded.make_problem = lambda: types.SimpleNamespace(evaluation_sets=lambda lengths: sets if lengths else [])
     monkeypatch.setattr(Run, "load", lambda *_args, **_options: loaded)

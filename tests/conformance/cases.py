@@ -52,8 +52,8 @@ BATCH, LENGTH = 4, 5
 class Case:
     """One layer or model: how it is made for a dtype policy, its input arrays, and how it is called on them to give one tensor.
 
-    `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same parts, so that fit and XLA, which take
-    longest, are among the slow tests.
+    `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same parts, so that all that takes seconds
+    (fit, XLA, mixed precision, SavedModel, two devices) is among the slow tests.
     """
 
     name: str

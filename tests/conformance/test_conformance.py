@@ -14,7 +14,7 @@ import tensorflow as tf
 from tests.conformance.cases import CASES, Case
 
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-by_case_at_length = pytest.mark.parametrize(
+by_case_once = pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.repeats else []) for case in CASES]
 )
 
@@ -65,7 +65,7 @@ def test_configuration_makes_the_same_layer(case: Case, tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded(tensors(case)), probe(tensors(case)))
 
 
-@by_case_at_length
+@by_case_once
 def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     probe = made(case)
     probe.compile(optimizer=keras.optimizers.Adam(0.05), loss="mse", jit_compile=False)
@@ -74,7 +74,7 @@ def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     assert losses[-1] < losses[0] or not probe.trainable_variables
 
 
-@by_case
+@by_case_once
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision_is_near_float32(case: Case, policy: str) -> None:
     full, mixed = made(case), made(case, policy)
@@ -85,7 +85,7 @@ def test_mixed_precision_is_near_float32(case: Case, policy: str) -> None:
     assert all(variable.dtype == "float32" for variable in mixed.trainable_variables)
 
 
-@by_case_at_length
+@by_case_once
 def test_xla_gives_the_same_values_and_gradients(case: Case) -> None:
     probe = made(case)
     results = [
@@ -95,7 +95,7 @@ def test_xla_gives_the_same_values_and_gradients(case: Case) -> None:
         np.testing.assert_allclose(tf.convert_to_tensor(plain), tf.convert_to_tensor(compiled), rtol=1e-3, atol=1e-5)
 
 
-@by_case
+@by_case_once
 def test_saved_model_round_trip(case: Case, tmp_path: Path) -> None:
     probe = made(case)
     signature = {name: tf.TensorSpec([None, *value.shape[1:]], value.dtype) for name, value in case.inputs.items()}
@@ -115,7 +115,7 @@ def test_checkpoint_round_trip(case: Case, tmp_path: Path) -> None:
     np.testing.assert_array_equal(other(tensors(case)), probe(tensors(case)))
 
 
-@by_case
+@by_case_once
 def test_two_devices_sum_to_one(case: Case) -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     alone = made(case)
