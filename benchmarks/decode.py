@@ -33,7 +33,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
 
-from ut_tf.config import HParams, NetworkConfig  # noqa: E402
+from ut_tf.config.hparams import HParams, NetworkConfig  # noqa: E402
 from ut_tf.data.problem import ProblemSpec  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
@@ -120,8 +120,8 @@ def our_search(model: Any, beam_size: int, shape: Shape) -> Callable[[], Any]:
     """Returns a function that decodes random inputs, each time anew."""
     import tensorflow as tf
 
-    from ut_tf.decoding.config import DecodeConfig
-    from ut_tf.decoding.search import decode
+    from ut_tf.search.config import DecodeConfig
+    from ut_tf.search.strategies import decode
 
     config = DecodeConfig(beam_size=beam_size, force_length=shape.length)
     inputs = tf.random.stateless_uniform([shape.batch_size, shape.source_length], [1, 2], 2, shape.vocab_size, tf.int32)

@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
 
 from ut_tf import registry  # noqa: E402
-from ut_tf.config import HParams, NetworkConfig  # noqa: E402
+from ut_tf.config.hparams import HParams, NetworkConfig  # noqa: E402
 from ut_tf.data.problem import ProblemSpec  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402

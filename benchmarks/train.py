@@ -32,7 +32,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ut_tf.config import HParams, NetworkConfig
+from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.run import Run

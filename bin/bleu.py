@@ -15,11 +15,11 @@ from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.decoder import DECODE_HPARAMS, decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.evaluation.bleu import check_lines, check_tokenizer, corpus_scores
+from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
-    from ut_tf.evaluation.bleu import Score
+    from ut_tf.metrics.bleu import Score
     from ut_tf.evaluation.bleu_curve import Row
     from ut_tf.evaluation.parallel_sets import ParallelSet
 
@@ -122,7 +122,7 @@ def _score_run(values: Any) -> None:
     run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
     import_tensorflow()
     from ut_tf.evaluation.bleu_curve import score_checkpoints
-    from ut_tf.training.checkpoints import CheckpointStore
+    from ut_tf.storage.checkpoints import CheckpointStore
 
     with stdout_to_stderr():
         there = CheckpointStore(run.output_dir).steps()

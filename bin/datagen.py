@@ -17,8 +17,8 @@ from ut_tf import registry
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, registry_page, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.config import TrainingConfig
-from ut_tf.data.preparation import prepare_data
+from ut_tf.config.hparams import TrainingConfig
+from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.run import default_data_dir, default_tmp_dir, make_hparams, make_problem, parse_problem_args
 

@@ -15,14 +15,14 @@ from typing import IO, TYPE_CHECKING, Any
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.text_files import Speed, input_lines, output_line, read_input, shard_path, share
+from ut_tf.search.config import DecodeConfig
+from ut_tf.inference.text_files import Speed, input_lines, output_line, read_input, shard_path, share
 from ut_tf.errors import UserError
 from ut_tf.run import LARGEST_SEED, Run
 
 if TYPE_CHECKING:
-    from ut_tf.data.text import TextCodec
-    from ut_tf.decoding.translator import Texts, Translator
+    from ut_tf.data.text.codec import TextCodec
+    from ut_tf.inference.translator import Texts, Translator
 
 COMMAND = "ut-decoder"
 DESCRIPTION = """ut-decoder: answers lines of text with a trained run; needs nothing but its directory.
@@ -95,7 +95,7 @@ def _main(argv: list[str]) -> None:
     lines = read_input(Path(source).expanduser()) if source else None
     run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
     import_tensorflow()
-    from ut_tf.decoding.translator import READ_AHEAD, Translator
+    from ut_tf.inference.translator import READ_AHEAD, Translator
 
     interactive = values.decode_interactive or (lines is None and not values.decode_to_file and sys.stdin.isatty())
     if interactive:

@@ -16,7 +16,7 @@ from ut_tf import registry
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, metrics_table, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now

@@ -15,9 +15,9 @@ from typing import Any
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.decoding.text_files import input_lines, one_line, read_input
+from ut_tf.inference.text_files import input_lines, one_line, read_input
 from ut_tf.errors import UserError
-from ut_tf.problems.babi_lines import questions
+from ut_tf.problems.babi.lines import questions
 from ut_tf.serving.rest import LONGEST_TIMEOUT, RestClient
 
 COMMAND = "ut-query"

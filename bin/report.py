@@ -12,9 +12,9 @@ from pathlib import Path
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.data.files import write_text
+from ut_tf.storage.files import write_text
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.problems.paper_tables import PAPER_TABLES
+from ut_tf.reporting.paper_tables import PAPER_TABLES
 from ut_tf.reporting.filling import make_report
 from ut_tf.reporting.rendering import as_csv, as_json, as_markdown
 from ut_tf.reporting.runs import find_runs

@@ -27,7 +27,7 @@ from ut_tf.reporting.summary import headline, last_records, summarise
 from ut_tf.run import CONFIG_FILE
 from ut_tf.sweeping.grid import Cell, Progress, State, expand_names, expand_numbers, make_cells
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
-from ut_tf.training.lock import held_alone
+from ut_tf.storage.lock import held_alone
 
 COMMAND = "ut-sweep"
 DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each in a run directory of its own.

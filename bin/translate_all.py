@@ -16,12 +16,12 @@ from ut_tf.bin.bleu import SCORE_FLAGS, chosen_variants, files, parallel_set, re
 from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
 from ut_tf.bin.decoder import DECODE_HPARAMS, decode_config
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.decoding.text_files import Speed, one_line
-from ut_tf.evaluation.bleu import check_tokenizer, corpus_scores
+from ut_tf.inference.text_files import Speed, one_line
+from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
-    from ut_tf.decoding.translator import Translator
+    from ut_tf.inference.translator import Translator
 
 COMMAND = "ut-translate-all"
 DESCRIPTION = """ut-translate-all: averages a run's checkpoints, translates with the mean, and scores the translation, in one step.
@@ -67,7 +67,7 @@ def _main(argv: list[str]) -> None:
         check_tokenizer(values.tokenize)
     run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
     import_tensorflow()
-    from ut_tf.decoding.translator import Translator
+    from ut_tf.inference.translator import Translator
 
     with stdout_to_stderr():
         texts = parallel_set(run, values)
@@ -82,7 +82,7 @@ def _main(argv: list[str]) -> None:
 
 def _translate(translator: Translator, sources: Sequence[str], path: Path) -> list[str]:
     """Writes the translation of each sentence to a file as soon as it is there, and returns them all."""
-    from ut_tf.training.checkpoints import readable_disk_errors
+    from ut_tf.storage.checkpoints import readable_disk_errors
 
     speed = Speed(COMMAND, len(sources))
     written = []

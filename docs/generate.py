@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from ut_tf import registry
-from ut_tf.config import HParams, NetworkConfig, TrainingConfig
+from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE

@@ -10,7 +10,7 @@ train longer, not ``--train_steps`` alone. Their matrix products are in bfloat16
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def ut_agreement() -> HParams:

@@ -10,7 +10,7 @@ by Nesterov's momentum, in place of which is the usual Adam with its inverse squ
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def convs2s_base() -> HParams:

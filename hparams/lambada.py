@@ -12,7 +12,7 @@ is wide. The Transformers have as many parameters, in four layers with narrower 
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def ut_lambada() -> HParams:

@@ -16,7 +16,7 @@ that they make, share a position (position coupling, arXiv 2405.20671). That tel
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.hparams.universal_transformer import ut_algorithmic_rotary
 
 

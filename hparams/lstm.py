@@ -6,12 +6,12 @@ How it is used::
 
 How it works: the sets under tensor2tensor's names (lstm_seq2seq, lstm_luong_attention, lstm_bahdanau_attention) have its sizes and its
 optimizer: 2 layers of 128, inputs read backward, 1024 tokens per replica, Adam at a constant 2e-4. Their attention is the papers', not its
-AttentionWrapper: ``ut_tf/layers/lstm.py`` says which state asks and where the context goes.
+AttentionWrapper: ``ut_tf/models/lstm/layers.py`` says which state asks and where the context goes.
 """
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def lstm_seq2seq() -> HParams:

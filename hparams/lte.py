@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def ut_lte() -> HParams:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.hparams.transformer import transformer_base
 from ut_tf.hparams.universal_transformer import ut_algorithmic_reverse
 

@@ -10,7 +10,7 @@ together, and batches of 32 examples. max_length is that of the algorithmic prob
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def neural_gpu() -> HParams:

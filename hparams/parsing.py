@@ -11,7 +11,7 @@ words, small batches of 1024 tokens and a cosine to zero over train_steps: give 
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def ut_parsing() -> HParams:

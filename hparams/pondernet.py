@@ -10,7 +10,7 @@ expects 1/r - N (1 - r)^N / (1 - (1 - r)^N) of them.
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.hparams.universal_transformer import ut_algorithmic_reverse, ut_babi, ut_base
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 
 

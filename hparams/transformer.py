@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.hparams.universal_transformer import ut_algorithmic, ut_babi
 
 

@@ -10,7 +10,7 @@ How it works: the small ones are pre-norm, with batches of 2048 tokens and a cos
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.hparams.universal_transformer import ut_base
 
 

@@ -12,7 +12,7 @@ otherwise.
 
 from __future__ import annotations
 
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 
 
 def ut_base() -> HParams:

@@ -6,18 +6,18 @@ from typing import Any
 
 from ut_tf.registry import Entry
 
-_ALGORITHMIC = "ut_tf.problems.algorithmic:Algorithmic"
-_BABI = "ut_tf.problems.babi:BabiQA"
-_SIMULATED = "ut_tf.problems.babi_simulator:SimulatedBabi"
-_SIMULATED_TASKS = "ut_tf.problems.babi_simulated:SimulatedTasks"
-_FILES = "ut_tf.problems.translation_files:TranslateFiles"
-_LAMBADA = "ut_tf.problems.lambada:Lambada"
-_LTE = "ut_tf.problems.lte:LearningToExecute"
-_MULTI30K = "ut_tf.problems.translation_multi30k:TranslateMulti30k"
-_WMT = "ut_tf.problems.translation_wmt:TranslateWmt14"
-_NEXT_WORD = "ut_tf.problems.agreement:SvaLanguageModeling"
-_NUMBER = "ut_tf.problems.agreement:SvaNumberPrediction"
-_PARSING = "ut_tf.problems.parsing:Parsing"
+_ALGORITHMIC = "ut_tf.problems.algorithmic.problem:Algorithmic"
+_BABI = "ut_tf.problems.babi.problem:BabiQA"
+_SIMULATED = "ut_tf.problems.babi.simulator.supporting_facts:SimulatedBabi"
+_SIMULATED_TASKS = "ut_tf.problems.babi.simulator.tasks:SimulatedTasks"
+_FILES = "ut_tf.problems.translation.own_files:TranslateFiles"
+_LAMBADA = "ut_tf.problems.lambada.problem:Lambada"
+_LTE = "ut_tf.problems.lte.problem:LearningToExecute"
+_MULTI30K = "ut_tf.problems.translation.multi30k:TranslateMulti30k"
+_WMT = "ut_tf.problems.translation.wmt14:TranslateWmt14"
+_NEXT_WORD = "ut_tf.problems.agreement.problem:SvaLanguageModeling"
+_NUMBER = "ut_tf.problems.agreement.problem:SvaNumberPrediction"
+_PARSING = "ut_tf.problems.parsing.problem:Parsing"
 _BASES = {"binary": 2, "decimal": 10}
 # tensor2tensor calls copying "identity".
 _OPERATIONS = {"copy": "copy", "identity": "copy", "reverse": "reverse", "addition": "addition"}

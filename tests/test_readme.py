@@ -13,7 +13,7 @@ import pytest
 from ut_tf import registry
 from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, report, sweep, trainer, translate_all
 from ut_tf.bin import eval as eval_command
-from ut_tf.config import NetworkConfig, TrainingConfig
+from ut_tf.config.hparams import NetworkConfig, TrainingConfig
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import make_hparams

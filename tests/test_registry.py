@@ -78,7 +78,7 @@ def _write_package(folder, text):
 def test_user_code_is_imported_once(tmp_path, monkeypatch):
     folder = _write_package(tmp_path / "ut_tf_user_code_once", "from .sets import narrow\n")
     (tmp_path / "ut_tf_user_code_once" / "sets.py").write_text(
-        "from ut_tf.config import HParams\nfrom ut_tf.registry import register_hparams\n\n"
+        "from ut_tf.config.hparams import HParams\nfrom ut_tf.registry import register_hparams\n\n"
         "@register_hparams('narrow_of_the_user')\ndef narrow():\n    return HParams().change(hidden_size=16)\n"
     )
     monkeypatch.setattr(registry, "hparams_sets", Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.registry import Entry, Registry

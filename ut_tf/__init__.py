@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
-    from ut_tf.config import HParams, NetworkConfig, TrainingConfig
+    from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
     from ut_tf.data.problem import ProblemSpec
-    from ut_tf.decoding.config import DecodeConfig
-    from ut_tf.decoding.translator import Translator
+    from ut_tf.search.config import DecodeConfig
+    from ut_tf.inference.translator import Translator
     from ut_tf.evaluation.evaluator import evaluate
-    from ut_tf.models.transformer import Transformer
-    from ut_tf.models.universal_transformer import UniversalTransformer
+    from ut_tf.models.transformer.model import Transformer
+    from ut_tf.models.universal_transformer.model import UniversalTransformer
     from ut_tf.run import Run
-    from ut_tf.training.checkpoints import load_model
+    from ut_tf.storage.checkpoints import load_model
     from ut_tf.training.trainer import train
 
 __all__ = [
@@ -44,16 +44,16 @@ __all__ = [
 ]
 
 _SOURCES = {
-    "HParams": "ut_tf.config",
-    "NetworkConfig": "ut_tf.config",
-    "TrainingConfig": "ut_tf.config",
+    "HParams": "ut_tf.config.hparams",
+    "NetworkConfig": "ut_tf.config.hparams",
+    "TrainingConfig": "ut_tf.config.hparams",
     "ProblemSpec": "ut_tf.data.problem",
     "Run": "ut_tf.run",
-    "DecodeConfig": "ut_tf.decoding.config",
-    "Translator": "ut_tf.decoding.translator",
-    "Transformer": "ut_tf.models.transformer",
-    "UniversalTransformer": "ut_tf.models.universal_transformer",
-    "load_model": "ut_tf.training.checkpoints",
+    "DecodeConfig": "ut_tf.search.config",
+    "Translator": "ut_tf.inference.translator",
+    "Transformer": "ut_tf.models.transformer.model",
+    "UniversalTransformer": "ut_tf.models.universal_transformer.model",
+    "load_model": "ut_tf.storage.checkpoints",
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",
 }

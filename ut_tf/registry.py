@@ -3,7 +3,7 @@
 How it is used::
 
     from ut_tf import registry
-    factory = registry.problems.get("babi_qa")          # imports ut_tf.problems.babi now, not before
+    factory = registry.problems.get("babi_qa")          # imports ut_tf.problems.babi.problem now, not before
     names = registry.hparams_sets.names()                # imports no problem and no TensorFlow
 
     @registry.register_problem("my_problem")             # in the user's own code, loaded with --usr_dir

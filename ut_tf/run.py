@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf import registry
-from ut_tf.config import HParams, TrainingConfig, differences
+from ut_tf.config.hparams import HParams, TrainingConfig, differences
 from ut_tf.data.arguments import absolute_files, checked_arguments, hyperparameter_arguments
-from ut_tf.data.files import sha256_of, write_bytes
-from ut_tf.data.preparation import prepare_data
+from ut_tf.storage.files import sha256_of, write_bytes
+from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem, ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
-    from ut_tf.data.text import TextCodec
+    from ut_tf.data.text.codec import TextCodec
 
 CONFIG_FILE = "config.json"
 VOCAB_FOLDER = "vocab"

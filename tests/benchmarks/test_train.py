@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.models.universal_transformer import UniversalTransformer
+from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 _NETWORK = NetworkConfig(hidden_size=8, filter_size=12, num_heads=2, num_steps=3, norm="pre")
 _TRANSLATION = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=7, target_vocab_size=7, shared_vocab=True)

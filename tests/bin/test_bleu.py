@@ -15,17 +15,17 @@ from tiny_runs import translation_run
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.data.problem import EvaluationSet
-from ut_tf.decoding.config import DecodeConfig
+from ut_tf.search.config import DecodeConfig
 from ut_tf.errors import UserError
-from ut_tf.evaluation.bleu import corpus_scores
+from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.evaluation.bleu_curve import score_checkpoints
 from ut_tf.evaluation.evaluator import Evaluator, evaluate_checkpoint
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.parallel_sets import problem_set
-from ut_tf.problems.translation_files import TranslateFiles
+from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.run import Run
 from ut_tf.training.averaging import averaged_steps, is_average
-from ut_tf.training.checkpoints import CheckpointStore
+from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.trainer import train
 
 FAST = "--decode_hparams=beam_size=1,extra_length=2"

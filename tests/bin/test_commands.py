@@ -13,7 +13,7 @@ import pytest
 
 from ut_tf.bin import avg_checkpoints, command, datagen, trainer
 from ut_tf.bin import eval as eval_command
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError, marked
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import Record, read_records

@@ -19,9 +19,9 @@ import tensorflow as tf
 from tiny_runs import digits_run, stories_run
 
 from ut_tf.bin import decoder
-from ut_tf.decoding.translator import Translator
+from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import CheckpointStore, restore_weights
+from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
 
 GREEDY = "beam_size=1,extra_length=2"
 LINES = ["31415", "9", "", "271828", "0000", "12", "3", "44444444444"]

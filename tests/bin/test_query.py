@@ -12,7 +12,7 @@ import pytest
 from tests.serving import toy
 from tests.serving.rest_server import RestServer, signatures_of
 from ut_tf.bin import query
-from ut_tf.decoding.config import DecodeConfig
+from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.export import export_run
 
 

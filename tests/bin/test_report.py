@@ -15,7 +15,7 @@ from stub_runs import evaluate, stub_run
 
 from ut_tf.bin import report
 from ut_tf.problems.catalogue import PROBLEMS
-from ut_tf.problems.paper_tables import PAPER_TABLES
+from ut_tf.reporting.paper_tables import PAPER_TABLES
 
 COPY, ADDITION = "algorithmic_copy_decimal40", "algorithmic_addition_decimal40"
 

@@ -9,9 +9,9 @@ import keras
 import tensorflow as tf
 
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.data.vocabulary import UNKNOWN, write_symbols
+from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import CheckpointStore
+from ut_tf.storage.checkpoints import CheckpointStore
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1"
 WORDS = (UNKNOWN, "mary", "john", "left", "moved", "to", "the", "kitchen", "where", "is")

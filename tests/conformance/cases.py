@@ -10,39 +10,39 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.layers.alignment import Alignment
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
 from ut_tf.layers.block import Block, Surroundings
 from ut_tf.layers.block_sequence import BlockSequence
-from ut_tf.layers.cells import BasicCell, DepthwiseAttentionCell, GRUCell, HighwayCell, LSTMCell, SkipCell
-from ut_tf.layers.convolutional_gru import ConvolutionalGRU
+from ut_tf.models.universal_transformer.cells import BasicCell, DepthwiseAttentionCell, GRUCell, HighwayCell, LSTMCell, SkipCell
+from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
-from ut_tf.layers.halting import HaltingUnit
-from ut_tf.layers.hops import MemoryHops
+from ut_tf.models.universal_transformer.halting.halting import HaltingUnit
+from ut_tf.models.memn2n.hops import MemoryHops
 from ut_tf.layers.linear import Linear
-from ut_tf.layers.memory import BottleneckStack, MemoryStack
-from ut_tf.layers.mixed import MixedStack
+from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack
+from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
-from ut_tf.layers.recurrence import Recurrence
+from ut_tf.models.universal_transformer.recurrence import Recurrence
 from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, StepTransitions, Transition
-from ut_tf.models.bytenet import ByteNet
-from ut_tf.models.conditional_universal_transformer import ConditionalUniversalTransformer
-from ut_tf.models.convs2s import ConvS2S
-from ut_tf.models.extended_neural_gpu import ExtendedNeuralGPU
-from ut_tf.models.lstm import LSTMModel
-from ut_tf.models.mem_transformer import MemBottleneckTransformer, MemTransformer
-from ut_tf.models.memn2n import MemN2N
-from ut_tf.models.neural_gpu import NeuralGPU
-from ut_tf.models.transformer import Transformer
-from ut_tf.models.universal_transformer import UniversalTransformer
+from ut_tf.models.convolutional.bytenet import ByteNet
+from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
+from ut_tf.models.convolutional.convs2s import ConvS2S
+from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
+from ut_tf.models.lstm.model import LSTMModel
+from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
+from ut_tf.models.memn2n.model import MemN2N
+from ut_tf.models.neural_gpu.model import NeuralGPU
+from ut_tf.models.transformer.model import Transformer
+from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 NETWORK = NetworkConfig(hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3, num_layers=2)
 BATCH, LENGTH = 4, 5

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.config import TrainingConfig
+from ut_tf.config.hparams import TrainingConfig
 from ut_tf.data.pipeline import batch_sizes, bucket_bounds, eval_batches, plan_batches, train_batches, worker_share
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable

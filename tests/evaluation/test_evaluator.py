@@ -16,8 +16,8 @@ from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator, _pondering, evaluate_model
-from ut_tf.evaluation.intervals import wilson
-from ut_tf.evaluation.sums import GroupedSums
+from ut_tf.metrics.intervals import wilson
+from ut_tf.metrics.sums import GroupedSums
 
 INPUTS = [[3], [4, 5], [2, 2, 2], [6, 7, 8, 9]]
 

@@ -12,7 +12,7 @@ import pytest
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import measure_checkpoint
-from ut_tf.evaluation.intervals import wilson
+from ut_tf.metrics.intervals import wilson
 from ut_tf.evaluation.records import read_records
 from ut_tf.evaluation.transfer import measure_transfer
 from ut_tf.run import Run

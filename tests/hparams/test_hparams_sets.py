@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from ut_tf import registry
-from ut_tf.config import HParams, differences
+from ut_tf.config.hparams import HParams, differences
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS

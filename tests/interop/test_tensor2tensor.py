@@ -17,7 +17,7 @@ from ut_tf.errors import UserError
 from ut_tf.interop.tensor2tensor import _problem_of_symbols, import_run, model_from_variables, network_from_hparams
 from ut_tf.interop.tensor2tensor_files import named_problem
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import find_checkpoint, read_state, restore, restore_weights, training_checkpoint
+from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore, restore_weights, training_checkpoint
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step import TrainingStep

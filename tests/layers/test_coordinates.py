@@ -10,12 +10,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.config import HParams, NetworkConfig
+from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError, marked_in
 from ut_tf.layers.coordinates import Coordinates, paper_sinusoid, rotate, rotation_table, tensor2tensor_sinusoid
 from ut_tf.layers.positions import Positions, PositionTable, spread_positions
-from ut_tf.models.universal_transformer import UniversalTransformer
+from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 
 def test_the_paper_coordinate_of_position_3_at_step_2() -> None:

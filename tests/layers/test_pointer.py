@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.data.problem import END_ID, ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.layers.pointer import WordPointer
-from ut_tf.models.universal_transformer import UniversalTransformer
+from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 # Words 3, 4, 3; the end of the context; the question's word 5; its end; padding.
 IDS = tf.constant([[3, 4, 3, END_ID, 5, END_ID, 0]])

@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 
 from tests.decoding.models import CLASSES, FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
-from ut_tf.config import HParams, NetworkConfig
+from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import END_ID, ProblemSpec
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.search import Decoded, decode
-from ut_tf.decoding.stepper import make_stepper
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.strategies import Decoded, decode
+from ut_tf.search.stepper import make_stepper
 from ut_tf.errors import UserError
-from ut_tf.models.bytenet import ByteNet
-from ut_tf.models.convs2s import ConvS2S
-from ut_tf.models.lstm import LSTMModel
+from ut_tf.models.convolutional.bytenet import ByteNet
+from ut_tf.models.convolutional.convs2s import ConvS2S
+from ut_tf.models.lstm.model import LSTMModel
 
 TARGETS = np.array([[3, 4, 5, 8, 1], [7, 1, 0, 0, 0], [2, 2, 6, 1, 0]], np.int32)
 FACT_INPUTS = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.data.text import TextCodec
+from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
-from ut_tf.problems.algorithmic import Algorithmic
-from ut_tf.problems.babi import BabiQA
-from ut_tf.problems.babi_stories import StoryQuestions
+from ut_tf.problems.algorithmic.problem import Algorithmic
+from ut_tf.problems.babi.problem import BabiQA
+from ut_tf.problems.babi.stories import StoryQuestions
 
 sys.path.insert(0, str(Path(__file__).parent))
 from babi_archive import TRAIN as TEST

@@ -16,15 +16,15 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.serving import toy
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.scoring import log_probabilities
-from ut_tf.decoding.search import decode
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.scoring import log_probabilities
+from ut_tf.search.strategies import decode
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.serving.export import SUMMARY_FILE, _put_in_place, export_run, saved_operations
 from ut_tf.serving.versions import new_version
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
-from ut_tf.training.checkpoints import readable_disk_errors
+from ut_tf.storage.checkpoints import readable_disk_errors
 
 BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
 GREEDY = DecodeConfig(beam_size=1, extra_length=6)

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf import registry
-from ut_tf.config import HParams, NetworkConfig
+from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
-from ut_tf.data.text import TextCodec
+from ut_tf.data.text.codec import TextCodec
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import CheckpointStore
+from ut_tf.storage.checkpoints import CheckpointStore
 
 LETTERS = "abcdefghij"
 VOCABULARY = FIRST_SYMBOL_ID + len(LETTERS)
@@ -154,7 +154,7 @@ def untrained_run(folder: Path, problem: str, hparams: str = "") -> Run:
 
 def restored(run: Run, policy: str = "float32") -> Any:
     """Returns the run's model with the weights of its checkpoint."""
-    from ut_tf.training.checkpoints import restore_weights
+    from ut_tf.storage.checkpoints import restore_weights
 
     model = dataclasses.replace(run, hparams=run.hparams.change(dtype_policy=policy)).make_model()
     restore_weights(model, run)

@@ -15,7 +15,7 @@ from toy import toy_run
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.training.averaging import MOST, average_checkpoints, averaged_steps, best_steps, is_average, last_steps
-from ut_tf.training.checkpoints import CheckpointStore, restore_weights
+from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
 
 
 @pytest.fixture

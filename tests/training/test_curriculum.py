@@ -11,12 +11,12 @@ import tensorflow as tf
 from toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
 
 from ut_tf import registry
-from ut_tf.config import HParams, TrainingConfig
+from ut_tf.config.hparams import HParams, TrainingConfig
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import restore_weights
+from ut_tf.storage.checkpoints import restore_weights
 from ut_tf.training.curriculum import Curriculum, CurriculumState, staged, stages
 from ut_tf.training.distribution import Workers
 from ut_tf.training.gradient_noise import noisy

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from toy import mirrored, run_steps, toy_run
 
-from ut_tf.training import losses
+from ut_tf.metrics import losses
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step import TrainingStep

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ut_tf.config import TrainingConfig
+from ut_tf.config.hparams import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
 FILE_ARGUMENTS = tuple(f"{part}{side}_files" for part in ("", "dev_", "test_") for side in ("source", "target"))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ut_tf.data.files import sha256_of
+from ut_tf.storage.files import sha256_of
 from ut_tf.errors import UserError
 
 # Resolving a name has no timeout of its own, so the whole wait for a first answer, over all addresses, is limited too.

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ut_tf.config import TrainingConfig
+from ut_tf.config.hparams import TrainingConfig
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable, trim_batch
 from ut_tf.errors import UserError

@@ -23,7 +23,7 @@ from ut_tf.errors import UserError
 
 if TYPE_CHECKING:
     from ut_tf.data.table import ExampleTable
-    from ut_tf.data.text import TextCodec
+    from ut_tf.data.text.codec import TextCodec
 
 PADDING_ID = 0
 END_ID = 1
@@ -172,7 +172,7 @@ class Problem(ABC):
         return None
 
     def text_intervals(self, written: list[str], references: list[str]) -> dict[str, tuple[float, float]]:
-        """Returns 95 % intervals of those ``text_metrics`` that have one (see ut_tf.evaluation.intervals); default: none.
+        """Returns 95 % intervals of those ``text_metrics`` that have one (see ut_tf.metrics.intervals); default: none.
 
         Called by ut-eval alone, with the arguments of ``text_metrics``.
         """

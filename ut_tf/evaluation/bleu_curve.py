@@ -19,12 +19,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.translator import Translator, check_vocabulary
-from ut_tf.evaluation.bleu import DEFAULT_TOKENIZER, VARIANTS, corpus_scores
+from ut_tf.search.config import DecodeConfig
+from ut_tf.inference.translator import Translator, check_vocabulary
+from ut_tf.metrics.bleu import DEFAULT_TOKENIZER, VARIANTS, corpus_scores
 from ut_tf.evaluation.parallel_sets import ParallelSet
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import readable_disk_errors, restore_weights
+from ut_tf.storage.checkpoints import readable_disk_errors, restore_weights
 from ut_tf.training.logs import EVENTS_FOLDER
 
 SCORES_FILE = "bleu.jsonl"

@@ -44,18 +44,18 @@ import tensorflow as tf
 
 from ut_tf.data.pipeline import eval_batches, evenly_spaced
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.greedy import greedy_decode
-from ut_tf.decoding.translator import Translator
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.greedy import greedy_decode
+from ut_tf.inference.translator import Translator
 from ut_tf.errors import UserError
-from ut_tf.evaluation import metrics
-from ut_tf.evaluation.bleu import corpus_scores
-from ut_tf.evaluation.intervals import RESAMPLES
+from ut_tf.metrics import per_example as metrics
+from ut_tf.metrics.bleu import corpus_scores
+from ut_tf.metrics.intervals import RESAMPLES
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
-from ut_tf.evaluation.sums import GroupedSums
+from ut_tf.metrics.sums import GroupedSums
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.run import Run
-from ut_tf.training.checkpoints import find_checkpoint, read_state, restore_weights
+from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore_weights
 
 # Tokens in a batch, padding included: what 400 symbols' attention weights leave in a few hundred megabytes.
 # Of language models it is the logits, a whole vocabulary of words for each symbol.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ut_tf.evaluation.intervals import Interval
+from ut_tf.metrics.intervals import Interval
 
 
 @dataclass(frozen=True)

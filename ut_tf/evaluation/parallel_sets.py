@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ut_tf.data.parallel_text import read_lines
-from ut_tf.decoding.text_files import read_input
+from ut_tf.data.corpus.parallel_text import read_lines
+from ut_tf.inference.text_files import read_input
 from ut_tf.errors import UserError
-from ut_tf.evaluation.bleu import check_lines
+from ut_tf.metrics.bleu import check_lines
 from ut_tf.run import Run
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ut_tf.errors import UserError
 
 if TYPE_CHECKING:
-    from ut_tf.evaluation.intervals import Interval
+    from ut_tf.metrics.intervals import Interval
 
 RECORDS_FILE = "evaluations.jsonl"
 _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {

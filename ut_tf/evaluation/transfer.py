@@ -23,18 +23,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.preparation import prepare_data
+from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
-from ut_tf.data.text import TextCodec
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.translator import Texts, Translator, check_vocabulary
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.search.config import DecodeConfig
+from ut_tf.inference.translator import Texts, Translator, check_vocabulary
 from ut_tf.errors import UserError
-from ut_tf.evaluation.intervals import Interval, wilson
+from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.evaluation.measurement import CheckpointMeasurement
-from ut_tf.evaluation.sums import group_name
+from ut_tf.metrics.sums import group_name
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.run import Run, make_problem
-from ut_tf.training.checkpoints import restore_weights
+from ut_tf.storage.checkpoints import restore_weights
 
 _BLOCK = 1000
 _NAMED = 50

@@ -22,13 +22,13 @@ import keras
 import numpy as np
 
 from ut_tf import registry
-from ut_tf.config import HParams
+from ut_tf.config.hparams import HParams
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.interop.tensor2tensor_files import TARGET_SPACE, named_problem, read_checkpoint, read_hparams, trained_target_space
 from ut_tf.interop.tensor2tensor_hparams import assignments, hparams_from_hparams, network_from_hparams
 from ut_tf.run import Run, make_hparams
-from ut_tf.training.checkpoints import CheckpointStore, readable_disk_errors, training_checkpoint
+from ut_tf.storage.checkpoints import CheckpointStore, readable_disk_errors, training_checkpoint
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.state import TrainingState
 

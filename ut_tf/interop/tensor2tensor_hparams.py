@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ut_tf.config import HParams, NetworkConfig, TrainingConfig
+from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
 from ut_tf.errors import UserError
 
 # Fields whose other values change the network in ways that it has no part for. A field that is absent has tensor2tensor's default,

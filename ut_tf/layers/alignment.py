@@ -22,8 +22,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
-from ut_tf.layers.history import MASKED
+from ut_tf.config.hparams import NetworkConfig
+from ut_tf.layers.cache import MASKED
 from ut_tf.layers.linear import Linear, matmul
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.history import MASKED, Place, empty_history, read, write
+from ut_tf.layers.cache import MASKED, Place, empty_history, read, write
 from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul, scaled
 
 

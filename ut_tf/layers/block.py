@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import keras
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.history import Place
+from ut_tf.layers.cache import Place
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.transition import TRANSITIONS, StepTransitions
 

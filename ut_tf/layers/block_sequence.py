@@ -17,9 +17,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.block import Block, StepSurroundings, Surroundings
-from ut_tf.layers.history import Place
+from ut_tf.layers.cache import Place
 
 
 def each_block(

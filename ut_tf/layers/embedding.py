@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.dropout import replica_seed
 from ut_tf.layers.linear import matmul
 

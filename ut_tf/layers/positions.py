@@ -22,7 +22,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.errors import marked
 from ut_tf.layers.dropout import replica_seed
 

@@ -19,7 +19,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import kernel_initializer
 from ut_tf.layers.normalization import LayerNorm

@@ -15,14 +15,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.block import Block, StepSurroundings, Surroundings
 from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
 from ut_tf.layers.coordinates import positioned
-from ut_tf.layers.halting import RecurrenceDetails
-from ut_tf.layers.history import Place
+from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.layers.cache import Place
 from ut_tf.layers.normalization import LayerNorm
-from ut_tf.layers.recurrence import Observer, StepView
+from ut_tf.models.universal_transformer.recurrence import Observer, StepView
 
 
 @keras.saving.register_keras_serializable("ut_tf")

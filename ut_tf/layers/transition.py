@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, affine, flatten, kernel_initializer, unflatten
 

@@ -11,7 +11,7 @@ other::
 How it works: as in ``sequence_model.py``, a problem's inputs and targets decide whether there is an encoder, a decoder or a classifier, and
 both ends are those of ``ends.py``. But where the blocks there look back at all earlier positions, these decoders carry along all
 that they know of them: the cache of incremental decoding is tensors [batch, beam_size, ...] of which each hypothesis has its own, and the
-stepper (``decoding/stepper.py``) sorts and cuts them without the model's help.
+stepper (``search/stepper.py``) sorts and cuts them without the model's help.
 
 An encoder is a Keras layer ``encoder(inputs, keep, training)`` that returns ``Encoded``. A decoder is a Keras layer
 ``decoder(inputs, memory, training)`` that returns (states, a list of attention weights [batch, target_length, length]) and has
@@ -31,14 +31,14 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config import NetworkConfig
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.decoding.search import Decoded
+from ut_tf.search.strategies import Decoded
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
-from ut_tf.layers.halting import RecurrenceDetails
+from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
 from ut_tf.layers.linear import affine
-from ut_tf.models.ends import (
+from ut_tf.models.heads import (
     check_shape,
     make_classifier,
     make_input_embedding,
@@ -49,8 +49,8 @@ from ut_tf.models.ends import (
     token_logits,
     write_outputs,
 )
-from ut_tf.models.sequence_model import ModelDetails
-from ut_tf.needless_fields import refuse_needless
+from ut_tf.models.encoder_decoder import ModelDetails
+from ut_tf.config.unused import refuse_needless
 
 
 class StatefulModel(keras.Model):  # type: ignore[misc]

@@ -6,7 +6,7 @@ How it is used::
     column = Column("10k single", (Source(tasks, (error,)),), "{}", digits=2)
     table = Table("1", "bAbI, error in percent", (column,), (PublishedRow("Transformer", ("15.2",)),))
 
-How it works: nothing here computes. The tables themselves are data and lie beside the problems (``ut_tf.problems.paper_tables``);
+How it works: nothing here computes. The tables themselves are data and lie beside the problems (``ut_tf.reporting.paper_tables``);
 ``filling`` puts the figures of runs in.
 """
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, read_records
-from ut_tf.overrides import parse_assignments
+from ut_tf.config.overrides import parse_assignments
 from ut_tf.run import CONFIG_FILE, RESUMABLE_FIELDS
 
 FOLD = "fold"

@@ -25,15 +25,15 @@ from typing import Any, Literal
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.translator import check_vocabulary
+from ut_tf.search.config import DecodeConfig
+from ut_tf.inference.translator import check_vocabulary
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.run import Run, installed_versions
 from ut_tf.serving.signatures import Servable, Signature
 from ut_tf.serving.versions import ADVICE, new_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
-from ut_tf.training.checkpoints import find_checkpoint, read_state, readable_disk_errors, restore_weights
+from ut_tf.storage.checkpoints import find_checkpoint, read_state, readable_disk_errors, restore_weights
 
 SUMMARY_FILE = "assets.extra/ut_tf.json"
 

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_tf.data.problem import END_ID, ProblemSpec
-from ut_tf.data.text import TextCodec
-from ut_tf.decoding.config import DecodeConfig
-from ut_tf.decoding.scoring import log_probabilities
-from ut_tf.decoding.search import decode
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.scoring import log_probabilities
+from ut_tf.search.strategies import decode
 from ut_tf.serving.weights import StoredWeights
 
 DEFAULT = "serving_default"

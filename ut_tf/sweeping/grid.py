@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ut_tf.data.files import write_text
+from ut_tf.storage.files import write_text
 from ut_tf.errors import UserError
 
 SWEEP_FILE = "sweep.json"

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config import differences
+from ut_tf.config.hparams import differences
 from ut_tf.errors import UserError
 from ut_tf.run import CONFIG_FILE, RESUMABLE_FIELDS, VOCAB_FOLDER, Run
-from ut_tf.training import checkpoints
-from ut_tf.training.checkpoints import CheckpointStore
+from ut_tf.storage import checkpoints
+from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.logs import EVENTS_FOLDER, METRICS_FILE
 
 MOST = 8

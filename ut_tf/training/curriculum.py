@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config import TrainingConfig
+from ut_tf.config.hparams import TrainingConfig
 from ut_tf.data.pipeline import Lengths, bucket_bounds, evenly_spaced, tell_left_out, train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.data.table import ExampleTable

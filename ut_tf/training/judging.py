@@ -24,8 +24,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.config import HParams
-from ut_tf.evaluation import metrics
+from ut_tf.config.hparams import HParams
+from ut_tf.metrics import per_example as metrics
 from ut_tf.training.distribution import Workers
 
 # Entries of the sums: examples of the newest bucket that are right, and all of these; all that are right, and all; the penalty.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.data.files import write_text
+from ut_tf.storage.files import write_text
 
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"

@@ -22,7 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.config import TrainingConfig
+from ut_tf.config.hparams import TrainingConfig
 from ut_tf.training.gradient_noise import noisy
 from ut_tf.training.schedules import learning_rate
 

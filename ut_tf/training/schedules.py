@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.config import TrainingConfig
+from ut_tf.config.hparams import TrainingConfig
 
 
 def learning_rate(step: Any, training: TrainingConfig, hidden_size: int) -> Any:

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config import HParams
-from ut_tf.layers.halting import ponder_weight
-from ut_tf.training import losses
+from ut_tf.config.hparams import HParams
+from ut_tf.models.universal_transformer.halting.halting import ponder_weight
+from ut_tf.metrics import losses
 from ut_tf.training.distribution import Workers
 from ut_tf.training.judging import SIZE, Judge
 from ut_tf.training.optimizer import Optimizer

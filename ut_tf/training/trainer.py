@@ -29,11 +29,11 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import CONFIG_FILE, VOCAB_FOLDER, Run
-from ut_tf.training import checkpoints
+from ut_tf.storage import checkpoints
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
 from ut_tf.training.distribution import Workers, make_strategy
-from ut_tf.training.lock import LOCK_FILE, held_alone
+from ut_tf.storage.lock import LOCK_FILE, held_alone
 from ut_tf.training.logs import RunLog
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.progress import ProgressLine

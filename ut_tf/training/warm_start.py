@@ -7,7 +7,7 @@ How it is used::
 
 from __future__ import annotations
 
-from ut_tf.data.files import sha256_of
+from ut_tf.storage.files import sha256_of
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 

@@ -1,0 +1,122 @@
+"""bAbI: twenty tasks of questions about short stories (Weston et al., arXiv 1502.05698; Section 3.1 of arXiv 1807.03819).
+
+Names: babi_qa (all tasks jointly, 10,000 training questions each), babi_qa_1k, babi_qa_task<1..20>_<1k|10k>; and the same as one
+sequence of tokens under tensor2tensor's names, babi_qa_concat_<all_tasks|task1..task20>_<1k|10k>.
+
+The archive is bAbI tasks 1-20 v1.2 with its folders en and en-10k. Its folders en-valid and en-valid-10k divide the same training
+questions; here the last stories of each task's training file, with 10 % of its questions, are the validation split instead, so that
+only two files per task are needed. An archive with missing stories is used as it is. As in the paper's code an example has the last
+70 facts before its question, or the last 130 where task 3 is trained alone.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Any, Literal
+
+from ut_tf.data.download import Archive, find_or_download
+from ut_tf.errors import UserError
+from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
+
+ALL_TASKS = tuple(range(1, 21))
+_FOLDERS = {"1k": "en", "10k": "en-10k"}
+
+ARCHIVE = Archive(
+    file="tasks_1-20_v1-2.tar.gz",
+    urls=("http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz",),
+    sha256="0364ebde659f14d11bc21744516c5ec49d3d06cb692733f66680771244998898",
+    advice="the problem babi_sim, whose stories are simulated, needs no file",
+)
+
+
+def default_facts(tasks: tuple[int, ...]) -> int:
+    """Returns how many facts before a question are kept, as in the paper's code: 130 for task 3 alone, otherwise 70."""
+    return 130 if tasks == (3,) else 70
+
+
+class BabiQA(StoryQuestions):
+    """bAbI questions.
+
+    Args:
+      tasks: the task or tasks whose questions are asked; vocabularies and answers are theirs alone.
+      size: "1k" or "10k" training questions per task (a tenth of them is the validation split).
+      form: "facts" or "tokens", see StoryQuestions.
+      max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70.
+      name: the problem's name, for messages.
+    """
+
+    def __init__(
+        self,
+        tasks: tuple[int, ...] | int = ALL_TASKS,
+        size: Literal["1k", "10k"] = "10k",
+        form: Literal["facts", "tokens"] = "facts",
+        max_facts: int = 0,
+        name: str = "babi_qa",
+    ) -> None:
+        if size not in _FOLDERS:
+            raise UserError(f"size={size!r}: expected 1k or 10k.")
+        self.tasks = (tasks,) if isinstance(tasks, int) else tuple(sorted({*tasks}))
+        self.size = size
+        if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
+            raise UserError(f"tasks={tasks}: expected numbers from 1 to 20.")
+        label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
+        super().__init__(name, f"{label}_{size}", form, max_facts or default_facts(self.tasks))
+
+    def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
+        """Returns the archive's stories; see the module's text for the validation split."""
+        archive = find_or_download(ARCHIVE, tmp_dir, self.name)
+        files = _read_files(archive, _FOLDERS[self.size])
+        splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
+        for task in self.tasks:
+            train, validation = split_validation(_task_stories(archive, files, self.size, task, "train"))
+            splits["train"] += train
+            splits["validation"] += validation
+            splits["test"] += _task_stories(archive, files, self.size, task, "test")
+        return splits
+
+    def data_note(self, data_dir: Path) -> str:
+        """Returns "other archive" where the stories were read from one that is not the published one; otherwise nothing."""
+        return "" if self._summary(data_dir)["source_sha256"] == ARCHIVE.sha256 else "other archive"
+
+    def source(self, tmp_dir: Path) -> Path:
+        """Returns where the archive lies or would lie."""
+        return tmp_dir / ARCHIVE.file
+
+
+def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, str]]:
+    """Returns (file name, text) of each (task, "train" or "test") in a folder of the archive."""
+    pattern = re.compile(rf"(?:.*/)?{folder}/qa(\d+)_(?:.*_)?(train|test)\.txt")
+    files = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                found = pattern.fullmatch(member.name)
+                if found and member.isfile():
+                    files[int(found[1]), found[2]] = (member.name, _text(tar, member))
+    except (tarfile.TarError, EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{archive} cannot be read as an archive ({error or type(error).__name__}): it may be cut off or another file; "
+            "delete it, or put the whole archive in its place."
+        ) from error
+    return files
+
+
+def _text(tar: Any, member: Any) -> str:
+    with tar.extractfile(member) as file:
+        return str(file.read().decode("utf-8"))
+
+
+def _task_stories(archive: Path, files: dict[tuple[int, str], tuple[str, str]], size: str, task: int, part: str) -> list[Story]:
+    if (task, part) not in files:
+        raise UserError(
+            f"{archive} has no file {_FOLDERS[size]}/qa{task}_*_{part}.txt: expected the archive of bAbI tasks 1-20 v1.2; "
+            "delete it, or put that archive in its place."
+        )
+    name, text = files[task, part]
+    stories = list(parse_stories(text.splitlines(), task, f"{archive}:{name}"))
+    if not any(story.questions for story in stories):
+        raise UserError(f"{archive}:{name} has no question: expected stories in bAbI's format; put the whole archive in its place.")
+    return stories

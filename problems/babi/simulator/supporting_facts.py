@@ -1,0 +1,254 @@
+"""Stories simulated by a small world of our own, in bAbI's format: questions with one, two or three supporting facts, without a download.
+
+Name: babi_sim, all three tasks jointly; with supporting_facts=1, 2 or 3 one of them. The tasks of bAbI itself, simulated, are in
+babi_simulated.
+
+The world has people, rooms and objects. A person moves to another room, takes an object that lies in the same room, or drops one
+that she carries. With one supporting fact the question is where a person is; with two, where an object is (the room of whoever has
+it, or where it was dropped); with three, in which room an object was before it last came into a given room.
+
+How it works: each story is played by Python's random numbers from (seed, task, split, number of the story) and told as lines of a
+bAbI file, which go through the same parser and builder as the archive.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ut_tf.errors import UserError
+from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
+
+PEOPLE = ("Anna", "Boris", "Clara", "Dimitri")
+ROOMS = ("attic", "cellar", "garage", "library", "pantry", "studio")
+OBJECTS = ("coin", "lamp", "letter", "umbrella")
+MOVES = ("went to", "moved to", "walked to", "returned to")
+TAKES = ("took", "grabbed", "picked up")
+DROPS = ("dropped", "put down", "left")
+
+
+class SimulatedBabi(StoryQuestions):
+    """Questions about simulated stories.
+
+    Args:
+      supporting_facts: 1, 2 or 3, which is also the number of the task; 0: all three tasks jointly.
+      story_length: statements in a story, at least 4.
+      questions_per_story: questions in a story, asked at even distances in its second half; the last one at its end.
+      train_questions: questions per task; the last stories, with 10 % of them, are the validation split.
+      test_questions: questions per task in the test split.
+      seed: decides the stories.
+      name: the problem's name, for messages.
+    """
+
+    def __init__(
+        self,
+        supporting_facts: int = 0,
+        story_length: int = 12,
+        questions_per_story: int = 4,
+        train_questions: int = 10_000,
+        test_questions: int = 1000,
+        seed: int = 0,
+        name: str = "babi_sim",
+    ) -> None:
+        if supporting_facts not in (0, 1, 2, 3):
+            raise UserError(f"supporting_facts={supporting_facts}: expected 1, 2 or 3, or 0 for all of them.")
+        if story_length < 4 or not 1 <= questions_per_story <= story_length // 2:
+            raise UserError(
+                f"story_length={story_length}, questions_per_story={questions_per_story}: expected at least 4 statements, "
+                "and from 1 question to half as many as statements."
+            )
+        if train_questions < 2 * questions_per_story or test_questions < 1:
+            raise UserError(
+                f"train_questions={train_questions}, test_questions={test_questions}: expected at least two stories' questions "
+                f"({2 * questions_per_story}) for training and 1 for the test."
+            )
+        self.tasks = (supporting_facts,) if supporting_facts else (1, 2, 3)
+        self.story_length, self.questions_per_story, self.seed = story_length, questions_per_story, seed
+        self._questions = {"train": train_questions, "test": test_questions}
+        label = f"sim_task{supporting_facts or '1_2_3'}"
+        config = f"{label}_l{story_length}_q{questions_per_story}_n{train_questions}_t{test_questions}_s{seed}"
+        super().__init__(name, config, form="facts", max_facts=story_length)
+
+    def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
+        """Returns the simulated stories of each split."""
+        del tmp_dir
+        splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
+        for task in self.tasks:
+            train, validation = split_validation(self._played(task, "train"))
+            splits["train"] += train
+            splits["validation"] += validation
+            splits["test"] += self._played(task, "test")
+        return splits
+
+    def data_note(self, data_dir: Path) -> str:
+        """Returns that the stories are not bAbI's."""
+        del data_dir
+        return "simulated, another world"
+
+    def _played(self, task: int, part: str) -> list[Story]:
+        lines = simulate(f"{self.seed}/{task}/{part}", task, self._questions[part], self.story_length, self.questions_per_story)
+        return list(parse_stories(lines, task, f"{self.name}, task {task}, {part}"))
+
+
+def simulate(seed: str, supporting_facts: int, num_questions: int, story_length: int, questions_per_story: int) -> Iterator[str]:
+    """Yields the lines of a file in bAbI's format with `num_questions` questions.
+
+    Args:
+      seed: decides every line.
+      supporting_facts: 1, 2 or 3: what is asked.
+      num_questions: questions in the file; the last story may have fewer than the others.
+      story_length: statements in each story, at least 4.
+      questions_per_story: questions in each story, at most half as many.
+    """
+    asked = 0
+    while asked < num_questions:
+        draws = random.Random(f"{seed}/{asked}")
+        count = min(questions_per_story, num_questions - asked)
+        yield from _story(draws, supporting_facts, story_length, count)
+        asked += count
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """An object's coming into a room.
+
+    Args:
+      room: where it came.
+      arrived: line of its carrier's arrival there.
+      taken: line in which the carrier took it.
+      came_from: line of the carrier's arrival in the room before.
+    """
+
+    room: str
+    arrived: int
+    taken: int
+    came_from: int
+
+
+@dataclass
+class _World:
+    """What the story has told so far.
+
+    Args:
+      people: room of each person who has moved, with the line that told it.
+      visits: rooms that each object has been in, one after the other; neighbours differ.
+      holders: who carries each object that is carried.
+      mentions: the line in which each object was last taken or dropped.
+      dropped: the line that told of the arrival of whoever last dropped each object.
+    """
+
+    people: dict[str, tuple[str, int]] = field(default_factory=dict)
+    visits: dict[str, list[_Visit]] = field(default_factory=dict)
+    holders: dict[str, str] = field(default_factory=dict)
+    mentions: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def carried_by(self, person: str) -> list[str]:
+        """Returns the objects that `person` carries."""
+        return [thing for thing, holder in self.holders.items() if holder == person]
+
+    def within_reach(self) -> list[tuple[str, str]]:
+        """Returns each (person, object) where the person's room is known and the object lies there, or has not been told of yet."""
+        free = [thing for thing in OBJECTS if thing not in self.holders]
+        return [
+            (person, thing)
+            for person, (room, _) in self.people.items()
+            for thing in free
+            if thing not in self.visits or self.visits[thing][-1].room == room
+        ]
+
+
+def _story(draws: random.Random, supporting_facts: int, story_length: int, num_questions: int) -> list[str]:
+    """Returns the lines of one story; stories that leave a question unanswerable are played again."""
+    lines = None
+    while lines is None:
+        lines = _play(draws, supporting_facts, story_length, num_questions)
+    return lines
+
+
+def _play(draws: random.Random, supporting_facts: int, story_length: int, num_questions: int) -> list[str] | None:
+    """Returns the lines of one story, or None where it answers no question of the kind when one is to be asked."""
+    world = _World()
+    cast = draws.sample(PEOPLE, draws.randint(2, len(PEOPLE)))
+    ask_after = {story_length - story_length * number // (2 * num_questions) for number in range(num_questions)}
+    lines: list[str] = []
+    for told in range(1, story_length + 1):
+        lines.append(f"{len(lines) + 1} {_act(draws, world, len(lines) + 1, cast)}")
+        if told in ask_after:
+            asked = _ask(draws, world, supporting_facts)
+            if asked is None:
+                return None
+            question, answer, support = asked
+            lines.append(f"{len(lines) + 1} {question} \t{answer}\t{' '.join(map(str, sorted(support)))}")
+    return lines
+
+
+def _act(draws: random.Random, world: _World, line: int, cast: list[str]) -> str:
+    """Changes the world and returns the statement that tells it."""
+    chance, reachable = draws.random(), world.within_reach()
+    if chance < 0.3 and reachable:
+        return _take(draws, world, line, *draws.choice(reachable))
+    if chance > 0.85 and world.holders:
+        return _drop(draws, world, line, draws.choice(sorted(world.holders)))
+    return _move(draws, world, line, draws.choice(cast))
+
+
+def _move(draws: random.Random, world: _World, line: int, person: str) -> str:
+    before, came_from = world.people.get(person, ("", 0))
+    room = draws.choice([room for room in ROOMS if room != before])
+    world.people[person] = (room, line)
+    for thing in world.carried_by(person):
+        world.visits[thing].append(_Visit(room, line, world.mentions[thing], came_from))
+    return f"{person} {draws.choice(MOVES)} the {room}."
+
+
+def _take(draws: random.Random, world: _World, line: int, person: str, thing: str) -> str:
+    room, arrived = world.people[person]
+    world.visits.setdefault(thing, [_Visit(room, arrived, line, arrived)])
+    world.holders[thing] = person
+    world.mentions[thing] = line
+    return f"{person} {draws.choice(TAKES)} the {thing}."
+
+
+def _drop(draws: random.Random, world: _World, line: int, thing: str) -> str:
+    person = world.holders.pop(thing)
+    world.dropped[thing] = world.people[person][1]
+    world.mentions[thing] = line
+    return f"{person} {draws.choice(DROPS)} the {thing}."
+
+
+def _ask(draws: random.Random, world: _World, supporting_facts: int) -> tuple[str, str, set[int]] | None:
+    """Returns a question that the story answers, the answer, and the lines that it follows from; None where there is none."""
+    if supporting_facts == 1:
+        person = draws.choice(sorted(world.people))
+        room, arrived = world.people[person]
+        return f"Where is {person}?", room, {arrived}
+    if supporting_facts == 2:
+        return _ask_where(draws, world)
+    return _ask_before(draws, world)
+
+
+def _ask_where(draws: random.Random, world: _World) -> tuple[str, str, set[int]] | None:
+    if not world.visits:
+        return None
+    thing = draws.choice(sorted(world.visits))
+    holder = world.holders.get(thing)
+    arrived = world.people[holder][1] if holder else world.dropped[thing]
+    return f"Where is the {thing}?", world.visits[thing][-1].room, {world.mentions[thing], arrived}
+
+
+def _ask_before(draws: random.Random, world: _World) -> tuple[str, str, set[int]] | None:
+    """Asks for the room before the last visit to a room."""
+    choices = [
+        (thing, before, visit)
+        for thing, visits in sorted(world.visits.items())
+        for number, (before, visit) in enumerate(itertools.pairwise(visits), start=2)
+        if visit.room not in (later.room for later in visits[number:])
+    ]
+    if not choices:
+        return None
+    thing, before, visit = draws.choice(choices)
+    return f"Where was the {thing} before the {visit.room}?", before.room, {visit.came_from, visit.taken, visit.arrived}

@@ -1,0 +1,166 @@
+"""bAbI's twenty tasks, simulated: stories like those of the official files, as many and as long as asked for, without a download.
+
+Names: babi_sim_all_tasks (all twenty jointly), babi_sim_task1 … babi_sim_task20.
+
+How it is used::
+
+    problem = SimulatedTasks(tasks=2, story_length=40, distractors=20)
+    write_task(Path("qa2_train.txt"), task=2, questions=1000, size=StorySize(), seed=7)
+
+How it works: each task has a simulator (babi_rooms, babi_objects, babi_relations) that plays one story from the random numbers of
+(seed, task, number of the story). The sentences, words and frequencies are those counted in bAbI tasks 1-20 v1.2: who does what how
+often, when a question comes, which of the facts it is about, how far back they are. The stories are told as lines of a bAbI file, which
+go through the same parser and builder as the archive.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from ut_tf.storage.files import write_text
+from ut_tf.errors import UserError
+from ut_tf.problems.babi.problem.simulator import objects as babi_objects
+from ut_tf.problems.babi.problem.simulator import relations as babi_relations
+from ut_tf.problems.babi.problem.simulator import rooms as babi_rooms
+from ut_tf.problems.babi.problem import ALL_TASKS, default_facts
+from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
+from ut_tf.problems.babi.simulator.story import Question, Simulator, StorySize, file_lines
+
+SIMULATORS: dict[int, Simulator] = {
+    1: babi_rooms.simulate_task1,
+    2: babi_objects.simulate_task2,
+    3: babi_objects.simulate_task3,
+    4: babi_relations.simulate_task4,
+    5: babi_objects.simulate_task5,
+    6: babi_objects.simulate_task6,
+    7: babi_objects.simulate_task7,
+    8: babi_objects.simulate_task8,
+    9: babi_rooms.simulate_task9,
+    10: babi_rooms.simulate_task10,
+    11: babi_rooms.simulate_task11,
+    12: babi_rooms.simulate_task12,
+    13: babi_rooms.simulate_task13,
+    14: babi_rooms.simulate_task14,
+    15: babi_relations.simulate_task15,
+    16: babi_relations.simulate_task16,
+    17: babi_relations.simulate_task17,
+    18: babi_relations.simulate_task18,
+    19: babi_relations.simulate_task19,
+    20: babi_relations.simulate_task20,
+}
+_OFFICIAL = StorySize()
+
+
+class SimulatedTasks(StoryQuestions):
+    """Questions about simulated stories of bAbI's tasks.
+
+    Args:
+      tasks: the task or tasks whose questions are asked; vocabularies and answers are theirs alone.
+      train_questions: questions per task; the last stories, with 10 % of them, are the validation split.
+      test_questions: questions per task in the test split.
+      story_length: statements in a story, distractors left out; 0: as in the official files.
+      distractors: statements besides in each story that bear on no question.
+      questions_per_story: 0: as in the official files.
+      seed: decides the stories.
+      form: "facts" or "tokens", see StoryQuestions.
+      max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70, and more where longer stories or distractors are asked for.
+      name: the problem's name, for messages.
+
+    Raises:
+      UserError: a number is out of range. When the stories are made: a task has no such stories.
+    """
+
+    def __init__(
+        self,
+        tasks: tuple[int, ...] | int = ALL_TASKS,
+        train_questions: int = 10_000,
+        test_questions: int = 1000,
+        story_length: int = 0,
+        distractors: int = 0,
+        questions_per_story: int = 0,
+        seed: int = 0,
+        form: Literal["facts", "tokens"] = "facts",
+        max_facts: int = 0,
+        name: str = "babi_sim_all_tasks",
+    ) -> None:
+        self.tasks = (tasks,) if isinstance(tasks, int) else tuple(sorted({*tasks}))
+        if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
+            raise UserError(f"tasks={tasks}: expected numbers from 1 to 20.")
+        if train_questions < 2 or test_questions < 1:
+            raise UserError(
+                f"train_questions={train_questions}, test_questions={test_questions}: expected at least 2 for training, 1 for the test."
+            )
+        if min(story_length, distractors, questions_per_story) < 0:
+            raise UserError(
+                f"story_length={story_length}, distractors={distractors}, questions_per_story={questions_per_story}: "
+                "expected no number below 0."
+            )
+        self.size, self.seed = StorySize(story_length, questions_per_story, distractors), seed
+        self._questions = {"train": train_questions, "test": test_questions}
+        label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
+        sizes = f"l{story_length}_d{distractors}_q{questions_per_story}_n{train_questions}_t{test_questions}"
+        official = default_facts(self.tasks)
+        facts = max_facts or max(official, (story_length or official) + distractors)
+        super().__init__(name, f"simulated_{label}_{sizes}_s{seed}", form, facts)
+
+    def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
+        """Returns the simulated stories of each split."""
+        del tmp_dir
+        splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
+        for task in self.tasks:
+            train, validation = split_validation(self._played(task, "train"))
+            if not validation:
+                raise UserError(
+                    f"train_questions={self._questions['train']}: task {task} needs more, for one story to train on and one to validate on."
+                )
+            splits["train"] += train
+            splits["validation"] += validation
+            splits["test"] += self._played(task, "test")
+        return splits
+
+    def data_note(self, data_dir: Path) -> str:
+        """Returns that the data is simulated."""
+        del data_dir
+        return "simulated"
+
+    def _played(self, task: int, part: str) -> list[Story]:
+        lines = simulated_lines(task, self._questions[part], self.size, f"{self.seed}/{part}")
+        return list(parse_stories(lines, task, f"{self.name}, task {task}, {part}"))
+
+
+def simulated_lines(task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0) -> Iterator[str]:
+    """Yields the lines of a simulated file of a task.
+
+    Args:
+      task: 1 to 20.
+      questions: questions in the file; the last story ends with the last of them.
+      size: of the stories.
+      seed: decides every line.
+
+    Raises:
+      UserError: the task has no stories of this size.
+    """
+    if task not in SIMULATORS:
+        raise UserError(f"task={task}: expected a number from 1 to 20.")
+    asked = number = 0
+    while asked < questions:
+        story = list(_first_questions(SIMULATORS[task](random.Random(f"{seed}/{task}/{number}"), size), questions - asked))
+        yield from file_lines(story)
+        asked, number = asked + sum(isinstance(line, Question) for line in story), number + 1
+
+
+def write_task(path: Path, task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0) -> None:
+    """Writes the lines of ``simulated_lines`` to a file, in bAbI's format."""
+    write_text(path, "".join(f"{line}\n" for line in simulated_lines(task, questions, size, seed)))
+
+
+def _first_questions(story: Iterable[str | Question], count: int) -> Iterator[str | Question]:
+    """Yields the lines of a story up to its question number `count`."""
+    for line in story:
+        yield line
+        count -= isinstance(line, Question)
+        if not count:
+            return

@@ -1,0 +1,269 @@
+"""LAMBADA's files: found, opened and read, each mistake named by file and line.
+
+How it is used::
+
+    sources = find_sources(tmp_dir, train_files="", name="lambada_lm")
+    sources.passages("validation")           # [["her", "pay", "for", ...], ...], or None where there is no such file
+    sources.vocabulary()                     # [("the", 10_240_123), ...], or None
+    for book, words in sources.books(tokenize=False): ...
+
+How it works: the published archive holds plain text files, a vocabulary and a tar file of novels, which is read through without unpacking
+it. Each text file of the archive may also lie for itself in --tmp_dir or its folder `lambada`, plain or compressed by gzip; it goes before
+the archive's own. Training text may come from elsewhere: a folder or a tar file of texts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import lzma
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ut_tf.data.download import Archive, find_or_download
+from ut_tf.errors import UserError
+from ut_tf.problems.lambada.tokens import treebank_tokens
+
+ARCHIVE = Archive(
+    file="lambada-dataset.tar.gz",
+    urls=(
+        "http://clic.cimec.unitn.it/lambada/lambada-dataset.tar.gz",
+        "https://zenodo.org/records/2630551/files/lambada-dataset.tar.gz",
+    ),
+    advice="with the development passages alone (lambada_development_plain_text.txt) give training text of your own by "
+    "--problem_args=train_files=...",
+)
+PASSAGE_FILES = {
+    "validation": "lambada_development_plain_text.txt",
+    "test": "lambada_test_plain_text.txt",
+    "control": "lambada_control_test_data_plain_text.txt",
+}
+NOVELS_FILE = "train-novels.tar"
+VOCABULARY_FILE = "lambada-vocab-2.txt"
+_FOLDER = "lambada"
+_DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What was found.
+
+    Args:
+      archive: the published archive, or None.
+      plain: files of the archive that lie for themselves, by their name in the archive.
+      train: folder or tar file of training texts that replaces the archive's novels, or None.
+    """
+
+    archive: Path | None
+    plain: dict[str, Path] = field(default_factory=dict)
+    train: Path | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the data is read from; a folder of training texts counts by its files."""
+        texts = [] if self.train is None else text_files(self.train)
+        return [*([self.archive] if self.archive else []), *self.plain.values(), *texts]
+
+    def passages(self, split: str) -> list[list[str]] | None:
+        """Returns the words of each passage of "validation", "test" or "control"; None where there is neither file nor archive.
+
+        Raises:
+          UserError: the archive lacks the file, or a line has fewer than two words.
+        """
+        found = self._text(PASSAGE_FILES[split])
+        if found is None:
+            return None
+        text, name = found
+        passages = [line.lower().split() for line in text.removesuffix("\n").split("\n")]
+        for number, words in enumerate(passages, start=1):
+            if len(words) < 2:
+                raise UserError(f"{name}, line {number}: {' '.join(words)!r}: expected a passage of at least two words; mend the line.")
+        return passages
+
+    def vocabulary(self) -> list[tuple[str, int]] | None:
+        """Returns the words of the vocabulary file with their counts, in its order; None where there is neither file nor archive.
+
+        Raises:
+          UserError: the archive lacks the file, a row is not a word, a tab and a count, or a word has two rows.
+        """
+        found = self._text(VOCABULARY_FILE)
+        if found is None:
+            return None
+        text, name = found
+        rows: dict[str, int] = {}
+        for number, row in enumerate(text.removesuffix("\n").split("\n"), start=1):
+            word, count = _vocabulary_row(row, number, name)
+            if word in rows:
+                raise UserError(f"{name}, line {number}: {word!r} has a row before: expected each word once; take one of the rows out.")
+            rows[word] = count
+        return list(rows.items())
+
+    def books(self, tokenize: bool) -> Iterator[tuple[str, list[str]]]:
+        """Yields name and words of each training text: of a folder by name, of a tar file in its order.
+
+        Args:
+          tokenize: whether one's own texts are running text, to be divided as LAMBADA's are; the archive's novels are divided already.
+
+        Raises:
+          UserError: there is no text, or one cannot be read.
+        """
+        if self.train is None:
+            assert self.archive is not None
+            texts, tokenize = _novels(self.archive), False
+        else:
+            texts = _folder_texts(self.train) if self.train.is_dir() else _tar_texts(self.train)
+        empty = True
+        for name, content in texts:
+            text = _decoded(content, name)
+            words = treebank_tokens(text) if tokenize else text.lower().split()
+            if words:
+                empty = False
+                yield name, words
+        if empty:
+            raise UserError(f"{self.train or self.archive} has no training text: expected files *.txt with words.")
+
+    def _text(self, file: str) -> tuple[str, str] | None:
+        """Returns the text of a file and its name for messages: of one that lies for itself, or of the archive's."""
+        plain = self.plain.get(file)
+        if plain is not None:
+            return _decoded(_plain_content(plain), str(plain)), str(plain)
+        if self.archive is None:
+            return None
+        name = f"{self.archive}:{file}"
+        with _undamaged(self.archive), tarfile.open(self.archive) as archive:
+            member = _member(archive, file, self.archive)
+            content = archive.extractfile(member)
+            return _decoded(content.read() if content else b"", name), name
+
+
+def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = True) -> Sources:
+    """Returns what there is in `tmp_dir` and its folder `lambada`; downloads the archive where passages or training text are missing.
+
+    Args:
+      tmp_dir: where files are looked for.
+      train_files: folder or tar file with texts to train on, also from `tmp_dir`; empty: the archive's novels.
+      name: of the problem, for messages.
+      needs_text: whether training text is needed at all.
+
+    Raises:
+      UserError: `train_files` does not exist, or the archive is needed and cannot be had.
+    """
+    folders = [tmp_dir / _FOLDER, tmp_dir]
+    plain = {file: path for file in (*PASSAGE_FILES.values(), VOCABULARY_FILE) if (path := _find_plain(file, folders)) is not None}
+    train = find_texts(tmp_dir, train_files) if train_files else None
+    there = next((folder for folder in folders if (folder / ARCHIVE.file).is_file()), None)
+    enough = PASSAGE_FILES["validation"] in plain and (train is not None or not needs_text)
+    if there is None and enough:
+        return Sources(None, plain, train)
+    return Sources(find_or_download(ARCHIVE, there or tmp_dir, name), plain, train)
+
+
+def _find_plain(file: str, folders: list[Path]) -> Path | None:
+    candidates = [folder / name for folder in folders for name in (file, f"{file}.gz")]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def find_texts(tmp_dir: Path, train_files: str) -> Path:
+    """Returns the absolute path of one's own training texts, which may also be given from `tmp_dir` or its folder `lambada`.
+
+    Raises:
+      UserError: they are in none of these places.
+    """
+    given = Path(train_files).expanduser()
+    for path in (given, tmp_dir / _FOLDER / given, tmp_dir / given):
+        if path.exists():
+            return path.absolute()
+    raise UserError(f"train_files={train_files}: neither there nor in {tmp_dir}: expected a folder or a tar file of texts (*.txt).")
+
+
+def text_files(train: Path) -> list[Path]:
+    """Returns the files that one's own training texts are read from: those *.txt of a folder and its folders, or the tar file."""
+    if not train.is_dir():
+        return [train]
+    found = [Path(folder) / file for folder, _, files in os.walk(train, onerror=_refuse) for file in files if file.endswith(".txt")]
+    return sorted(path for path in found if path.is_file())
+
+
+def _refuse(error: OSError) -> None:
+    """Raises what os.walk would pass over: a folder that cannot be read has texts that would be missing."""
+    raise error
+
+
+def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
+    word, *rest = row.rstrip("\r").split("\t")
+    if not word.strip() or len(rest) != 1 or not rest[0].strip().isdecimal():
+        raise UserError(
+            f"{name}, line {number}: {row[:80]!r} has {len(rest) + 1} columns: expected two, a word and its count, with a tab between; "
+            "mend the line."
+        )
+    return word.strip(), int(rest[0])
+
+
+def _plain_content(path: Path) -> bytes:
+    with _undamaged(path):
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            return file.read()
+
+
+def _folder_texts(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in text_files(folder):
+        yield str(path), _plain_content(path)
+
+
+def _tar_texts(path: Path) -> Iterator[tuple[str, bytes]]:
+    with _undamaged(path), tarfile.open(path) as archive:
+        yield from _members(archive, str(path))
+
+
+def _novels(path: Path) -> Iterator[tuple[str, bytes]]:
+    with _undamaged(path, NOVELS_FILE), tarfile.open(path) as outer:
+        content = outer.extractfile(_member(outer, NOVELS_FILE, path))
+        assert content is not None
+        with tarfile.open(fileobj=content) as novels:
+            yield from _members(novels, f"{path}:{NOVELS_FILE}")
+
+
+def _members(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, bytes]]:
+    for member in archive:
+        content = archive.extractfile(member) if member.isfile() and member.name.endswith(".txt") else None
+        if content is not None:
+            yield f"{name}:{member.name}", content.read()
+    # Cut off between two members, or inside of a header, a tar file looks whole to tarfile; a whole one ends with a block of zeros.
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("it has no end")
+
+
+def _member(archive: tarfile.TarFile, file: str, path: Path) -> tarfile.TarInfo:
+    """Returns the archive's member of that name, in whatever folder; reads the whole list, and so finds out where it is cut off."""
+    members = [member for member in archive.getmembers() if member.isfile() and Path(member.name).name == file]
+    if not members:
+        raise UserError(f"{path} has no {file}: expected LAMBADA's own archive; put that in its place, or the file {file} beside it.")
+    return members[0]
+
+
+@contextlib.contextmanager
+def _undamaged(path: Path, member: str = "") -> Iterator[None]:
+    """Turns what damaged or truncated files raise into one error that names the file."""
+    try:
+        yield
+    except _DAMAGED as error:
+        name = f"{path}:{member}" if member else str(path)
+        raise UserError(
+            f"{name} cannot be read to its end ({error or type(error).__name__}): it is truncated or damaged; put the whole file there."
+        ) from error
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{name}, line {line}: byte 0x{content[error.start]:02x} is no UTF-8: convert the file to UTF-8.") from error

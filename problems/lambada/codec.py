@@ -1,0 +1,154 @@
+"""LAMBADA as text: words in the form of its files, lower-case and with blanks between them (``lambada_tokens.treebank_tokens``).
+
+How it is used::
+
+    codec = WordsCodec(vocab_dir, unknown_words=20)                      # a language model's: texts are scored
+    codec.encode_targets(tf.constant(["`` yes , '' said claire"]))
+    codec = PassageCodec(vocab_dir, unknown_words=20)                    # context, tab, question; the answer is a word
+    for context, question in codec.read(open("passages.txt"), "passages.txt"): ...
+
+How it works: unknown words are numbered inside each text, as in training. An unknown word that the model chooses is written as
+"<unknown-2>": the second word of the passage, in order, that the vocabulary lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.vocabulary import read_symbols
+from ut_tf.errors import UserError
+from ut_tf.problems.lambada.corpus import WORDS_FILE
+from ut_tf.problems.lambada.passages import number_unknown
+
+_HASHED = 2**30
+_END_TOKEN = "<end>"
+# What Python's str.split, which divides the passages in preparation, takes for a blank and TensorFlow's does not.
+_BLANKS = r"[\pZ\x{1c}-\x{1f}\x{85}]"
+
+
+class _Words(tf.Module):  # type: ignore[misc]
+    """Words to numbers as ``LambadaCorpus`` has them, an unknown word's by its hash, and ids to words."""
+
+    def __init__(self, vocab_dir: Path) -> None:
+        super().__init__(name="lambada_words")
+        symbols = read_symbols(vocab_dir / WORDS_FILE)
+        self.size = FIRST_SYMBOL_ID + len(symbols)
+        ids = tf.range(FIRST_SYMBOL_ID, self.size, dtype=tf.int64)
+        self._table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(symbols), ids), default_value=-1)
+        self.written = tf.constant(["", _END_TOKEN, *symbols])
+
+    def known(self, words: Any) -> Any:
+        """Returns the ids of `words` (strings of any shape), int32; -1 for unknown ones."""
+        return tf.cast(self._table.lookup(words), tf.int32)
+
+    def numbers(self, texts: Any) -> Any:
+        """Returns the numbers of the words of `texts` (strings [batch]): a RaggedTensor int32 [batch, words]."""
+        words = tf.strings.split(tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _BLANKS, " "))
+        flat = words.flat_values
+        known = self.known(flat)
+        unknown = self.size + tf.cast(tf.strings.to_hash_bucket_fast(flat, _HASHED), tf.int32)
+        return words.with_flat_values(tf.where(known < 0, unknown, known))
+
+
+class WordsCodec(TextCodec):
+    """The text form of ``LambadaLM``, which has no inputs.
+
+    Args:
+      vocab_dir: holds words.txt.
+      unknown_words: as for the problem.
+
+    Raises:
+      UserError: the vocabulary is missing or empty.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, vocab_dir: Path, unknown_words: int) -> None:
+        super().__init__(name="words_codec")
+        self._words = _Words(vocab_dir)
+        self._unknown_words = unknown_words
+        self.vocab_sizes = (0, self._words.size)
+
+    def encode(self, *texts: Any) -> dict[str, Any]:
+        """Raises UserError: a language model has no inputs."""
+        del texts
+        raise UserError("a language model has no inputs to encode: it can score texts.")
+
+    def encode_targets(self, texts: Any) -> Any:
+        """Returns int32 [batch, length] of strings [batch], padded with 0; no end symbol, which the model never saw."""
+        return number_unknown(self._words.numbers(texts).to_tensor(), self._words.size, self._unknown_words)[0]
+
+    def decode(self, outputs: Any) -> Any:
+        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding, with blanks between the words."""
+        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
+        words = tf.gather(self._words.written, outputs * kept)
+        return tf.strings.strip(tf.strings.reduce_join(words, axis=1, separator=" "))
+
+    def tokens(self, features: dict[str, Any]) -> Any:
+        """Returns the word at each position of features["targets"], strings [batch, length]; "" on padding."""
+        return tf.gather(self._words.written, features["targets"])
+
+    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
+        """Raises UserError: a language model has no inputs."""
+        del lines
+        raise UserError(f"{name}: a language model has no inputs to answer; its texts, one a line, are scored (--score_file).")
+
+
+class PassageCodec(TextCodec):
+    """The text form of ``LambadaRC``.
+
+    Args:
+      vocab_dir, unknown_words: as for WordsCodec.
+
+    Raises:
+      UserError: the vocabulary is missing or empty.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ("context", "question")
+
+    def __init__(self, vocab_dir: Path, unknown_words: int) -> None:
+        super().__init__(name="passage_codec")
+        self._words = _Words(vocab_dir)
+        self._unknown_words = unknown_words
+        self.vocab_sizes = (self._words.size, self._words.size)
+
+    def encode(self, *texts: Any) -> dict[str, Any]:
+        """Returns {"inputs": int32 [batch, length]}: the context's words, END_ID, the question's words, END_ID, padded with 0.
+
+        Args:
+          texts: contexts and questions, strings [batch] each.
+        """
+        contexts, questions = (self._words.numbers(text) for text in texts)
+        ends = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(texts[0])[0], 1], END_ID))
+        words = tf.concat([contexts, ends, questions, ends], 1).to_tensor()
+        return {"inputs": number_unknown(words, self._words.size, self._unknown_words)[0]}
+
+    def encode_targets(self, texts: Any) -> Any:
+        """Returns the ids int32 [batch] of answers, strings [batch]; -1 for what is no word of the vocabulary."""
+        return self._words.known(tf.strings.lower(tf.strings.strip(texts), encoding="utf-8"))
+
+    def decode(self, outputs: Any) -> Any:
+        """Returns the words, strings [batch], of ids int32 [batch]."""
+        return tf.gather(self._words.written, outputs)
+
+    def tokens(self, features: dict[str, Any]) -> Any:
+        """Returns the word at each position of features["inputs"], strings [batch, length]; "" on padding."""
+        return tf.gather(self._words.written, features["inputs"])
+
+    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
+        """Yields (context, question) of each line.
+
+        Raises:
+          UserError: names the file and the line that is not a context, a tab and a question.
+        """
+        for number, line in enumerate(lines, start=1):
+            parts = line.split("\t")
+            if len(parts) != 2 or not all(part.strip() for part in parts):
+                raise UserError(f"{name}, line {number}: {line.strip()[:80]!r}: expected a context, a tab and a question; mend the line.")
+            yield parts[0], parts[1]

@@ -1,0 +1,102 @@
+"""Translation learnt from the user's own files.
+
+``ut-trainer --problem=translate_files --source_files=a.en.gz --target_files=a.de.gz --hparams_set=…``; see ``ParallelFiles`` for
+what the files hold. Without files for validation a small part of the training pairs is held out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ut_tf.data.corpus.encoding import Pair
+from ut_tf.data.corpus.parallel_text import ParallelFiles
+from ut_tf.data.problem import EvaluationSet
+from ut_tf.errors import UserError
+from ut_tf.problems.translation.problem import Translation
+
+Files = tuple[str, ...]
+
+
+class TranslateFiles(Translation):
+    """Pairs from files.
+
+    Args:
+      source_files, target_files: for training; without target files each line of a source file is source, tab, target.
+      dev_source_files, dev_target_files: for validation; none: training pairs are held out.
+      test_source_files, test_target_files: for ut-eval; none: the validation pairs are judged.
+      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse, processes, beam_pipeline_options: as for
+        Translation.
+    """
+
+    def __init__(
+        self,
+        source_files: Files | str = (),
+        target_files: Files | str = (),
+        dev_source_files: Files | str = (),
+        dev_target_files: Files | str = (),
+        test_source_files: Files | str = (),
+        test_target_files: Files | str = (),
+        vocab_size: int = 0,
+        subword_model: Literal["bpe", "unigram"] = "bpe",
+        vocab_file: str = "",
+        max_characters: int = 10_000,
+        max_length_ratio: float = 9.0,
+        reverse: bool = False,
+        processes: int = 0,
+        beam_pipeline_options: str = "",
+        name: str = "translate_files",
+    ) -> None:
+        given = {
+            "train": (source_files, target_files),
+            "validation": (dev_source_files, dev_target_files),
+            "test": (test_source_files, test_target_files),
+        }
+        for prefix, (sources, targets) in zip(("", "dev_", "test_"), given.values(), strict=True):
+            if targets and not sources:
+                raise UserError(f"{prefix}source_files is missing: {prefix}target_files holds the translations of its lines; give both.")
+        self._files = {split: ParallelFiles(_paths(sources), _paths(targets)) for split, (sources, targets) in given.items()}
+        super().__init__(
+            name,
+            "files",
+            8000,
+            vocab_size,
+            subword_model,
+            vocab_file,
+            max_characters,
+            max_length_ratio,
+            reverse,
+            processes,
+            beam_pipeline_options,
+        )
+
+    def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
+        """Returns the pairs in the files."""
+        del data_dir, tmp_dir
+        if not self._files["train"].sources:
+            raise UserError(
+                f"problem {self.name} has no training text: name its files with --source_files and --target_files "
+                "(or --source_files alone, for lines of source, tab, target)."
+            )
+        return {split: files for split, files in self._files.items() if files.sources}
+
+    def files(self, tmp_dir: Path) -> list[Path]:
+        """Returns all files."""
+        del tmp_dir
+        return [path for files in self._files.values() for path in files.files]
+
+    def identity(self) -> Any:
+        """Returns the names of all files."""
+        return {split: [[str(path) for path in side] for side in (files.sources, files.targets)] for split, files in self._files.items()}
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """Returns the sets of the test split or, where no files were given for it, the same of the validation split."""
+        sets = super().evaluation_sets(lengths)
+        return sets if self._files["test"].sources else [dataclasses.replace(one, split="validation") for one in sets]
+
+
+def _paths(names: Files | str) -> tuple[Path, ...]:
+    parts = names.split(",") if isinstance(names, str) else names
+    return tuple(Path(part.strip()).expanduser().absolute() for part in parts if part.strip())

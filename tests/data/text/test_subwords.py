@@ -1,0 +1,190 @@
+"""Subwords: text comes back as it was, graph and Python agree, ids are ours, and a size that cannot be is told with one that can."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ut_tf.data.problem import END_ID
+from ut_tf.data.text.subword_codec import TranslationCodec
+from ut_tf.data.text.subwords import Subwords, train_subwords
+from ut_tf.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+TEXT = [
+    f"{subject} {verb} {thing}."
+    for subject in ("Ein Mann", "Eine Frau", "Der Hund", "Das Mädchen")
+    for verb in ("läuft über", "sieht", "größer als", "trägt")
+    for thing in ("die Straße", "den Fluss", "ein Büschel Gras", "zwei Äpfel")
+]
+SIZE = 360
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Subwords:
+    return Subwords(train_subwords(TEXT, SIZE))
+
+
+@pytest.fixture(scope="module")
+def codec(subwords: Subwords) -> TranslationCodec:
+    return TranslationCodec(subwords)
+
+
+@pytest.fixture(scope="module")
+def foreign() -> Subwords:
+    """A model as sentencepiece trains it by default: unknown 0, beginning 1, end 2, no padding, and no bytes."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT), model_writer=written, vocab_size=45, minloglevel=2)
+    return Subwords(written.getvalue())
+
+
+def there_and_back(codec: TranslationCodec, *texts: str) -> list[str]:
+    return [text.decode("utf-8") for text in codec.decode(codec.encode(tf.constant(texts))["inputs"]).numpy()]
+
+
+def one_blank(text: str) -> str:
+    return " ".join(part for part in text.split(" ") if part)
+
+
+# "▁" stands for a blank in sentencepiece, U+FEFF for nothing.
+WRITTEN = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="▁\ufeff"), max_size=20)
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_any_text_comes_back_but_for_runs_of_blanks(codec: TranslationCodec, texts: list[str]) -> None:
+    composed = [unicodedata.normalize("NFC", text) for text in texts]
+    assert there_and_back(codec, *composed) == [one_blank(text) for text in composed]
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=5))
+@settings(max_examples=40, deadline=None)
+def test_graph_and_python_give_the_same_ids(codec: TranslationCodec, subwords: Subwords, texts: list[str]) -> None:
+    encoded = codec.encode(tf.constant(texts))["inputs"].numpy()
+    assert [row[: len(ids)].tolist() for row, ids in zip(encoded, subwords.encode(texts), strict=True)] == subwords.encode(texts)
+    assert encoded.shape[1] == max(map(len, subwords.encode(texts)))
+
+
+def test_composed_and_decomposed_text_are_the_same(subwords: Subwords) -> None:
+    for text in ("Größe und Äpfel", "café", "ấ", "Å"):
+        composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+        assert composed != decomposed
+        assert subwords.encode([composed]) == subwords.encode([decomposed])
+
+
+def test_only_control_characters_and_blanks_are_changed(codec: TranslationCodec) -> None:
+    kept = "„½ x² … ﬁ ™ 10\u00a0000 😀“ ＡＢＣ"
+    assert there_and_back(codec, kept, "a\tb\x0bc\r", "  a   b  ") == [kept, "a b c", "a b"]
+
+
+def test_ids_are_ours(codec: TranslationCodec) -> None:
+    encoded = codec.encode(tf.constant(["", "   ", "Der Hund 😀"]))["inputs"].numpy()
+    assert encoded[:2, 0].tolist() == [END_ID, END_ID]
+    assert not encoded[:2, 1:].any()
+    last = encoded[2]
+    assert last[-1] == END_ID
+    assert last[:-1].min() > 2, "0, 1 and unknown never stand for text"
+    assert codec.encode_targets(tf.constant(["a"])).numpy().tolist() == codec.encode(tf.constant(["a"]))["inputs"].numpy().tolist()
+    assert codec.encode(tf.constant([], tf.string))["inputs"].shape == (0, 0)
+
+
+def test_decoding_stops_at_the_first_end_or_padding(codec: TranslationCodec, subwords: Subwords) -> None:
+    (ids,) = subwords.encode(["Der Hund sieht"])
+    more = subwords.encode(["zwei Äpfel"])[0]
+    rows = [ids + more, [*ids[:-1], 0, *more], [END_ID, *more], [0]]
+    longest = max(map(len, rows))
+    padded = np.array([row + [0] * (longest - len(row)) for row in rows], np.int32)
+    assert codec.decode(tf.constant(padded)).numpy().tolist() == [b"Der Hund sieht"] * 2 + [b"", b""]
+
+
+def test_tokens_are_the_pieces(codec: TranslationCodec) -> None:
+    features = codec.encode(tf.constant(["Der Hund", "Z"]))
+    first, second = codec.tokens(features).numpy()
+    assert b"".join(first).decode("utf-8") == "▁Der▁Hund</s>"
+    padding = first.size - np.count_nonzero(features["inputs"].numpy()[1])
+    assert second[-padding:].tolist() == [b""] * padding
+    assert second[-padding - 1] == b"</s>"
+
+
+def test_ten_thousand_words(codec: TranslationCodec) -> None:
+    text = " ".join(["Büschel"] * 10_000)
+    assert there_and_back(codec, text) == [text]
+
+
+def test_a_model_from_elsewhere_keeps_0_and_1_free(foreign: Subwords) -> None:
+    assert (foreign.shift, foreign.size) == (2, 47)
+    codec = TranslationCodec(foreign)
+    text = "Ein Mann trägt zwei Äpfel."
+    (ids,) = foreign.encode([text])
+    assert codec.encode(tf.constant([text]))["inputs"].numpy().tolist() == [ids]
+    assert min(ids[:-1]) > 1 and ids[-1] == END_ID
+    assert there_and_back(codec, text, "") == [text, ""]
+    assert b"".join(codec.tokens(codec.encode(tf.constant([text])))[0].numpy()).decode("utf-8").startswith("▁Ein")
+
+
+def test_a_size_that_the_text_cannot_give_is_told_with_one_that_it_can() -> None:
+    for kind in ("bpe", "unigram"):
+        with pytest.raises(UserError, match=r"vocab_size=5000: .* at most (\d+) subwords") as error:
+            train_subwords(TEXT, 5000, kind)
+        most = int(str(error.value).split("at most ")[1].split()[0])
+        assert Subwords(train_subwords(TEXT, most, kind)).size == most
+        assert Subwords(train_subwords(TEXT, 5000, kind, exact=False)).size == most
+    with pytest.raises(UserError, match=r"vocab_size=100: .* at least (\d+)") as error:
+        train_subwords(TEXT, 100)
+    least = int(str(error.value).split("at least ")[1].split(";")[0])
+    assert Subwords(train_subwords(TEXT, least)).size == least
+    with pytest.raises(UserError, match="no line that a vocabulary could be trained on"):
+        train_subwords([], 300)
+
+
+def test_the_same_text_gives_the_same_vocabulary() -> None:
+    for kind in ("bpe", "unigram"):
+        assert train_subwords(TEXT, 300, kind) == train_subwords(TEXT, 300, kind)
+
+
+def test_an_exported_codec_takes_and_returns_strings(codec: TranslationCodec, tmp_path: Path) -> None:
+    module = tf.Module()
+    module.codec = codec
+    signature = [tf.TensorSpec([None], tf.string)]
+    module.again = tf.function(lambda texts: codec.decode(codec.encode(texts)["inputs"]), input_signature=signature)
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert loaded.again(tf.constant(["Der  Fluss", ""])).numpy().tolist() == [b"Der Fluss", b""]
+
+
+def test_what_is_no_model_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "subwords.model"
+    with pytest.raises(UserError, match=r"subwords\.model cannot be read"):
+        Subwords.read(path)
+    path.write_text("no model")
+    with pytest.raises(UserError, match=r"subwords\.model is no sentencepiece model"):
+        Subwords.read(path)
+
+
+def test_without_tensorflow_text_the_error_says_what_to_install(subwords: Subwords, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    with pytest.raises(UserError, match=r"pip install 'tensorflow-text==2\.\d+\.\*'"):
+        TranslationCodec(subwords)
+
+
+def test_processes_that_encode_do_not_load_tensorflow() -> None:
+    code = "import sys; import ut_tf.data.corpus.encoding; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_no_bytes_are_no_model_and_sizes_beyond_counting_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^mine\.model is empty: expected the \.model file"):
+        Subwords(b"", "mine.model")
+    with pytest.raises(UserError, match=r"^vocab_size=99999999999: expected a whole number from 1 to"):
+        train_subwords(TEXT, 99_999_999_999)

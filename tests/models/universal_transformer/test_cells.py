@@ -1,0 +1,158 @@
+"""The cells' equations against numpy, and what several layers in a step and transitions per step compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.config.hparams import NetworkConfig
+from ut_tf.errors import UserError
+from ut_tf.layers.block import Surroundings
+from ut_tf.models.universal_transformer.cells import CELLS
+from ut_tf.models.universal_transformer.recurrence import Recurrence
+
+D = 4
+SMALL: dict[str, Any] = {"hidden_size": D, "filter_size": 8, "num_heads": 2, "num_steps": 2, "dropout": 0.0}
+RANDOM = np.random.default_rng(0)
+STATE, OUTPUT, INPUT = (RANDOM.normal(size=(2, 3, D)).astype(np.float32) for _ in range(3))
+
+
+def _randomized(layer: Any) -> Any:
+    keras.utils.set_random_seed(1)
+    layer.build((None, None, D))
+    for variable in layer.trainable_variables:
+        variable.assign(variable + RANDOM.normal(scale=0.3, size=variable.shape))
+    return layer
+
+
+def _normed(x: Any, norm: Any) -> Any:
+    centered = x - x.mean(-1, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6) * norm.scale.numpy() + norm.bias.numpy()
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def _gate(cell: Any, name: str) -> Any:
+    norms = (cell.state_norm, cell.output_norm, cell.input_norm)
+    joined = np.concatenate([_normed(x, norm) for x, norm in zip((STATE, OUTPUT, INPUT), norms, strict=True)], -1)
+    linear = getattr(cell, f"{name}_gate")
+    return _sigmoid(joined @ linear.kernel.numpy() + linear.bias.numpy())
+
+
+@pytest.mark.parametrize(("name", "carried"), [("highway", STATE), ("skip", INPUT)])
+@pytest.mark.parametrize("coupled", [True, False])
+def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(name: str, carried: np.ndarray, coupled: bool) -> None:
+    cell = _randomized(CELLS[name](NetworkConfig(**SMALL, recurrence=name, couple_carry_transform_gates=coupled)))
+    transform = _gate(cell, "transform")
+    carry = 1.0 - transform if coupled else _gate(cell, "carry")
+    new_state, memory = cell(OUTPUT, STATE, STATE, INPUT)
+    np.testing.assert_allclose(new_state, carried * carry + OUTPUT * transform, atol=1e-6)
+    np.testing.assert_array_equal(memory, STATE)
+    rows = [tf.constant(x[:, 0]) for x in (OUTPUT, STATE, STATE, INPUT)]
+    np.testing.assert_allclose(cell.step(*rows, cell.prepare())[0], new_state[:, 0], atol=1e-6)
+
+
+def test_gates_start_out_by_carrying() -> None:
+    cell = CELLS["highway"](NetworkConfig(**SMALL, recurrence="highway", couple_carry_transform_gates=False))
+    cell.build((None, None, D))
+    assert (cell.transform_gate.bias.numpy() == -1.0).all() and (cell.carry_gate.bias.numpy() == 1.0).all()
+
+
+def _mixture(cell: Any, states: list[Any]) -> Any:
+    embedded = np.stack([state + 2.0 * row for state, row in zip(states, cell.depth_table.numpy(), strict=False)])
+    scores = np.exp(embedded @ cell.score_kernel.numpy())
+    return (embedded * scores / scores.sum(0)).sum(0)
+
+
+def test_depthwise_attention_weighs_the_states_of_all_steps_so_far() -> None:
+    cell = _randomized(CELLS["dwa"](NetworkConfig(**{**SMALL, "num_steps": 3}, recurrence="dwa")))
+    memory, states = cell.start(INPUT), [INPUT, STATE, OUTPUT]
+    for step, state in enumerate(states):
+        seen, memory = cell.look(tf.constant(state), memory, step)
+        np.testing.assert_allclose(seen, _mixture(cell, states[: step + 1]), atol=1e-5)
+    np.testing.assert_array_equal(cell(OUTPUT, STATE, memory, INPUT)[0], OUTPUT)
+
+
+def _called(recurrence: Any, inputs: Any, **options: Any) -> Any:
+    length = inputs.shape[1]
+    positions = tf.range(1, length + 1, dtype=tf.float32)[None]
+    return recurrence(inputs, symbol_mask=tf.ones(inputs.shape[:2]), positions=positions, surroundings=Surroundings(), **options)
+
+
+def _prepared(recurrence: Any, state: Any, step: int) -> Any:
+    positions = tf.range(1, state.shape[1] + 1, dtype=tf.float32)[None]
+    return recurrence.coordinates(state, step=step, position_signal=recurrence.coordinates.position_signal(positions))
+
+
+def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> None:
+    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence="dwa")))
+    states = [INPUT]
+    for step in range(2):
+        seen = tf.constant(_mixture(recurrence.cell, states), tf.float32)
+        states.append(recurrence.block(_prepared(recurrence, seen, step), surroundings=Surroundings())[0].numpy())
+    np.testing.assert_allclose(_called(recurrence, tf.constant(INPUT))[0], states[-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [None, [2, 2]])
+def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -> None:
+    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence="lstm", use_memory_as_final_state=True)))
+    state, memory = tf.constant(INPUT), tf.zeros_like(INPUT)
+    for step in range(2):
+        output = recurrence.block(_prepared(recurrence, state, step), surroundings=Surroundings())[0]
+        state, memory = recurrence.cell(output, state, memory, INPUT)
+    found, _ = _called(recurrence, tf.constant(INPUT), steps=None if steps is None else tf.constant(steps))
+    np.testing.assert_allclose(found, memory, atol=1e-5)
+    assert np.abs(found - state).max() > 1e-2
+
+
+@pytest.mark.parametrize("change", [{"recurrence": "highway"}, {"recurrence": "lstm", "halting": "basic"}])
+def test_other_recurrences_have_no_memory_to_return(change: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="needs recurrence=lstm with halting=none"):
+        Recurrence(NetworkConfig(**SMALL, **change, use_memory_as_final_state=True))
+
+
+@pytest.mark.parametrize("change", [{"halting": "basic"}, {"steps_per_position": 0.5}])
+def test_depthwise_attention_needs_a_fixed_depth(change: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="needs a fixed depth"):
+        Recurrence(NetworkConfig(**SMALL, recurrence="dwa", **change))
+
+
+def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> None:
+    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence_layers=2)))
+    state, weights = tf.constant(INPUT), []
+    for step in range(2):
+        state = _prepared(recurrence, state, step)
+        for block in recurrence.block.blocks:
+            state, attention, _ = block(state, surroundings=Surroundings())
+            weights.append(attention)
+    output, details = _called(recurrence, tf.constant(INPUT), return_attention=True)
+    np.testing.assert_allclose(output, state, atol=1e-5)
+    np.testing.assert_allclose(details.attention_weights, weights, atol=1e-6)
+
+
+def test_attention_of_every_layer_is_recorded_in_a_loop() -> None:
+    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3)))
+    seen: list[Any] = []
+    _, details = _called(recurrence, tf.constant(INPUT), return_attention=True, observer=seen.append)
+    assert details.attention_weights.shape == (6, 2, 2, 3, 3)
+    np.testing.assert_allclose(details.attention_weights[:2], seen[0].attention_weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("recurrence_layers", [1, 2])
+def test_a_loop_takes_each_step_s_own_transition(recurrence_layers: int) -> None:
+    """A halting unit that never halts goes through as many steps as a fixed depth has, in a loop instead of one by one."""
+    sizes = {**SMALL, "recurrence_layers": recurrence_layers}
+    fixed = _randomized(Recurrence(NetworkConfig(**sizes), with_step_transitions=True))
+    looped = Recurrence(NetworkConfig(**sizes, halting="basic", act_max_steps=2, act_halting_bias_init=-50.0), with_step_transitions=True)
+    looped.build((None, None, D))
+    for one, other in ((looped.block, fixed.block), (looped.cell, fixed.cell)):
+        one.set_weights(other.get_weights())
+    seen: list[Any] = []
+    _called(looped, tf.constant(INPUT), observer=seen.append)
+    np.testing.assert_allclose(seen[-1].state, _called(fixed, tf.constant(INPUT))[0], atol=1e-5)

@@ -1,0 +1,83 @@
+"""The whole model: causality, losses, details, and use without any command."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.config.hparams import NetworkConfig
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.model import UniversalTransformer
+
+SMALL = {"hidden_size": 16, "filter_size": 32, "num_heads": 2, "num_steps": 2}
+SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+
+
+def ids(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(2, 12, shape).astype(np.int32)
+
+
+def test_targets_reach_later_logits_only() -> None:
+    model = UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES)
+    inputs, targets = ids(1, 5), ids(1, 6)
+    changed = targets.copy()
+    changed[0, 3] = (changed[0, 3] - 1) % 10 + 2
+    before, after = (model({"inputs": inputs, "targets": t}).numpy() for t in (targets, changed))
+    np.testing.assert_array_equal(before[:, :4], after[:, :4])
+    assert np.abs(before[:, 4:] - after[:, 4:]).max() > 1e-4
+
+
+def test_losses_hold_the_weighted_ponder_cost_of_encoder_and_decoder() -> None:
+    model = UniversalTransformer(NetworkConfig(**SMALL, halting="basic", act_loss_weight=0.05), SEQUENCES)
+    _, details = model({"inputs": ids(2, 5), "targets": ids(2, 4)}, return_details=True)
+    expected = 0.05 * (details.encoder.ponder_cost() + details.decoder.ponder_cost())
+    assert float(sum(model.losses)) == pytest.approx(float(expected), rel=1e-6)
+    assert UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES).losses == []
+
+
+def test_attention_is_given_per_step_and_head() -> None:
+    model = UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES)
+    _, details = model({"inputs": ids(3, 5), "targets": ids(3, 4)}, return_attention=True)
+    assert details.encoder.attention_weights.shape == (2, 3, 2, 5, 5)
+    assert details.decoder.attention_weights.shape == (2, 3, 2, 4, 4)
+    assert details.decoder.memory_attention_weights.shape == (2, 3, 2, 4, 5)
+    np.testing.assert_allclose(tf.reduce_sum(details.decoder.memory_attention_weights, -1), 1.0, atol=1e-5)
+
+
+def test_a_shared_embedding_is_one_variable() -> None:
+    shared = UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES)
+    apart = UniversalTransformer(NetworkConfig(**SMALL, shared_embedding=False), SEQUENCES)
+    assert apart.count_params() - shared.count_params() == 2 * 12 * 16
+
+
+def test_a_classifier_learns_by_compile_and_fit() -> None:
+    keras.utils.set_random_seed(0)
+    spec = ProblemSpec("tokens", "class", 12, 2)
+    model = UniversalTransformer(NetworkConfig(**SMALL, halting="basic", position="none", dropout=0.0), spec)
+    inputs = ids(256, 6)
+    labels = (inputs[:, -1] > 6).astype(np.int32)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=keras.optimizers.Adam(0.01), loss=loss, metrics=["accuracy"])
+    history = model.fit({"inputs": inputs}, labels, epochs=8, batch_size=64, verbose=0).history
+    assert history["accuracy"][-1] > 0.95
+
+
+def test_nothing_to_read_is_an_error() -> None:
+    with pytest.raises(UserError, match="nothing to read"):
+        UniversalTransformer(NetworkConfig(**SMALL), ProblemSpec("none", "class", 0, 2))
+
+
+@pytest.mark.parametrize("padding_ponders", [False, True])
+@pytest.mark.parametrize("start", [False, True])
+def test_counted_positions_are_the_masks_of_the_details(padding_ponders: bool, start: bool) -> None:
+    network = NetworkConfig(**SMALL, halting="basic", padding_ponders=padding_ponders, input_start_symbol=start)
+    model = UniversalTransformer(network, SEQUENCES)
+    features = {"inputs": ids(2, 5), "targets": ids(2, 4)}
+    features["inputs"][0, 3:] = 0
+    features["targets"][1, 2:] = 0
+    _, details = model(features, return_details=True)
+    for counted, part in zip(model.counted_positions(features), details, strict=True):
+        np.testing.assert_array_equal(counted, part.mask)

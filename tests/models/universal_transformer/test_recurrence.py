@@ -1,0 +1,135 @@
+"""The recurrence: depth, copied states, independence of padding and of the batch, what is seen from inside the loop."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.config.hparams import NetworkConfig
+from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.block import Surroundings
+from ut_tf.models.universal_transformer.recurrence import Recurrence, StepView
+
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+SMALL = {"hidden_size": 8, "filter_size": 16, "num_heads": 2, "num_steps": 3, **NO_DROPOUT}
+FORMS = ["basic", "accumulated", "global"]
+
+
+def made(**changes: Any) -> Recurrence:
+    keras.utils.set_random_seed(3)
+    recurrence = Recurrence(NetworkConfig(**{**SMALL, **changes}))
+    recurrence.build((None, None, 8))
+    if recurrence.halting_unit is not None and changes.get("halting") != "random":
+        recurrence.halting_unit.linear.kernel.assign(np.random.default_rng(0).normal(size=(8, 1)))
+    return recurrence
+
+
+def called(recurrence: Recurrence, inputs: Any, mask: Any, **options: Any) -> Any:
+    positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
+    surroundings = Surroundings(bias=padding_bias(mask), keep=mask)
+    return recurrence(inputs, symbol_mask=mask, positions=positions, surroundings=surroundings, **options)
+
+
+def states(*shape: int) -> Any:
+    return tf.constant(np.random.default_rng(1).normal(size=shape), tf.float32)
+
+
+@pytest.mark.parametrize("halting", ["none", *FORMS])
+@pytest.mark.parametrize("transition", ["fc", "sepconv"])
+def test_padding_and_neighbours_change_nothing(halting: str, transition: str) -> None:
+    recurrence = made(halting=halting, transition=transition)
+    inputs = states(2, 4, 8)
+    alone, alone_details = called(recurrence, inputs[:1], tf.ones([1, 4]))
+    padded = tf.concat([inputs, 5.0 + states(2, 3, 8)], 1)
+    mask = tf.constant([[1.0] * 4 + [0.0] * 3, [1.0] * 7])
+    together, details = called(recurrence, padded, mask)
+    np.testing.assert_allclose(together[0, :4], alone[0], atol=1e-5)
+    np.testing.assert_array_equal(details.ponder_times[0, :4], alone_details.ponder_times[0])
+    assert float(tf.reduce_sum(details.ponder_times[0, 4:])) == 0.0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_halted_states_are_copied_to_the_end(form: str) -> None:
+    seen: list[StepView] = []
+    recurrence = made(halting=form, act_max_steps=6, act_halting_bias_init=0.0)
+    called(recurrence, states(2, 5, 8), tf.ones([2, 5]), observer=seen.append)
+    assert len(seen) > 1
+    assert seen[0].attention_weights.shape == (2, 2, 5, 5)
+    for before, after in itertools.pairwise(seen):
+        halted = (before.halting.halting_sum >= recurrence.threshold).numpy()
+        np.testing.assert_array_equal(after.state.numpy()[halted], before.state.numpy()[halted])
+
+
+def test_transformed_states_go_on_moving() -> None:
+    seen: list[StepView] = []
+    recurrence = made(halting="basic", act_max_steps=6, act_halting_bias_init=0.0, halted_states="transform")
+    called(recurrence, states(2, 5, 8), tf.ones([2, 5]), observer=seen.append)
+    halted = (seen[-2].halting.halting_sum >= recurrence.threshold).numpy()
+    assert halted.any() and np.abs(seen[-1].state.numpy()[halted] - seen[-2].state.numpy()[halted]).max() > 1e-3
+
+
+def test_details_agree_with_what_an_observer_sees() -> None:
+    seen: list[StepView] = []
+    recurrence = made(halting="basic", act_max_steps=5)
+    _, details = called(recurrence, states(2, 4, 8), tf.ones([2, 4]), return_attention=True, observer=seen.append)
+    assert details.halting_probabilities.shape == (5, 2, 4)
+    np.testing.assert_array_equal(details.ponder_times, seen[-1].halting.ponder_times)
+    np.testing.assert_array_equal(details.remainders, seen[-1].halting.remainders)
+    np.testing.assert_array_equal(details.attention_weights[0], seen[0].attention_weights)
+
+
+def test_a_position_that_halts_at_once_equals_depth_one() -> None:
+    sure = made(halting="basic", act_max_steps=4)
+    sure.halting_unit.linear.bias.assign([50.0])
+    once = made(num_steps=1)
+    once.set_weights(sure.get_weights()[: len(once.get_weights())])
+    inputs, mask = states(2, 4, 8), tf.ones([2, 4])
+    np.testing.assert_allclose(called(sure, inputs, mask)[0], called(once, inputs, mask)[0], atol=1e-6)
+
+
+def test_more_steps_at_evaluation_than_in_training() -> None:
+    deeper = made(eval_num_steps=5)
+    inputs, mask = states(1, 4, 8), tf.ones([1, 4])
+    assert float(called(deeper, inputs, mask)[1].ponder_times[0, 0]) == 5.0
+    assert float(called(deeper, inputs, mask, training=True)[1].ponder_times[0, 0]) == 3.0
+    same = made(num_steps=5)
+    np.testing.assert_allclose(called(deeper, inputs, mask)[0], called(same, inputs, mask)[0], atol=1e-6)
+
+
+def test_each_example_takes_its_own_number_of_steps() -> None:
+    recurrence = made()
+    inputs, mask = states(2, 4, 8), tf.ones([2, 4])
+    mixed, details = called(recurrence, inputs, mask, steps=tf.constant([2, 4]))
+    for row, depth in ((0, 2), (1, 4)):
+        alone = called(made(num_steps=depth), inputs, mask)[0]
+        np.testing.assert_allclose(mixed[row], alone[row], atol=1e-6)
+        assert float(details.ponder_times[row, 0]) == depth
+
+
+@pytest.mark.parametrize("changes", [{"halting": "basic"}, {"halting": "pondernet"}, {"recurrence": "highway"}], ids=str)
+def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
+    recurrence = Recurrence(NetworkConfig(**SMALL, **changes), dtype="mixed_bfloat16")
+    inputs, mask = states(2, 4, 8), tf.ones([2, 4])
+    steps = None if "halting" in changes else tf.constant([2, 3])
+    run = tf.function(lambda x: called(recurrence, x, mask, steps=steps, training=True)[0], autograph=False)
+    found = run(inputs)
+    assert found.dtype == tf.bfloat16 and np.isfinite(tf.cast(found, tf.float32)).all()
+
+
+def test_global_halting_takes_a_batch_of_one() -> None:
+    _, details = called(made(halting="global"), states(1, 4, 8), tf.ones([1, 4]))
+    assert len(set(details.ponder_times.numpy().ravel().tolist())) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_ponder_cost_reaches_the_halting_unit(form: str) -> None:
+    recurrence = made(halting=form, act_max_steps=8)
+    with tf.GradientTape() as tape:
+        cost = called(recurrence, states(2, 4, 8), tf.ones([2, 4]))[1].ponder_cost()
+    gradient = tape.gradient(cost, recurrence.halting_unit.linear.bias.value)
+    assert gradient is not None and float(tf.abs(gradient[0])) > 0

@@ -1,0 +1,190 @@
+"""Algorithmic problems: the answers are right, the lengths as wanted, and the draws decided by seed and epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ut_tf import registry
+from ut_tf.config.hparams import TrainingConfig
+from ut_tf.data.pipeline import eval_batches, train_batches
+from ut_tf.errors import UserError
+from ut_tf.problems.algorithmic.problem import Algorithmic
+
+DATA_DIR = Path("nowhere")
+
+
+def small(operation: Any, base: int = 10, **arguments: Any) -> Algorithmic:
+    return Algorithmic(operation, base, **{"train_examples": 300, "test_examples": 50, **arguments})
+
+
+def pairs(dataset: Any) -> list[tuple[list[int], list[int]]]:
+    return [(example["inputs"].tolist(), example["targets"].tolist()) for example in dataset.as_numpy_iterator()]
+
+
+def number(symbols: list[int], base: int) -> int:
+    """The value of little-endian ids."""
+    assert all(2 <= symbol < base + 2 for symbol in symbols)
+    assert len(symbols) == 1 or symbols[-1] != 2, "leading zero"
+    return sum((symbol - 2) * base**place for place, symbol in enumerate(symbols))
+
+
+def assert_sum(inputs: list[int], targets: list[int], base: int) -> None:
+    assert inputs[-1] == targets[-1] == 1
+    cut = inputs.index(base + 2)
+    first, second = number(inputs[:cut], base), number(inputs[cut + 1 : -1], base)
+    assert number(targets[:-1], base) == first + second
+
+
+@pytest.mark.parametrize("base", [2, 10])
+def test_copy_and_reverse_by_definition(base: int) -> None:
+    for inputs, targets in pairs(small("copy", base).dataset("train", DATA_DIR, seed=1)):
+        assert targets == inputs
+        assert inputs[-1] == 1 and all(2 <= symbol < base + 2 for symbol in inputs[:-1])
+    for inputs, targets in pairs(small("reverse", base).dataset("train", DATA_DIR, seed=1)):
+        assert targets == [*inputs[-2::-1], 1]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**31), st.sampled_from([2, 3, 10]), st.sampled_from([None, 3, 4, 17, 40, 130]))
+def test_sums_are_right(seed: int, base: int, length: int | None) -> None:
+    problem = small("addition", base, train_examples=40)
+    for inputs, targets in pairs(problem.dataset("train", DATA_DIR, seed=seed, length=length)):
+        assert_sum(inputs, targets, base)
+        assert length is None or len(inputs) == length + 1
+
+
+def test_carries_go_through_every_column() -> None:
+    # Binary sums of short numbers meet every chain of carries: 7 + 1, 3 + 5, ...
+    seen = {tuple(inputs): targets for inputs, targets in pairs(small("addition", 2, max_length=8).dataset("train", DATA_DIR))}
+    chains = [inputs for inputs in seen if inputs.index(4) > 1 and set(inputs[: inputs.index(4)]) == {3}]
+    assert chains
+    for inputs in chains:
+        assert_sum(list(inputs), seen[inputs], 2)
+
+
+@pytest.mark.parametrize("operation", ["copy", "reverse"])
+def test_training_lengths_are_uniform_from_1_to_40(operation: Any) -> None:
+    lengths = small(operation, train_examples=40_000).examples("train", DATA_DIR, seed=1).lengths - 1
+    counts = np.bincount(lengths, minlength=41)
+    assert counts[0] == 0 and len(counts) == 41
+    # 1000 of each are expected, with a deviation of 31.
+    assert counts[1:].min() > 840 and counts[1:].max() < 1160
+
+
+def test_summands_have_1_to_20_digits_and_as_many_as_fit() -> None:
+    examples = pairs(small("addition", train_examples=3000).dataset("train", DATA_DIR, seed=1))
+    firsts = [inputs.index(12) for inputs, _ in examples]
+    seconds = [len(inputs) - 2 - first for (inputs, _), first in zip(examples, firsts, strict=True)]
+    assert (min(firsts), max(firsts)) == (1, 20)
+    assert (min(seconds), max(seconds)) == (1, 38)
+    assert max(first + 1 + second for first, second in zip(firsts, seconds, strict=True)) == 40
+
+
+def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
+    problem = small("copy")
+
+    def made(split: str, seed: int, epoch: int, **arguments: Any) -> Any:
+        return pairs(problem.dataset(split, DATA_DIR, seed=seed, epoch=epoch, **arguments))
+
+    assert made("train", 1, 2) == made("train", 1, 2)
+    assert len({str(made("train", seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
+    assert made("validation", 1, 2) == made("validation", 3, 4)
+    assert made("test", 1, 2, length=40) == made("test", 3, 4, length=40)
+    assert made("test", 0, 0, length=40) != made("validation", 0, 0, length=40)[:50]
+
+
+@pytest.mark.parametrize("operation", ["copy", "reverse", "addition"])
+def test_a_graph_is_traced_once_for_each_length(operation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    block, traced = Algorithmic._block, []
+
+    def counted(self: Algorithmic, seed: Any, length: int | None) -> Any:
+        traced.append(length)
+        return block(self, seed, length)
+
+    monkeypatch.setattr(Algorithmic, "_block", counted)
+    problem = small(operation)
+    made = {}
+    for length in (None, 5):
+        for epoch in range(3):
+            made[length, epoch] = pairs(problem.dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length))
+    assert traced == [None, 5]
+    # Another problem, whose graph has seen no other epoch, makes the same.
+    for (length, epoch), examples in made.items():
+        assert pairs(small(operation).dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length)) == examples
+
+
+def test_a_longer_epoch_begins_like_a_shorter_one() -> None:
+    assert pairs(small("copy", train_examples=1500).dataset("train", DATA_DIR))[:300] == pairs(
+        small("copy", train_examples=300).dataset("train", DATA_DIR)
+    )
+
+
+def test_sets_are_judged_at_the_lengths_asked_for() -> None:
+    problem = small("reverse", test_examples=50, long_test_examples=7)
+    sets = problem.evaluation_sets()
+    assert [(item.name, item.length, item.max_examples, item.method) for item in sets] == [
+        ("length_40", 40, 50, "greedy"),
+        ("length_400", 400, 7, "greedy"),
+    ]
+    assert [item.length for item in problem.evaluation_sets((20, 60))] == [20, 60]
+    batch = next(iter(eval_batches(problem, sets[1], DATA_DIR, batch_examples=100)))
+    assert batch["inputs"].shape == (7, 401)
+
+
+def test_as_many_are_made_as_are_to_be_judged() -> None:
+    problem = small("copy", max_length=3, validation_length=4, validation_examples=45, test_examples=5, long_test_examples=9)
+    for wanted, evaluation_set in ((45, problem.validation_sets()[1]), (9, problem.evaluation_sets((4,))[0])):
+        batches = eval_batches(problem, evaluation_set, DATA_DIR, batch_examples=100)
+        assert sum(len(batch["weight"]) for batch in batches) == wanted
+
+
+def test_validation_chooses_by_a_set_that_it_judges() -> None:
+    problem = small("copy", validation_length=60)
+    sets = {item.name: item for item in problem.validation_sets()}
+    name, _, metric = problem.selection_metric[0].partition("/")
+    assert (metric, problem.selection_metric[1]) == ("char_acc", "max")
+    assert (sets[name].method, sets[name].length) == ("greedy", 60)
+    assert sets[""].method == "teacher_forced"
+    lengths = problem.examples("validation", DATA_DIR).lengths
+    assert lengths.max() <= 41
+
+
+def test_spec_counts_every_symbol() -> None:
+    assert small("copy", 2).spec(DATA_DIR).input_vocab_size == 4
+    assert small("addition", 10).spec(DATA_DIR).target_vocab_size == 13
+    assert small("copy").spec(DATA_DIR).shared_vocab
+
+
+def test_every_example_of_an_epoch_is_in_its_batches() -> None:
+    problem = small("addition")
+    batches = list(train_batches(problem, DATA_DIR, TrainingConfig(batch_size=256), 1, seed=4, epoch=1).as_numpy_iterator())
+    rows = sorted(
+        (row[row > 0].tolist(), sums[sums > 0].tolist())
+        for batch in batches
+        for row, sums in zip(batch["inputs"], batch["targets"], strict=True)
+    )
+    assert rows == sorted(pairs(problem.dataset("train", DATA_DIR, seed=4, epoch=1)))
+
+
+@pytest.mark.parametrize("digits", ["binary", "decimal"])
+@pytest.mark.parametrize(("name", "operation"), [("copy", "copy"), ("identity", "copy"), ("reverse", "reverse"), ("addition", "addition")])
+def test_names(name: str, operation: str, digits: str) -> None:
+    problem = registry.problems.get(f"algorithmic_{name}_{digits}40")()
+    assert (problem.operation, problem.base, problem.max_length) == (operation, {"binary": 2, "decimal": 10}[digits], 40)
+    assert problem.name == f"algorithmic_{name}_{digits}40"
+    assert problem.train_examples == 100_000
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(UserError, match="expected one of copy"):
+        Algorithmic("subtraction")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"length .* is 2: expected at least 3"):
+        small("addition").dataset("test", DATA_DIR, length=2)
+    with pytest.raises(UserError, match="no split 'dev'"):
+        small("copy").dataset("dev", DATA_DIR)

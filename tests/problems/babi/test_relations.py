@@ -1,0 +1,305 @@
+"""Simulated bAbI tasks 4 and 15 to 20: an independent reading gives the same answers, and the official files look the same."""
+
+from __future__ import annotations
+
+import random
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ut_tf.errors import UserError
+from ut_tf.problems.babi.problem.simulator import relations as babi_relations
+from ut_tf.problems.babi.simulator.story import Simulator, StorySize, file_lines
+
+ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "babi" / "tasks_1-20_v1-2.tar.gz"
+TASKS = (4, 15, 16, 17, 18, 19, 20)
+SIMULATORS: dict[int, Simulator] = {task: getattr(babi_relations, f"simulate_task{task}") for task in TASKS}
+Statements = Mapping[int, str]
+# A line of a file: a statement, or a question with its answer and its supporting lines.
+Line = str | tuple[str, str, tuple[int, ...]]
+
+VECTORS = {"north": (0, 1), "south": (0, -1), "east": (1, 0), "west": (-1, 0)}
+VECTORS |= {"above": (0, 1), "below": (0, -1), "to the right of": (1, 0), "to the left of": (-1, 0)}
+PLURALS = {"mice": "mouse", "wolves": "wolf", "cats": "cat", "sheep": "sheep"}
+AIMS = {"tired": "bedroom", "hungry": "kitchen", "thirsty": "kitchen", "bored": "garden"}
+THINGS = {"tired": "pajamas", "hungry": "apple", "thirsty": "milk", "bored": "football"}
+
+
+def parsed(lines: list[str]) -> list[Line]:
+    """Reads a story's lines in bAbI's format."""
+    story: list[Line] = []
+    for number, line in enumerate(lines, start=1):
+        first, _, text = line.partition(" ")
+        assert first == str(number)
+        question, *rest = text.split("\t")
+        story.append((question.strip(), rest[0], tuple(map(int, rest[1].split()))) if rest else text)
+    return story
+
+
+def story(task: int, seed: object, size: StorySize | None = None) -> list[Line]:
+    return parsed(list(file_lines(SIMULATORS[task](random.Random(f"{seed}"), size or StorySize()))))
+
+
+def matched(pattern: str, text: str) -> tuple[str, ...]:
+    found = re.fullmatch(pattern, text)
+    assert found, text
+    return found.groups()
+
+
+def places(statements: Statements, pattern: str, origin: str) -> dict[str, tuple[int, int]]:
+    """Returns where everything lies that is connected with `origin`, as the statements (thing, side, other thing) say."""
+    facts = [matched(pattern, text) for text in statements.values()]
+    found = {origin: (0, 0)}
+    for _ in facts:
+        for thing, side, other in facts:
+            x, y = VECTORS[side]
+            if other in found:
+                found.setdefault(thing, (found[other][0] + x, found[other][1] + y))
+            if thing in found:
+                found.setdefault(other, (found[thing][0] - x, found[thing][1] - y))
+    return found
+
+
+ROOMS = r"The (\w+) is (\w+) of the (\w+)\."
+SHAPES = r"The ([\w ]+?) is (above|below|to the left of|to the right of) the ([\w ]+)\."
+
+
+def answer4(statements: Statements, question: str) -> str:
+    if question.startswith("What is the "):
+        other, side = matched(r"What is the (\w+) (\w+) of\?", question)
+        x, y = VECTORS[side]
+        wanted = (-x, -y)
+    else:
+        side, other = matched(r"What is (\w+) of the (\w+)\?", question)
+        wanted = VECTORS[side]
+    found = places(statements, ROOMS, other)
+    (answer,) = [room for room, place in found.items() if place == wanted]
+    return answer
+
+
+def answer15(statements: Statements, question: str) -> str:
+    (name,) = matched(r"What is (\w+) afraid of\?", question)
+    facts = list(statements.values())
+    (kind,) = [text.split()[-1].rstrip(".") for text in facts if text.lower().startswith(f"{name} is a ")]
+    (feared,) = [text.split()[-1].rstrip(".") for text in facts if PLURALS.get(text.split()[0].lower()) == kind]
+    return PLURALS[feared]
+
+
+def answer16(statements: Statements, question: str) -> str:
+    """The color of that animal of the same kind, other than the one asked about, whose kind is told last."""
+    (name,) = matched(r"What color is (\w+)\?", question)
+    kinds = [matched(r"(\w+) is a (\w+)\.", text) for text in statements.values() if " is a " in text]
+    colors = dict(matched(r"(\w+) is (\w+)\.", text) for text in statements.values() if " is a " not in text)
+    assert name not in colors
+    alike = [other for other, kind in kinds if kind == dict(kinds)[name] and other != name]
+    return colors[alike[-1]]
+
+
+def answer17(statements: Statements, question: str) -> str:
+    first, side, last = matched(r"Is the ([\w ]+?) (above|below|to the left of|to the right of) the ([\w ]+)\?", question)
+    x, y = places(statements, SHAPES, last)[first]
+    return "yes" if x * VECTORS[side][0] + y * VECTORS[side][1] > 0 else "no"
+
+
+def answer18(statements: Statements, question: str) -> str:
+    if question.startswith("Does"):
+        small, large = matched(r"Does the ([\w ]+) fit in the ([\w ]+)\?", question)
+    else:
+        large, small = matched(r"Is the ([\w ]+) bigger than the ([\w ]+)\?", question)
+    inside: dict[str, set[str]] = {}
+    for text in statements.values():
+        if " fits " in text:
+            less, more = matched(r"The ([\w ]+) fits inside the ([\w ]+)\.", text)
+        else:
+            more, less = matched(r"The ([\w ]+) is bigger than the ([\w ]+)\.", text)
+        inside.setdefault(less, set()).add(more)
+
+    def larger(thing: str) -> set[str]:
+        return inside.get(thing, set()).union(*(larger(other) for other in inside.get(thing, set())))
+
+    assert (large in larger(small)) != (small in larger(large))
+    return "yes" if large in larger(small) else "no"
+
+
+def answer19(statements: Statements, question: str) -> str:
+    start, end = matched(r"How do you go from the (\w+) to the (\w+)\?", question)
+    ways: dict[str, list[tuple[str, str]]] = {}
+    for text in statements.values():
+        room, side, other = matched(ROOMS, text)
+        back = {"north": "s", "south": "n", "east": "w", "west": "e"}[side]
+        ways.setdefault(other, []).append((side[0], room))
+        ways.setdefault(room, []).append((back, other))
+    paths = [([start], "")]
+    while paths:
+        (visited, told), *paths = paths
+        if visited[-1] == end:
+            return told.lstrip(",")
+        paths += [([*visited, room], f"{told},{step}") for step, room in ways[visited[-1]] if room not in visited]
+    raise AssertionError(question)
+
+
+def answer20(statements: Statements, question: str) -> str:
+    who, verb, thing = matched(r"(?:Where will|Why did) (\w+) (go|get)(?: to)?(?: the)?(?: (\w+))?\?", question)
+    motives = dict(matched(r"(\w+) is (\w+)\.", text.lower()) for text in statements.values() if " is " in text)
+    if thing is not None:
+        assert thing == {"go": AIMS, "get": THINGS}[verb][motives[who]]
+        return motives[who]
+    return AIMS[motives[who]]
+
+
+Reader = Callable[[Statements, str], str]
+ANSWERS: dict[int, Reader] = dict(zip(TASKS, (answer4, answer15, answer16, answer17, answer18, answer19, answer20), strict=True))
+
+
+def check_answers(task: int, told: list[Line]) -> None:
+    """Asserts that each answer follows from the statements before its question, and from those alone that support it."""
+    statements: dict[int, str] = {}
+    for number, line in enumerate(told, start=1):
+        if isinstance(line, str):
+            statements[number] = line
+            continue
+        question, answer, support = line
+        assert ANSWERS[task](statements, question) == answer
+        assert len(support) == len({*support})
+        assert ANSWERS[task]({fact: statements[fact] for fact in support}, question) == answer
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from(TASKS))
+def test_answers_follow_from_the_stories_and_from_the_supporting_facts(seed: int, task: int) -> None:
+    check_answers(task, story(task, seed))
+    assert story(task, seed) == story(task, seed)
+
+
+SIZES = {
+    4: [(length, 3, distractors) for length in range(2, 6) for distractors in range(6 - length)],
+    15: [(length, 2, 0) for length in range(2, 9)],
+    16: [(length, 1, 0) for length in (3, 5, 7, 9)],
+    17: [(length, 3, distractors) for length in range(2, 6) for distractors in range(6 - length)],
+    18: [(length, 4, 0) for length in (2, 3, 8, 20)],
+    19: [(length, 1, distractors) for length in range(1, 6) for distractors in range(1, 6 - length)] + [(5, 1, 0)],
+    20: [(length, min(length, 2), 0) for length in range(1, 10)],
+}
+
+
+@pytest.mark.parametrize(("task", "size"), [(task, StorySize(*size)) for task, sizes in SIZES.items() for size in sizes], ids=str)
+def test_stories_have_the_size_asked_for(task: int, size: StorySize) -> None:
+    for seed in range(5):
+        told = story(task, seed, size)
+        check_answers(task, told)
+        statements = sum(isinstance(line, str) for line in told)
+        assert len(told) - statements == size.questions
+        wanted = size.length + size.distractors
+        assert statements == wanted or (task == 18 and statements % size.length == 0)
+
+
+@pytest.mark.parametrize("task", [4, 19])
+def test_all_of_a_longer_story_is_told_but_distractors_bear_on_no_question(task: int) -> None:
+    asked: set[int] = set()
+    told: set[str] = set()
+    for seed in range(30):
+        size = StorySize(length=3, questions=1 if task == 19 else 20, distractors=2)
+        lines = story(task, seed, size)
+        supporting = {number for line in lines if not isinstance(line, str) for number in line[2]}
+        asked.add(len(supporting))
+        told |= {line for line in lines if isinstance(line, str)}
+    assert asked == {3}
+    assert len(told) > 60
+
+
+@pytest.mark.parametrize(
+    ("task", "size", "message"),
+    [
+        (4, StorySize(length=6), "length=6: expected 2 to 5"),
+        (4, StorySize(length=5, distractors=1), "it takes no distractors"),
+        (15, StorySize(length=9), "length=9: expected 2 to 8"),
+        (15, StorySize(distractors=2), "it takes no distractors"),
+        (16, StorySize(length=4), "expected an odd number"),
+        (16, StorySize(questions=2), "questions=2: expected 1 to 1"),
+        (17, StorySize(length=1), "length=1: expected 2 to 5"),
+        (18, StorySize(length=1), "length=1: expected 2"),
+        (19, StorySize(length=3, distractors=3), "distractors=3: expected 0 to 2"),
+        (20, StorySize(questions=10), "questions=10: expected 0 to 9"),
+        (20, StorySize(length=3, questions=4), "questions=4: expected 0 to 3"),
+    ],
+)
+def test_sizes_that_the_words_do_not_suffice_for_are_refused(task: int, size: StorySize, message: str) -> None:
+    with pytest.raises(UserError, match=rf"^task {task} with .*{message}"):
+        SIMULATORS[task](random.Random(0), size)
+
+
+def test_the_induced_color_is_not_always_that_of_most_animals_of_the_kind() -> None:
+    ties = 0
+    for seed in range(2000):
+        *statements, (question, answer, _) = story(16, seed)
+        name = question.removesuffix("?").split()[-1]
+        kinds = dict(str(text).rstrip(".").split(" is a ") for text in statements if " is a " in text)
+        colors = dict(str(text).rstrip(".").split(" is ") for text in statements if " is a " not in text)
+        alike = Counter(colors[other] for other, kind in kinds.items() if kind == kinds[name] and other != name)
+        assert sum(alike.values()) in (1, 3, 4)
+        ties += alike[answer] < max(alike.values())
+    # 261 of 11,000 official questions.
+    assert 20 < ties < 90
+
+
+def official(task: int, folder: str = "en-10k") -> list[list[Line]]:
+    """Returns the stories of a task's training and test files."""
+    found: list[list[str]] = []
+    with tarfile.open(ARCHIVE) as archive:
+        for member in archive:
+            if re.search(rf"/{folder}/qa{task}_.*\.txt$", member.name):
+                file = archive.extractfile(member)
+                assert file
+                for line in file.read().decode().splitlines():
+                    if line.startswith("1 "):
+                        found.append([])
+                    found[-1].append(line)
+    return [parsed(lines) for lines in found]
+
+
+def shares(values: Sequence[object]) -> dict[object, float]:
+    return {value: count / len(values) for value, count in Counter(values).items()}
+
+
+def distance(first: Sequence[object], second: Sequence[object]) -> float:
+    """Returns the total variation distance of two distributions."""
+    one, other = shares(first), shares(second)
+    return sum(abs(one.get(value, 0.0) - other.get(value, 0.0)) for value in one.keys() | other.keys()) / 2
+
+
+@pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"there is no {ARCHIVE.name} in ../shared/data/babi")
+@pytest.mark.parametrize("task", TASKS)
+def test_official_files_have_the_same_sentences_with_the_same_frequencies(task: int) -> None:
+    real, simulated = official(task), [story(task, seed) for seed in range(2000)]
+    sentences, questions, answers, shapes, supports = (
+        [[choice(line) for one in stories for line in one if isinstance(line, kind)] for stories in (real, simulated)]
+        for kind, choice in (
+            (str, lambda line: line),
+            (tuple, lambda line: line[0]),
+            (tuple, lambda line: line[1]),
+            (str | tuple, lambda line: isinstance(line, str)),
+            (tuple, lambda line: len(line[2])),
+        )
+    )
+    assert {*sentences[0]} == {*sentences[1]}
+    assert {*questions[0]} == {*questions[1]}
+    assert {*answers[0]} == {*answers[1]}
+    assert {*supports[0]} == {*supports[1]}
+    assert distance(*answers) < 0.05
+    assert distance(*questions) < 0.1
+    assert distance(*shapes) < 0.01
+    lengths = [[len(one) for one in stories] for stories in (real, simulated)]
+    assert distance(*lengths) < 0.05
+
+
+@pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"there is no {ARCHIVE.name} in ../shared/data/babi")
+@pytest.mark.parametrize("task", TASKS)
+def test_the_official_answers_follow_by_the_same_reading(task: int) -> None:
+    for told in official(task, folder="en"):
+        check_answers(task, told)

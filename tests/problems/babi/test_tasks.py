@@ -1,0 +1,431 @@
+"""bAbI's simulated tasks about people, rooms and objects, and the problems of all twenty: what is told, asked and answered."""
+
+from __future__ import annotations
+
+import random
+import re
+import tarfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ut_tf import registry
+from ut_tf.errors import UserError
+from ut_tf.problems.babi.simulator.tasks import SIMULATORS, SimulatedTasks, simulated_lines, write_task
+from ut_tf.problems.babi.stories import parse_stories
+from ut_tf.problems.babi.simulator.story import Question, StorySize
+
+TASKS = (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
+ARCHIVE = Path(__file__).parents[3] / "shared/data/babi/tasks_1-20_v1-2.tar.gz"
+FAMILY, HOUSE = "Daniel John Mary Sandra", "bathroom bedroom garden hallway kitchen office"
+TOWNSPEOPLE, TOWN = "Bill Fred Julie Mary", "bedroom cinema kitchen office park school"
+OBJECTS = "apple football milk"
+NAMES = {  # of each task: people, rooms, objects
+    **dict.fromkeys((1, 9, 11, 12, 13), (FAMILY, HOUSE, "")),
+    **dict.fromkeys((2, 3, 6, 7, 8), (FAMILY, HOUSE, OBJECTS)),
+    5: ("Bill Fred Jeff Mary", HOUSE, OBJECTS),
+    **dict.fromkeys((10, 14), (TOWNSPEOPLE, TOWN, "")),
+}
+MOVE = "(?:journeyed to|moved to|travelled to|went back to|went to) the R"
+TAKE, DROP, GIVE = "(?:got|grabbed|picked up|took) the O", "(?:discarded|dropped|left|put down) the O", "(?:gave|handed|passed) the O to P"
+NEXT = "(?:After that|Afterwards|Following that|Then)"
+TIME = "(?:yesterday|this morning|this afternoon|this evening)"
+SENTENCES = {  # of each task: how many forms its statements have, and what they look like
+    1: (5, f"P {MOVE}"),
+    2: (17, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?)"),
+    3: (21, f"P (?:{MOVE}|{TAKE}(?: there)?|{DROP}(?: there)?)"),
+    5: (20, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?|{GIVE})"),
+    6: (17, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?)"),
+    7: (20, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?|{GIVE})"),
+    8: (17, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?)"),
+    9: (8, f"P (?:{MOVE}|is in the R|is not in the R|is no longer in the R)"),
+    10: (7, f"P (?:{MOVE}|is in the R|is either in the R or the R)"),
+    11: (45, f"(?:P|{NEXT} s?he) {MOVE}"),
+    12: (5, f"P and P {MOVE}"),
+    13: (25, f"(?:P and P|{NEXT} they) {MOVE}"),
+    14: (40, f"P {MOVE} {TIME}|{TIME.replace('yest', 'Yest').replace('this', 'This')} P {MOVE}"),
+}
+QUESTIONS = {
+    **{task: {"Where is P?"} for task in (1, 11, 12, 13)},
+    2: {"Where is the O?"},
+    3: {"Where was the O before the R?"},
+    5: {"What did P give to P?", "Who gave the O?", "Who gave the O to P?", "Who received the O?", "Who did P give the O to?"},
+    **{task: {"Is P in the R?"} for task in (6, 9, 10)},
+    7: {"How many objects is P carrying?"},
+    8: {"What is P carrying?"},
+    14: {"Where was P before the R?"},
+}
+MOVED = MOVE.replace("R", r"(\w+)")
+Line: TypeAlias = str | Question
+
+
+def stories_of(lines: Iterator[str]) -> list[list[Line]]:
+    """Reads the lines of a file."""
+    stories: list[list[Line]] = []
+    for line in lines:
+        number, _, text = line.partition(" ")
+        if number == "1":
+            stories.append([])
+        assert int(number) == len(stories[-1]) + 1
+        question, *rest = (part.strip() for part in text.split("\t"))
+        stories[-1].append(Question(question, rest[0], tuple(map(int, rest[1].split()))) if rest else question)
+    return stories
+
+
+@cache
+def simulated(task: int, questions: int = 1000) -> list[list[Line]]:
+    return stories_of(simulated_lines(task, questions, seed=5))
+
+
+@cache
+def archive_files() -> dict[int, str]:
+    """Reads the 1,000 + 1,000 questions of each task in the archive's folder en."""
+    files: dict[int, str] = defaultdict(str)
+    with tarfile.open(ARCHIVE) as archive:
+        for member in archive:
+            if found := re.search(r"/en/qa(\d+)_.*_(?:train|test)\.txt$", member.name):
+                files[int(found[1])] += archive.extractfile(member).read().decode()  # type: ignore[union-attr]
+    return files
+
+
+@cache
+def official(task: int) -> list[list[Line]]:
+    return stories_of(iter(archive_files()[task].splitlines()))
+
+
+def form(task: int, sentence: str) -> str:
+    for names, mark in zip(NAMES[task], "PRO", strict=True):
+        if names:
+            sentence = re.sub(rf"\b({'|'.join(names.split())})\b", mark, sentence)
+    return sentence
+
+
+def statements(stories: list[list[Line]]) -> list[str]:
+    return [line for story in stories for line in story if isinstance(line, str)]
+
+
+def questions(stories: list[list[Line]]) -> list[Question]:
+    return [line for story in stories for line in story if isinstance(line, Question)]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_words_and_sentences_are_those_of_the_task(task: int) -> None:
+    stories = simulated(task)
+    forms = {form(task, sentence) for sentence in statements(stories)}
+    number, pattern = SENTENCES[task]
+    assert all(re.fullmatch(rf"(?:{pattern})\.", sentence) for sentence in forms)
+    assert len(forms) == number
+    assert {form(task, question.text) for question in questions(stories)} == QUESTIONS[task]
+    told = {word.strip(".?") for sentence in statements(stories) for word in sentence.split()}
+    for names in NAMES[task]:
+        assert {*names.split()} <= told
+
+
+@pytest.mark.skipif(not ARCHIVE.exists(), reason="needs the archive of bAbI")
+@pytest.mark.parametrize("task", TASKS)
+def test_words_sentences_and_distances_are_those_of_the_archive(task: int) -> None:
+    ours, theirs = simulated(task), official(task)
+    for kind in (statements, lambda stories: [question.text for question in questions(stories)]):
+        assert {form(task, sentence) for sentence in kind(ours)} == {form(task, sentence) for sentence in kind(theirs)}
+        words = [{word for sentence in kind(stories) for word in sentence.split()} for stories in (ours, theirs)]
+        assert words[0] == words[1]
+    answers = [{word for question in questions(stories) for word in question.answer.split(",")} for stories in (ours, theirs)]
+    assert answers[0] == answers[1]
+    # 1,000 and 2,000 questions of stories of five: one deviation of the difference is at most 3 % of any of these.
+    for measure in (length, far_back, nearest, supporting):
+        assert measure(ours) == pytest.approx(measure(theirs), rel=0.12), measure.__name__
+    for answer in ("yes", "no", "maybe", "none", "one", "nothing"):
+        shares = [sum(question.answer == answer for question in questions(stories)) / len(questions(stories)) for stories in (ours, theirs)]
+        assert shares[0] == pytest.approx(shares[1], abs=0.08), answer
+
+
+def length(stories: list[list[Line]]) -> float:
+    return len(statements(stories)) / len(stories)
+
+
+def supporting(stories: list[list[Line]]) -> float:
+    return sum(len(question.supporting) for question in questions(stories)) / len(questions(stories))
+
+
+def distances(story: list[Line]) -> Iterator[list[int]]:
+    """Yields for each question how many statements back its supporting facts are."""
+    for number, line in enumerate(story):
+        if isinstance(line, Question):
+            yield [sum(isinstance(other, str) for other in story[fact - 1 : number]) for fact in line.supporting]
+
+
+def far_back(stories: list[list[Line]]) -> float:
+    return sum(max(back) for story in stories for back in distances(story)) / len(questions(stories))
+
+
+def nearest(stories: list[list[Line]]) -> float:
+    return sum(min(back) for story in stories for back in distances(story)) / len(questions(stories))
+
+
+class Reader:
+    """Reads statements from the first to the last and answers questions; knows nothing of the simulators' state.
+
+    Only in an incomplete story may something lie elsewhere, or be in other hands, than has been told.
+    """
+
+    def __init__(self, told: list[str], complete: bool = True) -> None:
+        self.complete = complete
+        self.named: list[str] = []
+        self.trails: dict[str, list[str]] = defaultdict(list)
+        self.possible: dict[str, set[str]] = {}
+        self.not_in: dict[str, str] = {}
+        self.times: dict[str, dict[str, str]] = defaultdict(dict)
+        self.holders: dict[str, str] = {}
+        self.lying: dict[str, str] = {}
+        self.paths: dict[str, tuple[str, int, int | None]] = {}
+        self.firsts: dict[str, list[str]] = defaultdict(list)
+        self.gifts: list[tuple[str, str, str]] = []
+        for sentence in told:
+            self.read(sentence)
+
+    def read(self, sentence: str) -> None:
+        if found := re.search(rf"\b({TIME})\b", sentence.lower()):
+            who, room = re.search(rf"([A-Z]\w+) {MOVED}", sentence).groups()  # type: ignore[union-attr]
+            assert found[1] not in self.times[who], "in two rooms at one time"
+            self.times[who][found[1]] = room
+        elif found := re.fullmatch(rf"(?:{NEXT} )?(\w+(?: and \w+)?) {MOVED}\.", sentence):
+            self.move(found[1], found[2])
+        elif found := re.fullmatch(r"(\w+) is (no longer|not|either)? ?in the (\w+)(?: or the (\w+))?\.", sentence):
+            self.state(*found.groups())
+        else:
+            who, verb, thing, receiver = re.fullmatch(r"(\w+) (.*?) the (\w+)(?: there| to (\w+))?\.", sentence).groups()  # type: ignore[union-attr]
+            self.handle(who, verb, thing, receiver)
+
+    def move(self, who: str, room: str) -> None:
+        if who in ("he", "she"):
+            assert (self.named[0] in ("Daniel", "John")) == (who == "he")
+        if who not in ("he", "she", "they"):
+            self.named = who.split(" and ")
+        for person in self.named:
+            assert not self.complete or self.possible.get(person) != {room}, "moves to where she is"
+            self.trails[person].append(room)
+            self.possible[person] = {room}
+            self.not_in.pop(person, None)
+
+    def state(self, who: str, how: str | None, room: str, other: str | None) -> None:
+        self.not_in.pop(who, None)
+        if how in ("no longer", "not"):
+            assert not self.complete or self.possible.get(who, {room}) == {room}
+            self.possible.pop(who, None)
+            self.not_in[who] = room
+        else:
+            self.possible[who] = {room, other or room}
+            # "either in the park or the park" counts as not certain.
+            self.trails[who].append("?" if other else room)
+
+    def handle(self, who: str, verb: str, thing: str, receiver: str | None) -> None:
+        if thing not in self.firsts[who]:
+            self.firsts[who].append(thing)
+        holder = self.holders.pop(thing, None)
+        if receiver:
+            assert not self.complete or holder == who
+            self.holders[thing] = receiver
+            self.gifts.append((who, thing, receiver))
+        elif re.fullmatch(TAKE, f"{verb} the O"):
+            here = self.trails[who][-1:]
+            assert not self.complete or holder is None
+            assert not self.complete or not here or self.lying.get(thing, here[0]) == here[0]
+            self.holders[thing] = who
+            self.paths[thing] = (who, len(self.trails[who]), None)
+        else:
+            assert not self.complete or holder == who
+            start = self.paths[thing][1] if thing in self.paths else 0
+            self.paths[thing] = (who, start, len(self.trails[who]))
+            self.lying.pop(thing, None)
+            if self.trails[who]:
+                self.lying[thing] = self.trails[who][-1]
+
+    def answer(self, question: str) -> str:
+        if found := re.fullmatch(r"Is (\w+) in the (\w+)\?", question):
+            return self.whether(*found.groups())
+        if found := re.fullmatch(r"Where is the (\w+)\?", question):
+            holder = self.holders.get(found[1])
+            return self.trails[holder][-1] if holder else self.lying[found[1]]
+        if found := re.fullmatch(r"Where is (\w+)\?", question):
+            return self.trails[found[1]][-1]
+        if found := re.fullmatch(r"Where was the (\w+) before the (\w+)\?", question):
+            who, start, end = self.paths[found[1]]
+            return before(self.trails[who][start:end], found[2])
+        if found := re.fullmatch(r"Where was (\w+) before the (\w+)\?", question):
+            times = [time for time in ("yesterday", "this morning", "this afternoon", "this evening") if time in self.times[found[1]]]
+            return before([self.times[found[1]][time] for time in times], found[2])
+        if found := re.fullmatch(r"(?:How many objects|What) is (\w+) carrying\?", question):
+            carried = [thing for thing in self.firsts[found[1]] if self.holders.get(thing) == found[1]]
+            count = sum(holder == found[1] for holder in self.holders.values())
+            return ("none", "one", "two", "three")[count] if question.startswith("How") else ",".join(carried) or "nothing"
+        return self.giving(question)
+
+    def whether(self, who: str, room: str) -> str:
+        if who in self.not_in:
+            assert self.not_in[who] == room, "cannot be known"
+            return "no"
+        if room not in self.possible[who]:
+            return "no"
+        return "maybe" if self.trails[who][-1] == "?" else "yes"
+
+    def giving(self, question: str) -> str:
+        giver, thing, receiver = (
+            re.search(r"did (\w+) give", question),
+            re.search(r"the (\w+)", question),
+            re.search(r"to (\w+)\?", question),
+        )
+        fitting = [
+            gift
+            for gift in self.gifts
+            if all(found is None or found[1] == part for found, part in zip((giver, thing, receiver), gift, strict=True))
+        ]
+        who, what, whom = fitting[-1]
+        return what if question.startswith("What") else who if question.startswith("Who gave") else whom
+
+
+def before(path: list[str], room: str) -> str:
+    return path[len(path) - 1 - path[::-1].index(room) - 1]
+
+
+def check_answers(story: list[Line]) -> None:
+    for number, line in enumerate(story):
+        if not isinstance(line, Question):
+            continue
+        assert Reader([other for other in story[:number] if isinstance(other, str)]).answer(line.text) == line.answer
+        facts = [story[fact - 1] for fact in sorted(line.supporting)]
+        assert all(fact <= number for fact in line.supporting)
+        assert Reader([fact for fact in facts if isinstance(fact, str)], complete=False).answer(line.text) == line.answer
+        assert len({*line.supporting}) == len(line.supporting) == len(facts)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_answers_follow_from_the_stories_and_from_the_supporting_facts(task: int) -> None:
+    for story in simulated(task)[:80]:
+        check_answers(story)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(TASKS), st.integers(0, 10**9), st.integers(3, 8), st.integers(1, 3), st.integers(0, 12))
+def test_stories_have_the_size_asked_for(task: int, seed: int, half: int, count: int, distractors: int) -> None:
+    size = StorySize(length=12 if task == 14 else 4 * half, questions=count, distractors=distractors)
+    story = SIMULATORS[task](random.Random(seed), size)
+    assert isinstance(story[-1], Question)
+    assert len(questions([story])) == count
+    assert len(statements([story])) == size.length + distractors
+    if task != 14:  # whose bystander may be in two rooms at one time
+        check_answers(story)
+    facts = {fact for question in questions([story]) for fact in question.supporting}
+    assert all(isinstance(story[fact - 1], str) and fact < len(story) for fact in facts)
+    asked = {name for question in questions([story]) for name in re.findall(r"[A-Z]\w+", question.text + question.answer)[1:]}
+    others = [sentence for sentence in statements([story]) if not asked & {*re.findall(r"\w+", sentence)}]
+    assert len(others) >= distractors
+
+
+def test_some_answers_as_the_official_files_count_and_order_them() -> None:
+    carried = Reader(["Mary got the milk there.", "Mary took the apple there.", "Mary left the milk.", "Mary got the milk there."])
+    assert carried.answer("What is Mary carrying?") == "milk,apple"
+    lists = [question for question in questions(simulated(8)) if "," in question.answer]
+    assert len(lists) > 10
+    either = [sentence for sentence in statements(simulated(10)) if "either" in sentence]
+    same = sum(len({*re.findall(r"the (\w+)", sentence)}) == 1 for sentence in either)
+    assert 0.1 < same / len(either) < 0.25  # a sixth
+
+
+def test_two_statements_about_one_person_between_questions_are_told_the_later_time_first() -> None:
+    times = ["yesterday", "this morning", "this afternoon", "this evening"]
+    orders = []
+    for story in simulated(14):
+        for before_them, *two, question in zip(story, story[1:], story[2:], story[3:], strict=False):
+            if isinstance(before_them, Question) and isinstance(question, Question):
+                told = [str(line) for line in two]
+                people = [re.findall("Bill|Fred|Julie|Mary", line) for line in told]
+                if people[0] == people[1]:
+                    orders.append([times.index(re.findall(TIME, line.lower())[0]) for line in told])
+    assert len(orders) > 20
+    assert all(first == second + 1 for first, second in orders)
+
+
+@pytest.mark.parametrize("task", [1, 2, 3, 11, 12, 13, 14])
+def test_no_room_is_the_answer_much_more_often_than_others(task: int) -> None:
+    answers = Counter(question.answer for question in questions(simulated(task)))
+    assert len(answers) == 6
+    # 167 of each are expected, with a deviation of 12 were they independent.
+    assert all(95 < count < 250 for count in answers.values())
+
+
+def test_files_are_decided_by_the_seed_and_longer_ones_begin_with_shorter_ones(tmp_path: Path) -> None:
+    for task in SIMULATORS:
+        lines = list(simulated_lines(task, 17, seed=3))
+        assert sum("\t" in line for line in lines) == 17
+        assert "\t" in lines[-1]
+        assert list(simulated_lines(task, 60, seed=3))[: len(lines)] == lines
+        assert list(simulated_lines(task, 17, seed=4)) != lines
+    write_task(tmp_path / "qa3.txt", 3, 12, StorySize(length=40, questions=4, distractors=10))
+    stories = list(parse_stories((tmp_path / "qa3.txt").read_text().splitlines(), 3, "qa3.txt"))
+    assert [(len(story.sentences), story.positions[-1], len(story.questions)) for story in stories] == [(50, 50, 4)] * 3
+
+
+def test_stories_that_cannot_be_are_refused() -> None:
+    for task, size, expected in (
+        (14, StorySize(length=17), "at most 16 statements"),
+        (14, StorySize(length=13, distractors=1), "at most 12"),
+        (13, StorySize(length=7), "even number"),
+        (3, StorySize(length=2, questions=1), "longer stories or fewer questions"),
+        (1, StorySize(length=-1), "below 0"),
+    ):
+        with pytest.raises(UserError, match=expected):
+            list(simulated_lines(task, 1, size))
+    with pytest.raises(UserError, match="task=21: expected"):
+        list(simulated_lines(21, 1))
+
+
+def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    for arguments in (
+        {"tasks": (0,)},
+        {"tasks": 21},
+        {"train_questions": 1},
+        {"test_questions": 0},
+        {"story_length": -1},
+        {"max_facts": -1},
+    ):
+        with pytest.raises(UserError, match=f"{next(iter(arguments))}=.*expected"):
+            SimulatedTasks(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"train_questions=5: task 2 needs more"):
+        SimulatedTasks(tasks=2, train_questions=5).stories(tmp_path)
+
+
+def test_prepared_through_the_same_way_as_the_archive(tmp_path: Path) -> None:
+    problem = registry.problems.get("babi_sim_all_tasks")(train_questions=20, test_questions=5)
+    problem.prepare(tmp_path / "data", tmp_path / "none")
+    examples = {split: list(problem.dataset(split, tmp_path / "data")) for split in problem.splits}
+    for split, count in (("train", 20), ("test", 5)):
+        tasks = Counter(int(example["task"]) for example in examples[split])
+        assert sorted(tasks) == list(range(1, 21))
+        assert all(number <= count for number in tasks.values())
+    total = Counter(int(example["task"]) for split in ("train", "validation") for example in examples[split])
+    assert total == dict.fromkeys(range(1, 21), 20)
+    assert problem.data_note(tmp_path / "data") == "simulated"
+    assert problem.max_facts == 70
+
+
+def test_one_task_as_facts_or_tokens_and_longer(tmp_path: Path) -> None:
+    problem = registry.problems.get("babi_sim_task3")
+    assert problem(max_facts=9).max_facts == 9
+    assert problem().max_facts == 130
+    assert problem(story_length=150, distractors=30).max_facts == 180
+    assert problem(distractors=100).max_facts == 230
+    arguments = {"train_questions": 20, "test_questions": 5, "story_length": 30, "questions_per_story": 1, "distractors": 10}
+    problem(**arguments).prepare(tmp_path, tmp_path)
+    facts = list(problem(**arguments).dataset("test", tmp_path))
+    assert [example["inputs"].shape[0] for example in facts] == [41] * 5
+    assert {int(example["task"]) for example in facts} == {3}
+    tokens = list(problem(**arguments, form="tokens").dataset("test", tmp_path))
+    assert [int(example["targets"]) for example in tokens] == [int(example["targets"]) for example in facts]
+    assert not problem(**arguments, seed=1)._is_prepared(tmp_path)
+    assert "babi_sim_task20" in registry.problems.names()

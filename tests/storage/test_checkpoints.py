@@ -1,0 +1,190 @@
+"""Checkpoints: whole or absent, found damaged, pruned, and what happens when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from ut_tf.errors import UserError
+from ut_tf.storage import checkpoints
+from ut_tf.storage.checkpoints import CheckpointStore, find_fault, read_state, readable_disk_errors, restore
+
+
+class Counter:
+    """A variable in a checkpoint; its value tells which one was restored."""
+
+    def __init__(self) -> None:
+        self.value = tf.Variable(0.0)
+        self.checkpoint = tf.train.Checkpoint(value=self.value)
+
+    def save(self, store: CheckpointStore, step: int, best_step: int | None = None) -> Path:
+        self.value.assign(float(step))
+        return store.save(step, self.checkpoint, {"best_step": best_step})
+
+    def load(self, path: Path | None) -> float:
+        assert path is not None
+        restore(path, self.checkpoint)
+        return float(self.value)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(tmp_path, keep=2)
+
+
+def test_the_latest_and_the_best_are_kept(store: CheckpointStore) -> None:
+    counter = Counter()
+    for step, best in [(10, 10), (20, 20), (30, 20), (40, 20), (50, 20)]:
+        counter.save(store, step, best)
+    assert store.steps() == [20, 40, 50]
+    assert store.best_step() == 20
+    assert counter.load(store.newest_intact()) == 50.0
+    assert read_state(store.path(20))["step"] == 20
+    counter.save(store, 60, 60)
+    assert store.steps() == [50, 60]
+
+
+def test_nothing_but_checkpoints_and_the_best_is_left(store: CheckpointStore) -> None:
+    counter = Counter()
+    for step in (1, 2, 3, 3):
+        counter.save(store, step, step)
+    assert sorted(path.name for path in store.folder.iterdir()) == ["best.json", "step-00000002", "step-00000003"]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "missing", "manifest"])
+def test_a_damaged_checkpoint_is_skipped_with_one_line(store: CheckpointStore, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    counter = Counter()
+    counter.save(store, 1)
+    newest = counter.save(store, 2)
+    data = next(newest.glob("variables.data*"))
+    content = bytearray(data.read_bytes())
+    if damage == "flip":
+        content[0] ^= 1
+        data.write_bytes(content)
+    elif damage == "cut":
+        data.write_bytes(content[:-1])
+    elif damage == "missing":
+        data.unlink()
+    else:
+        (newest / "manifest.json").write_text("{")
+    assert find_fault(newest) is not None
+    assert counter.load(store.newest_intact()) == 1.0
+    warnings = capsys.readouterr().err.splitlines()
+    assert len(warnings) == 1
+    assert str(newest) in warnings[0]
+    store.set_aside_newer(1)
+    assert store.steps() == [1]
+    assert (store.folder / "corrupt-step-00000002").is_dir()
+
+
+def test_no_intact_checkpoint_left_is_the_users_error(store: CheckpointStore) -> None:
+    counter = Counter()
+    for step in (1, 2):
+        (counter.save(store, step) / "state.json").write_text("{}")
+    with pytest.raises(UserError, match="none of its 2 checkpoints is intact"):
+        store.newest_intact()
+
+
+def test_an_empty_directory_has_no_checkpoint(store: CheckpointStore) -> None:
+    assert store.newest_intact() is None
+    assert store.steps() == []
+
+
+def full_disk_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        del descriptor
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoints.os, "fsync", refuse)
+
+
+def full_disk_in_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Any, path: str) -> None:
+        del self
+        Path(path + ".data-00000-of-00001").write_bytes(b"half")
+        raise tf.errors.ResourceExhaustedError(None, None, f"{path}; No space left on device")
+
+    monkeypatch.setattr(tf.train.Checkpoint, "write", refuse)
+
+
+@pytest.mark.parametrize("fill", [full_disk_in_python, full_disk_in_tensorflow])
+def test_a_full_disk_leaves_the_older_checkpoints(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, fill: Any) -> None:
+    counter = Counter()
+    counter.save(store, 1, 1)
+    with monkeypatch.context() as patch:
+        fill(patch)
+        with pytest.raises(UserError, match=rf"{store.folder}: the disk is full: about 12\.3 MB are needed and [\d.]+ MB are free"):
+            store.save(2, counter.checkpoint, {"best_step": 2}, needed_bytes=12_300_000)
+    assert sorted(path.name for path in store.folder.iterdir()) == ["best.json", "step-00000001"]
+    assert counter.load(store.newest_intact()) == 1.0
+    assert store.best_step() == 1
+
+
+def test_other_errors_are_not_taken_for_a_full_disk(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        del descriptor
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(checkpoints.os, "fsync", refuse)
+    with pytest.raises(UserError, match=rf"{store.folder} cannot be written \(Input/output error\): choose another output_dir"):
+        Counter().save(store, 1)
+    assert list(store.folder.iterdir()) == []
+
+
+def test_what_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for path, reason in [
+        (tmp_path, "Is a directory"),
+        (file / "x", "Not a directory"),
+        (tmp_path / "none" / "x", "No such file or directory"),
+    ]:
+        told = rf"^{path} cannot be written \({reason}\): name another --flag\.$"
+        with pytest.raises(UserError, match=told), readable_disk_errors(path, advice="name another --flag"):
+            path.write_text("x")
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "No such file", "/elsewhere/data/train.txt"), BrokenPipeError(32, "Broken pipe")])
+def test_errors_of_other_files_and_of_pipes_pass(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(type(error)), readable_disk_errors(tmp_path / "run"):
+        raise error
+
+
+def test_only_training_goes_on_after_a_full_disk(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(UserError, match="training goes on"), readable_disk_errors(tmp_path):
+        raise full
+    with pytest.raises(UserError, match=r"disk is full.*give the same command again\.$"), readable_disk_errors(tmp_path, advice="do"):
+        raise full
+
+
+def test_leftovers_of_killed_runs_are_removed(store: CheckpointStore) -> None:
+    counter = Counter()
+    counter.save(store, 1)
+    (store.folder / "tmp-step-00000002-77").mkdir()
+    (store.folder / "tmp-step-00000002-77" / "variables.index").write_text("half")
+    (store.folder / "tmp-best.json-77").write_text("{")
+    store.remove_leftovers()
+    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+
+
+def test_a_checkpoint_of_another_network_is_refused(store: CheckpointStore) -> None:
+    path = Counter().save(store, 1)
+    with pytest.raises(UserError, match="do not fit this network"):
+        restore(path, tf.train.Checkpoint(value=tf.Variable([0.0, 0.0])))
+    with pytest.raises(UserError, match="do not fit this network"):
+        restore(path, tf.train.Checkpoint(value=tf.Variable(0.0), more=tf.Variable(0.0)))
+
+
+def test_the_best_mark_survives_a_strange_file(store: CheckpointStore) -> None:
+    Counter().save(store, 1, 1)
+    (store.folder / "best.json").write_text(json.dumps([1]))
+    assert store.best_step() is None
+    store.mark_best(1)
+    assert store.best_step() == 1

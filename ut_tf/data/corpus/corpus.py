@@ -1,0 +1,350 @@
+"""A parallel corpus made ready for training: its vocabulary, its ids, its raw validation and test text.
+
+How it is used::
+
+    corpus = Corpus(folder, CorpusSettings(vocab_size=8000, exact=False))
+    if not corpus.is_prepared():
+        corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files", files=pairs.files)
+    corpus.vocab_size, corpus.ids("train"), corpus.text("validation")
+
+How it works: a first pass counts the training pairs and finds what is wrong with them; a second feeds a sample to the training of
+the vocabulary; a third encodes them. Every file is complete or absent and ``summary.json`` is the last one written, so a stopped
+preparation goes on where it was. ``plan.json`` says what the files in the folder were made from; where it says another thing than
+is wanted now, they are made anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ut_tf.data.corpus.encoded_pairs import PairIds, read_shards
+from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar
+from ut_tf.storage.files import sha256_of, write_bytes, write_text
+from ut_tf.data.corpus.parallel_text import ParallelFiles
+from ut_tf.data.prepared import undamaged
+from ut_tf.data.text.subwords import SubwordKind, Subwords, train_subwords
+from ut_tf.errors import UserError, counted
+
+VOCAB_FILE = "subwords.model"
+FORMAT = 2
+_SAMPLED_PAIRS = 1_000_000
+_HELD_OUT_SHARE, _HELD_OUT_MOST = 0.02, 2000
+# Symbols of one side that is judged whole: attention weights grow with the square of it, to some hundred megabytes here.
+LONGEST_JUDGED = 2000
+# Why pairs are left out, as it is told.
+_REASONS = {
+    "empty": "with an empty side",
+    "too_long": "with a line of more than {max_characters} characters",
+    "length_ratio": "with one side more than {max_length_ratio:g} times as long as the other",
+    "held_out": "held out for validation",
+    "like_held_out": "with the source or the target of a pair held out for validation",
+}
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """What decides the prepared files, besides the text.
+
+    Args:
+      vocab_size: ids of the vocabulary that is trained.
+      exact: whether a text that supports fewer is an error.
+      subword_model: kind of that vocabulary.
+      vocab_file: a sentencepiece model to use instead, whatever its size; empty: one is trained.
+      filters: what is left out of the training text.
+    """
+
+    vocab_size: int
+    exact: bool = True
+    subword_model: SubwordKind = "bpe"
+    vocab_file: str = ""
+    filters: Filters = field(default_factory=Filters)
+
+    def decisive(self) -> dict[str, Any]:
+        """Returns what two corpora with the same files have in common, ready for JSON: `exact` only says which of them is accepted."""
+        values = dataclasses.asdict(self)
+        del values["exact"]
+        return {**values, "vocab_size": 0} if self.vocab_file else values
+
+
+class Corpus:
+    """The folder of one prepared corpus.
+
+    Args:
+      folder: where it lies.
+      settings: how it is made.
+      processes: how many encode at once; 0: one for each core that this process may use.
+      beam_options: of the Apache Beam pipeline that encodes the training text instead; empty: none does.
+    """
+
+    def __init__(self, folder: Path, settings: CorpusSettings, processes: int = 0, beam_options: str = "") -> None:
+        self.folder = folder
+        self.settings = settings
+        self._processes = processes or _cores()
+        self._beam_options = beam_options
+        self.vocab_file = folder / VOCAB_FILE
+
+    def is_prepared(self) -> bool:
+        """Returns whether everything is there."""
+        return self._summary_file.is_file() and self.vocab_file.is_file()
+
+    def prepare(self, splits: Mapping[str, Iterable[Pair]], name: str, files: Iterable[Path] = ()) -> None:
+        """Makes what is missing, and tells on standard error what was made and what was left out.
+
+        Args:
+          splits: "train", and "validation" and "test" where there are any; without "validation" training pairs are held out.
+          name: of the problem, for messages.
+          files: that the text is read from: what is prepared is known to be of these.
+
+        Raises:
+          UserError: the text is not what it should be, or supports no vocabulary of that size.
+        """
+        if self._beam_options:
+            from ut_tf.data.corpus.beam_encoding import require_beam
+
+            require_beam()
+        print(f"preparing {name} in {self.folder}", file=sys.stderr, flush=True)
+        train = splits["train"]
+        sources = [_identity(path) for path in files]
+        total = self._begin(train, sources)
+        held_out = HeldOut(train, total, self.settings.filters) if "validation" not in splits else None
+        subwords = self._vocabulary(train, total, held_out)
+        counts: dict[str, dict[str, int]] = {}
+        for split in ("validation", "test"):
+            pairs = held_out.pairs if split == "validation" and held_out else list(splits.get(split, ()))
+            if pairs:
+                self._write_text(split, pairs)
+                counts[split] = dict(encode_split(pairs, self.folder, split, self.vocab_file))
+                self._check_judged(split, pairs, splits.get(split))
+        kept = held_out.rest(train) if held_out else train
+        left = self._encode_training(kept, total)
+        if held_out:
+            left.update(pairs=total - left["pairs"], held_out=len(held_out.pairs), like_held_out=held_out.alike)
+        counts["train"] = dict(left)
+        summary = {
+            "format": FORMAT,
+            "vocab_size": subwords.size,
+            "vocab_sha256": sha256_of(self.vocab_file),
+            "splits": counts,
+            "files": sources,
+        }
+        write_text(self._summary_file, json.dumps(summary, indent=2) + "\n")
+        print("\n".join(self._told(name, subwords, counts)), file=sys.stderr, flush=True)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What is there: "vocab_size", "splits" with counts, "files".
+
+        Raises:
+          UserError: it or the vocabulary is not as it was written.
+        """
+        with undamaged(self.folder):
+            summary: dict[str, Any] = json.loads(self._summary_file.read_text(encoding="utf-8"))
+            if sha256_of(self.vocab_file) != summary["vocab_sha256"]:
+                raise ValueError(f"{self.vocab_file.name} is not as it was written")
+            summary["vocab_size"] = int(summary["vocab_size"])
+        return summary
+
+    def ids(self, split: str) -> PairIds:
+        """Returns the ids of a split.
+
+        Raises:
+          UserError: a shard is missing or damaged.
+        """
+        kept = self.summary["splits"][split]["kept"]
+        with undamaged(self.folder):
+            pairs = read_shards(sorted(self.folder.glob(f"{split}-*.npz")))
+            if len(pairs) != kept:
+                raise ValueError(f"{len(pairs)} {split} pairs where {kept} were written")
+        return pairs
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """Returns the sources and the targets of the validation or the test split, as they stood in the files."""
+        with undamaged(self.folder):
+            return _read_text(self._text_file(split, "source")), _read_text(self._text_file(split, "target"))
+
+    def check(self) -> None:
+        """Raises UserError where what is prepared is not what is wanted now: a file has changed, or `exact` is not met."""
+        summary, settings = self.summary, self.settings
+        for before in summary["files"]:
+            path = Path(before["path"])
+            if path.is_file() and not _is_same(path, before):
+                raise UserError(
+                    f"{path} has changed since {self.folder} was prepared from it: put the former file back, "
+                    "or delete that folder and begin new runs with what is prepared then."
+                )
+        if settings.exact and not settings.vocab_file and summary["vocab_size"] != settings.vocab_size:
+            raise UserError(
+                f"vocab_size={settings.vocab_size}: the training text supports at most {summary['vocab_size']} subwords; give that or less."
+            )
+
+    @property
+    def _summary_file(self) -> Path:
+        return self.folder / "summary.json"
+
+    @property
+    def _plan_file(self) -> Path:
+        return self.folder / "plan.json"
+
+    def _text_file(self, split: str, side: str) -> Path:
+        return self.folder / f"{split}.{side}.txt"
+
+    def _write_text(self, split: str, pairs: list[Pair]) -> None:
+        for number, side in enumerate(("source", "target")):
+            write_text(self._text_file(split, side), "".join(f"{pair[number]}\n" for pair in pairs))
+
+    def _check_judged(self, split: str, pairs: list[Pair], origin: Iterable[Pair] | None) -> None:
+        """Raises UserError where a pair is too long to be judged: nothing is left out of validation and test text."""
+        encoded = read_shards(sorted(self.folder.glob(f"{split}-*.npz")))
+        for of_target, side in enumerate((encoded.sources, encoded.targets)):
+            if not len(side.lengths) or side.lengths.max() <= LONGEST_JUDGED:
+                continue
+            number = int(side.lengths.argmax())
+            where = origin.place(number, bool(of_target)) if isinstance(origin, ParallelFiles) else f"pair {number + 1} for {split}"
+            raise UserError(
+                f"{where}: {side.lengths[number]} subwords ({pairs[number][of_target][:40]!r} ...), expected at most {LONGEST_JUDGED} in "
+                f"text for {split}: split the line, or take it and its translation out."
+            )
+
+    def _begin(self, train: Iterable[Pair], sources: list[dict[str, Any]]) -> int:
+        """Returns the number of training pairs, after removing what an earlier preparation made from other things."""
+        wanted = {"format": FORMAT, "settings": self.settings.decisive(), "files": sources}
+        plan = _read_plan(self._plan_file)
+        vocabulary = sha256_of(self.vocab_file) if self.vocab_file.is_file() else None
+        if plan and {name: plan.get(name) for name in wanted} == wanted and plan.get("vocab_sha256") == vocabulary:
+            return int(plan["train_pairs"])
+        shutil.rmtree(self.folder, ignore_errors=True)
+        total = sum(1 for _ in progress_bar("counting", items=train))
+        write_text(self._plan_file, json.dumps({**wanted, "train_pairs": total}, indent=2) + "\n")
+        return total
+
+    def _vocabulary(self, train: Iterable[Pair], total: int, held_out: HeldOut | None) -> Subwords:
+        settings = self.settings
+        if not self.vocab_file.is_file():
+            if settings.vocab_file:
+                model = Subwords.read(Path(settings.vocab_file)).model
+            else:
+                print(f"training a {settings.subword_model} vocabulary of {settings.vocab_size} subwords", file=sys.stderr, flush=True)
+                pairs = _sample(held_out.rest(train) if held_out else train, total)
+                texts = (text for pair in pairs if not settings.filters.of_text(*pair) for text in pair)
+                model = train_subwords(texts, settings.vocab_size, settings.subword_model, settings.exact)
+            write_bytes(self.vocab_file, model)
+            # The shards that follow are of this vocabulary: another one in its place is found out by it.
+            plan = {**_read_plan(self._plan_file), "vocab_sha256": sha256_of(self.vocab_file)}
+            write_text(self._plan_file, json.dumps(plan, indent=2) + "\n")
+        return Subwords.read(self.vocab_file)
+
+    def _encode_training(self, pairs: Iterable[Pair], total: int) -> Counter[str]:
+        filters = self.settings.filters
+        if not self._beam_options:
+            return encode_split(pairs, self.folder, "train", self.vocab_file, filters, total, self._processes)
+        from ut_tf.data.corpus.beam_encoding import encode_with_beam
+
+        return encode_with_beam(pairs, self.folder, "train", self.vocab_file, filters, self._beam_options, total)
+
+    def _told(self, name: str, subwords: Subwords, counts: dict[str, dict[str, int]]) -> Iterator[str]:
+        train = counts["train"]
+        others = "".join(f", {found['pairs']} for {split}" for split, found in counts.items() if split != "train")
+        yield f"{name}: {counted(train['kept'], 'pair')} for training{others}; {subwords.size} subwords"
+        values = dataclasses.asdict(self.settings.filters)
+        for reason, words in _REASONS.items():
+            if train.get(reason):
+                yield f"{name}: left out of training: {counted(train[reason], 'pair')} {words.format(**values)}"
+        if subwords.size < self.settings.vocab_size and not self.settings.vocab_file:
+            yield f"{name}: the training text supports {subwords.size} subwords, fewer than the {self.settings.vocab_size} by default"
+
+
+class HeldOut:
+    """Training pairs set apart for validation, chosen by a fixed seed, and the pairs that remain.
+
+    Args:
+      train: all training pairs.
+      total: their number.
+      filters: pairs that these leave out are not held out, nor those with a side of more bytes than symbols may be judged.
+    """
+
+    def __init__(self, train: Iterable[Pair], total: int, filters: Filters) -> None:
+        size = min(_HELD_OUT_MOST, int(np.ceil(_HELD_OUT_SHARE * total)))
+        chosen = {*np.random.default_rng(0).choice(total, size, replace=False).tolist()}
+        held_out = {number: pair for number, pair in enumerate(train) if number in chosen and _may_be_judged(pair, filters)}
+        if not held_out or size == total:
+            raise UserError(
+                f"{counted(total, 'training pair')} leave none to hold out for validation: give more, "
+                "or files for validation (--dev_source_files)."
+            )
+        self._numbers = held_out.keys()
+        self.pairs = list(held_out.values())
+        self._sources = {source for source, _ in self.pairs}
+        self._targets = {target for _, target in self.pairs}
+        self.alike = 0
+        """Pairs left out by the last pass of ``rest`` because their source or their target was held out as well."""
+
+    def rest(self, train: Iterable[Pair]) -> Iterator[Pair]:
+        """Yields the pairs that are not held out and neither side of which is: the reverse problem is judged on them too."""
+        self.alike = 0
+        for number, pair in enumerate(train):
+            if number in self._numbers:
+                continue
+            if pair[0] in self._sources or pair[1] in self._targets:
+                self.alike += 1
+            else:
+                yield pair
+
+
+def _may_be_judged(pair: Pair, filters: Filters) -> bool:
+    # A blank is three bytes for sentencepiece, but one symbol; no vocabulary exists yet that would tell the exact number.
+    return not filters.of_text(*pair) and max(len(text.encode()) for text in pair) < LONGEST_JUDGED
+
+
+def _read_plan(path: Path) -> dict[str, Any]:
+    """Returns the plan of a preparation that was stopped; nothing where there is none that can be read."""
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return plan if isinstance(plan, dict) else {}
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _sample(pairs: Iterable[Pair], total: int) -> Iterator[Pair]:
+    """Yields about `_SAMPLED_PAIRS` of the pairs, chosen by a fixed seed; all of them where there are no more."""
+    if total <= _SAMPLED_PAIRS:
+        yield from pairs
+        return
+    chosen: npt.NDArray[np.bool_] = np.random.default_rng(1).random(total) < _SAMPLED_PAIRS / total
+    for number, pair in enumerate(pairs):
+        if chosen[number]:
+            yield pair
+
+
+def _identity(path: Path) -> dict[str, Any]:
+    try:
+        status = path.stat()
+        return {"path": str(path), "size": status.st_size, "modified": status.st_mtime_ns, "sha256": sha256_of(path)}
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror or error}): check its name and its rights.") from error
+
+
+def _is_same(path: Path, before: dict[str, Any]) -> bool:
+    status = path.stat()
+    if status.st_size != before["size"]:
+        return False
+    return bool(status.st_mtime_ns == before["modified"] or sha256_of(path) == before["sha256"])
+
+
+def _read_text(path: Path) -> list[str]:
+    return path.read_bytes().decode("utf-8").split("\n")[:-1]

@@ -1,0 +1,94 @@
+"""Words and their ids, by TensorFlow operations, so that the same code runs in training, decoding and an exported model.
+
+How it is used::
+
+    write_symbols(path, [UNKNOWN, *sorted(words)])
+    ids = WordVocabulary(path).encode(tf.constant(["Mary moved to the kitchen."]))      # RaggedTensor [1, 5]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ut_tf.storage.files import write_text
+from ut_tf.data.problem import FIRST_SYMBOL_ID
+from ut_tf.errors import UserError
+
+UNKNOWN = "<unknown>"
+
+
+def split_words(texts: Any) -> Any:
+    """Returns the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]: lower-cased, without punctuation."""
+    plain = tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), r"[^\pL\pN\s]", "")
+    return tf.strings.split(plain)
+
+
+def split_blanks(texts: Any) -> Any:
+    """Returns what stands between the white space of `texts` (strings [texts]) as a RaggedTensor [texts, words]: for text in tokens."""
+    return tf.strings.split(texts)
+
+
+def distinct_words(texts: Any) -> list[str]:
+    """Returns every word of `texts` (strings [texts]) once, sorted."""
+    words, _ = tf.unique(split_words(texts).flat_values)
+    return sorted(word.decode("utf-8") for word in words.numpy())
+
+
+def write_symbols(path: Path, symbols: Iterable[str]) -> None:
+    """Writes one symbol a line; the file is complete or absent."""
+    write_text(path, "".join(f"{symbol}\n" for symbol in symbols))
+
+
+def read_symbols(path: Path) -> list[str]:
+    """Returns the symbols of a file with one a line.
+
+    Raises:
+      UserError: the file does not exist, holds nothing, or is no text in UTF-8.
+    """
+    if not path.is_file():
+        raise UserError(f"there is no vocabulary {path}: prepare the data with ut-datagen, or copy the file there.")
+    content = path.read_bytes()
+    if not content:
+        raise UserError(f"the vocabulary {path} is empty: expected one symbol a line; delete it and prepare the data again.")
+    try:
+        lines = content.decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"the vocabulary {path} is no text in UTF-8 ({error.reason}): delete it and prepare the data again.") from error
+    # Not splitlines: a word may hold what Unicode calls a line's end, and every id after it would be another word's.
+    return [line.removesuffix("\r") for line in lines]
+
+
+class WordVocabulary(tf.Module):  # type: ignore[misc]
+    """The words of a file, in the order of their ids, the first of which is FIRST_SYMBOL_ID and stands for every unknown word.
+
+    A ``tf.Module``, so that its table is saved with whatever holds it.
+
+    Args:
+      path: the file, one word a line.
+      split: what divides texts into words; strings [texts] to a RaggedTensor [texts, words].
+    """
+
+    def __init__(self, path: Path, split: Callable[[Any], Any] = split_words) -> None:
+        super().__init__(name="word_vocabulary")
+        self._split = split
+        self.words = read_symbols(path)
+        keys = tf.constant(self.words)
+        ids = tf.range(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(self.words), dtype=tf.int64)
+        self._table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=FIRST_SYMBOL_ID)
+
+    def __len__(self) -> int:
+        """Returns the number of ids, padding and end of sequence included."""
+        return FIRST_SYMBOL_ID + len(self.words)
+
+    def encode(self, texts: Any) -> Any:
+        """Returns the int32 ids of the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]."""
+        words = self._split(texts)
+        return words.with_flat_values(tf.cast(self._table.lookup(words.flat_values), tf.int32))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the words of `ids` with blanks between them; ids that stand for no word are left out."""
+        return " ".join(self.words[number - FIRST_SYMBOL_ID] for number in ids if FIRST_SYMBOL_ID <= number < len(self))

@@ -1,0 +1,118 @@
+"""Lines of text in and out of a decoder: bytes that are no UTF-8, packed files, shares of a corpus, outputs as lines, speed.
+
+How it is used::
+
+    texts = list(codec.read(read_input(path), str(path)))
+    ours = share(texts, shards=4, shard=1)
+    for hypotheses in translator.translate(ours):
+        print(output_line(hypotheses, with_scores=False))
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ut_tf.data.corpus.parallel_text import read_byte_lines
+from ut_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from ut_tf.inference.translator import Hypothesis
+
+_BYTE_ORDER_MARK = "\ufeff"
+_SECONDS_BETWEEN_REPORTS = 10.0
+
+T = TypeVar("T")
+
+
+def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """Yields the lines of a file without their ends; a byte order mark at its beginning is left out.
+
+    Bytes that are no UTF-8 become U+FFFD, with a warning on standard error that names the line: one damaged line must not stop the rest.
+
+    Args:
+      file: its lines as bytes.
+      name: of the file, for warnings.
+    """
+    for number, line in enumerate(file, start=1):
+        plain = line.rstrip(b"\r\n")
+        try:
+            text = plain.decode("utf-8")
+        except UnicodeDecodeError as error:
+            text = plain.decode("utf-8", errors="replace")
+            print(f"warning: {name}, line {number}: byte {error.start + 1} is no UTF-8; it is read as U+FFFD.", file=sys.stderr, flush=True)
+        yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+
+
+def read_input(path: Path) -> list[str]:
+    """Returns the lines of a file, plain or packed by gzip, as ``input_lines`` does.
+
+    Raises:
+      UserError: the file cannot be read.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a directory: name a file with one text a line.")
+    return list(input_lines(read_byte_lines(path), str(path)))
+
+
+def share(items: Sequence[T], shards: int, shard: int) -> tuple[Sequence[T], int]:
+    """Returns one of `shards` consecutive shares of like size, and the number of its first item, from 1.
+
+    Args:
+      items: the whole.
+      shards: how many shares there are.
+      shard: number of the share, from 0.
+    """
+    first, last = len(items) * shard // shards, len(items) * (shard + 1) // shards
+    return items[first:last], first + 1
+
+
+def shard_path(path: Path, shards: int, shard: int) -> Path:
+    """Returns the file for one share of what `path` would hold: ``out.txt-00001-of-00004``; alphabetical order joins them."""
+    return path if shards == 1 else path.with_name(f"{path.name}-{shard:05d}-of-{shards:05d}")
+
+
+def output_line(hypotheses: Sequence[Hypothesis], with_scores: bool) -> str:
+    """Returns one line: the texts, best first, with tabs between; with scores a tab and the score after each."""
+    parts = [[one_line(one.text), f"{one.score:.6f}"][: 2 if with_scores else 1] for one in hypotheses]
+    return "\t".join(part for pair in parts for part in pair)
+
+
+def one_line(text: str) -> str:
+    """Returns the text with blanks for tabs and for whatever begins a new line: line n must stay the answer to line n."""
+    return re.sub(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", " ", text)
+
+
+class Speed:
+    """Reports on standard error how many lines are done, every ten seconds and at the end.
+
+    Args:
+      command: first word of the reports.
+      total: lines there will be; None: not known.
+    """
+
+    def __init__(self, command: str, total: int | None = None) -> None:
+        self._command = command
+        self._of = "" if total is None else f" of {total}"
+        self._began = self._last = time.monotonic()
+        self._done = 0
+
+    def add(self) -> None:
+        """Counts one line."""
+        self._done += 1
+        if time.monotonic() - self._last > _SECONDS_BETWEEN_REPORTS:
+            self._last = time.monotonic()
+            self._say(self._of)
+
+    def finish(self) -> None:
+        """Reports the whole."""
+        self._say("")
+
+    def _say(self, of: str) -> None:
+        seconds = max(time.monotonic() - self._began, 1e-9)
+        lines = "line" if self._done == 1 and not of else "lines"
+        print(f"{self._command}: {self._done}{of} {lines}, {self._done / seconds:.1f} lines/s", file=sys.stderr, flush=True)

@@ -1,0 +1,284 @@
+"""Text in, text out: a trained model, its problem's text form and a search, over any number of lines.
+
+How it is used::
+
+    translator = Translator.from_run(Run.load("runs/ende"), config=DecodeConfig.from_text("beam_size=4"))
+    for hypotheses in translator.translate([("A dog runs.",), ("Two dogs run.",)]):     # in the order of the texts
+        hypotheses[0].text, hypotheses[0].score
+    list(translator.score([("A dog runs.",)], ["Ein Hund läuft."]))                     # log-probabilities, in nats
+
+How it works: texts are read some batches ahead and decoded in batches of like length, the batch with the earliest text first; answers
+wait until all before them are there. Each graph is traced once, for batches of any size and length. A problem whose targets are classes
+is answered by its most probable classes and their log-probabilities.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import tensorflow as tf
+
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.inference.batches import Example, Ids, cut, like_length, positions_beside, stacked, trimmed
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.scoring import log_probabilities
+from ut_tf.search.strategies import decode
+from ut_tf.errors import UserError
+from ut_tf.run import Run
+from ut_tf.storage.checkpoints import restore_weights
+
+READ_AHEAD = 16
+# Texts, and their characters with padding, that become ids at once: one long text among many must not fill the memory.
+_ENCODED_TEXTS = 256
+_ENCODED_CHARACTERS = 1_000_000
+# Characters of a text that are looked at, for each symbol that may be read.
+_CHARACTERS_PER_SYMBOL = 32
+
+Texts = tuple[str, ...]
+# The texts of an example, and where it is scored its target.
+_Given = tuple[Texts, str | None]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output.
+
+    Args:
+      text: what the model wrote.
+      score: its log-probability in nats; that of a beam search is divided by the length penalty.
+    """
+
+    text: str
+    score: float
+
+
+class Translator:
+    """Decodes and scores texts with one model.
+
+    Args:
+      model: a built model with its weights; they may change between calls.
+      codec: text form of the model's problem.
+      config: how outputs are searched for; None: DecodeConfig().
+      seed: of sampling: an example's outputs follow from it and from the example's number, whatever else is decoded beside it.
+      read_ahead: batches' worth of texts that are read before the first of them is answered; 1: answers come soonest.
+    """
+
+    def __init__(
+        self, model: Any, codec: TextCodec, config: DecodeConfig | None = None, seed: int = 0, read_ahead: int = READ_AHEAD
+    ) -> None:
+        self.config = DecodeConfig() if config is None else config
+        self.step: int | None = None
+        """The step of the checkpoint that ``from_run`` read."""
+        self._model = model
+        self.codec = codec
+        self._seed = seed
+        self._at_once = max(read_ahead, 1) * self.config.batch_size
+        self._classifies = model.spec.targets != "tokens"
+        texts = tf.TensorSpec([None], tf.string)
+        ids = {"facts": tf.TensorSpec([None, None, None], tf.int32), "tokens": tf.TensorSpec([None, None], tf.int32)}
+        features = {"inputs": ids[model.spec.inputs]} if model.spec.inputs != "none" else {}
+        targets = {"targets": tf.TensorSpec([None] if self._classifies else [None, None], tf.int32)}
+        self._encode = _graph(codec.encode, [texts] * len(codec.fields))
+        self._encode_targets = _graph(codec.encode_targets, [texts])
+        self._outputs = _graph(self._classify if self._classifies else self._search, [features, tf.TensorSpec([None], tf.int32)])
+        self._log_probabilities = _graph(self._score, [{**features, **targets}])
+
+    @classmethod
+    def from_run(
+        cls, run: Run, checkpoint: str = "best", config: DecodeConfig | None = None, seed: int = 0, read_ahead: int = READ_AHEAD
+    ) -> Self:
+        """Returns a translator with the weights of a run's checkpoint, from the run directory alone.
+
+        Args:
+          run: trained; its problem has a text form.
+          checkpoint: as for ``find_checkpoint``; the moving average of the weights, where there is one.
+          config, seed, read_ahead: as for the class.
+
+        Raises:
+          UserError: the problem has no text form, a vocabulary is missing or not the one the run was trained with, or there is no such
+            checkpoint.
+        """
+        codec = run.text_codec()
+        model = run.make_model()
+        check_vocabulary(codec, run)
+        step = restore_weights(model, run, checkpoint)
+        translator = cls(model, codec, config, seed, read_ahead)
+        translator.step = step
+        return translator
+
+    def translate(self, texts: Iterable[Texts], first: int = 1) -> Iterator[list[Hypothesis]]:
+        """Yields the hypotheses of each example, best first, in the order of the texts and each as soon as its batch is done.
+
+        Args:
+          texts: the raw texts of each example, one for each of the codec's fields.
+          first: number of the first example, in warnings and for sampling.
+
+        Yields:
+          config.n_best hypotheses (of classes no more than there are). An example without any text gives empty ones with score 0. Where an
+          input has more than config.max_input_length symbols those beyond are left out, with a warning that gives its number; of inputs
+          whose answer is a class those at the beginning.
+
+        Raises:
+          UserError: what `texts` raises, once all texts before it are answered; or the model is a language model.
+        """
+        if self._model.spec.inputs == "none":
+            raise UserError("a language model has no inputs to translate: it can score texts.")
+        return self._answers(((one, None) for one in texts), first, self._hypotheses)
+
+    def score(self, sources: Iterable[Texts], targets: Iterable[str], first: int = 1) -> Iterator[float]:
+        """Yields log p(target | source) in nats of each example, the target's end included, in their order.
+
+        Args:
+          sources: the raw texts of each example; empty tuples for a language model.
+          targets: a text for each; an answer that is no class of the problem has the score -inf.
+          first: number of the first example, in warnings.
+
+        Raises:
+          UserError: what `sources` or `targets` raises, once all texts before it are answered.
+        """
+        return self._answers(zip(sources, targets, strict=True), first, self._scores)
+
+    def _answers(self, given: Iterable[_Given], first: int, answer: Callable[[list[Example]], Sequence[Any]]) -> Iterator[Any]:
+        source = iter(given)
+        while True:
+            window, error = _read(source, self._at_once)
+            yield from self._answers_at_once(dict(enumerate(window, first)), answer)
+            if error is not None:
+                raise error
+            if len(window) < self._at_once:
+                return
+            first += len(window)
+
+    def _answers_at_once(self, given: dict[int, _Given], answer: Callable[[list[Example]], Sequence[Any]]) -> Iterator[Any]:
+        """Yields the answers to examples by number, in order; the batch with the first of them is done first."""
+        blank = [number for number, (texts, target) in given.items() if target is None and not any(map(str.strip, texts))]
+        ready: dict[int, Any] = dict.fromkeys(blank, self._blank())
+        waiting = iter(given)
+        wanted = next(waiting, None)
+        examples = self._examples({number: one for number, one in given.items() if number not in ready})
+        batches = like_length(examples, self.config.batch_size, positions_beside(self.config.outputs))
+        for batch in [[], *batches]:
+            ready.update(zip((example.number for example in batch), answer(batch) if batch else [], strict=True))
+            while wanted in ready:
+                yield ready.pop(wanted)
+                wanted = next(waiting, None)
+
+    def _examples(self, given: dict[int, _Given]) -> list[Example]:
+        """Returns the examples as ids, cut to what may be read."""
+        most = _CHARACTERS_PER_SYMBOL * self.config.max_input_length
+        kept = {number: ([self._ends(text, most) for text in texts], target) for number, (texts, target) in given.items()}
+        sizes = {number: sum(map(len, texts)) + len(target or "") for number, (texts, target) in kept.items()}
+        chunk: list[int] = []
+        examples: list[Example] = []
+        for number in sorted(kept, key=lambda one: sizes[one]):
+            if len(chunk) == _ENCODED_TEXTS or (len(chunk) + 1) * sizes[number] > _ENCODED_CHARACTERS:
+                examples += self._encoded({one: kept[one] for one in chunk})
+                chunk = []
+            chunk.append(number)
+        return examples + self._encoded({one: kept[one] for one in chunk})
+
+    def _encoded(self, given: dict[int, tuple[list[str], str | None]]) -> list[Example]:
+        if not given:
+            return []
+        numbers = list(given)
+        columns = [_strings(column) for column in zip(*(texts for texts, _ in given.values()), strict=True)]
+        inputs = self._encode(*columns)["inputs"].numpy() if columns else np.zeros([len(given), 1], np.int32)
+        wanted = [target for _, target in given.values() if target is not None]
+        targets = self._encode_targets(_strings(wanted)).numpy() if wanted else [None] * len(given)
+        return [self._fitted(*one) for one in zip(numbers, inputs, targets, strict=True)]
+
+    def _fitted(self, number: int, inputs: Ids, targets: Ids | None) -> Example:
+        """Returns an example with at most max_input_length symbols of each side; of facts with the words that the model can read."""
+        most = self.config.max_input_length
+        inputs = trimmed(inputs[:, : self._model.spec.max_words]) if inputs.ndim == 2 else trimmed(inputs)
+        targets = trimmed(targets) if targets is not None and targets.ndim else targets
+        for side, ids in (("input", inputs), ("target", targets)):
+            if ids is not None and ids.ndim == 1 and len(ids) > most:
+                left = "first" if self._classifies else "last"
+                print(
+                    f"warning: {side} {number} has more than max_input_length={most} symbols: the {left} ones are left out.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+        if inputs.ndim == 1:
+            inputs = cut(inputs, most, keep_end=self._classifies)
+        return Example(number, inputs, cut(targets, most) if targets is not None and targets.ndim else targets)
+
+    def _ends(self, text: str, most: int) -> str:
+        return text[-most:] if self._classifies else text[:most]
+
+    def _blank(self) -> list[Hypothesis]:
+        classes = self._model.spec.target_vocab_size if self._classifies else self.config.n_best
+        return [Hypothesis("", 0.0)] * min(self.config.n_best, classes)
+
+    def _hypotheses(self, batch: list[Example]) -> list[list[Hypothesis]]:
+        numbers = np.array([example.number % 2**31 for example in batch], np.int32)
+        texts, scores = (values.numpy() for values in self._outputs(stacked(batch), numbers))
+        return [
+            [Hypothesis(text.decode("utf-8", errors="replace"), float(score)) for text, score in zip(*pair, strict=True)]
+            for pair in zip(texts, scores, strict=True)
+        ]
+
+    def _scores(self, batch: list[Example]) -> list[float]:
+        features = stacked(batch)
+        if self._model.spec.inputs == "none":
+            del features["inputs"]
+        return [float(value) for value in self._log_probabilities(features).numpy()]
+
+    def _search(self, features: dict[str, Any], numbers: Any) -> tuple[Any, Any]:
+        """Returns the texts and scores of a batch, [batch, n_best] each; `numbers` int32 [batch] are those of its examples."""
+        symbols, scores = decode(self._model, features, self.config, seed=self._seed % 2**31, numbers=numbers)
+        texts = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
+        return tf.reshape(texts, tf.shape(scores)), scores
+
+    def _classify(self, features: dict[str, Any], numbers: Any) -> tuple[Any, Any]:
+        """Returns the most probable classes of a batch as texts, and their log-probabilities, [batch, n_best] each."""
+        del numbers
+        scores = tf.nn.log_softmax(self._model(features, training=False))
+        best, classes = tf.math.top_k(scores, len(self._blank()))
+        return tf.reshape(self.codec.decode(tf.reshape(classes, [-1])), tf.shape(classes)), best
+
+    def _score(self, features: dict[str, Any]) -> Any:
+        """Returns log p(targets | inputs), float32 [batch]."""
+        if not self._classifies:
+            return log_probabilities(self._model, features)
+        targets = features["targets"]
+        scores = tf.nn.log_softmax(self._model({"inputs": features["inputs"]}, training=False))
+        return tf.where(targets < 0, -np.inf, tf.gather(scores, tf.maximum(targets, 0), batch_dims=1))
+
+
+def _graph(function: Callable[..., Any], signature: list[Any]) -> Any:
+    # Nothing here is written in Python's own loops and conditions, whose conversion takes longer than all the rest of tracing.
+    return tf.function(function, input_signature=signature, autograph=False)
+
+
+def _read(source: Iterator[_Given], count: int) -> tuple[list[_Given], UserError | None]:
+    """Returns the next examples, at most `count`, and the error that kept it from reading on."""
+    window: list[_Given] = []
+    try:
+        for _ in range(count):
+            window.append(next(source))
+    except StopIteration:
+        pass
+    except UserError as error:
+        return window, error
+    return window, None
+
+
+def _strings(texts: Iterable[str]) -> Any:
+    return tf.constant([text.encode("utf-8", errors="replace") for text in texts], tf.string)
+
+
+def check_vocabulary(codec: TextCodec, run: Run) -> None:
+    """Raises UserError where the codec's vocabularies have other sizes than those that the run was trained with."""
+    assert run.spec is not None
+    trained = (run.spec.input_vocab_size, run.spec.target_vocab_size)
+    if codec.vocab_sizes is not None and codec.vocab_sizes != trained:
+        raise UserError(
+            f"the vocabulary in {run.vocab_dir} has {' and '.join(map(str, codec.vocab_sizes))} ids (inputs and targets), the run was "
+            f"trained with {' and '.join(map(str, trained))}: put back the files that ut-trainer wrote there."
+        )

@@ -1,0 +1,36 @@
+"""The Transformer of "Attention Is All You Need" (arXiv 1706.03762): layers with weights of their own.
+
+How it is used::
+
+    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    model = Transformer(NetworkConfig(num_layers=6), spec)
+    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+
+How it works: its encoder and decoder are each a ``LayerStack`` of num_layers blocks, the same blocks that a Universal Transformer
+repeats; all else it shares with the other models (``sequence_model.py``). What NetworkConfig says of
+halting and of what recurrent steps are made of is refused.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import keras
+
+from ut_tf.layers.stack import LayerStack
+from ut_tf.models.encoder_decoder import SequenceModel
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Transformer(SequenceModel):
+    """A Transformer for a problem's inputs and targets; arguments and call as in ``SequenceModel``.
+
+    Raises:
+      UserError: the network asks for a recurrence.
+    """
+
+    catalogue_name: ClassVar[str] = "transformer"
+
+    def make_stack(self, causal: bool, with_memory: bool, name: str) -> LayerStack:
+        """Returns a stack of layers."""
+        return LayerStack(self.network, causal, with_memory, name=name, dtype=self.dtype_policy)
