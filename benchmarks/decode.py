@@ -1,4 +1,5 @@
-"""Measures decoding: symbols per second, greedy and with a beam, beside CTranslate2 on a network of the same shape where it is installed.
+"""Measures decoding: symbols per second, greedy and with a beam, beside CTranslate2 on a network of
+the same shape where it is installed.
 
 How it is used::
 
@@ -6,12 +7,14 @@ How it is used::
     python benchmarks/decode.py --lengths=50,200,800 --models=transformer    # what a symbol costs behind so many others
     python benchmarks/decode.py --hparams_set=ut_act_tiny --vocab_size=12 --batch_size=64 --source_length=41 --lengths=41
 
-What is timed is what ut-decoder does with a batch of ids: one graph, encoder and search, with random weights and outputs of a forced
-length, so that every search computes all positions. The first call, which traces the graph, is timed apart. CTranslate2 (pip install
-ctranslate2) gets a Transformer of the sizes of the model transformer, also with random weights.
+What is timed is what ut-decoder does with a batch of ids: one graph, encoder and search, with
+random weights and outputs of a forced length, so that every search computes all positions. The
+first call, which traces the graph, is timed apart. CTranslate2 (pip install ctranslate2) gets a
+Transformer of the sizes of the model transformer, also with random weights.
 
-The last line on standard output is JSON with all numbers. They mean something on an idle machine only: the load average (of all
-processes, before the start) and the matrix multiplication peak are printed beside them.
+The last line on standard output is JSON with all numbers. They mean something on an idle machine
+only: the load average (of all processes, before the start) and the matrix multiplication peak are
+printed beside them.
 """
 
 from __future__ import annotations
@@ -38,8 +41,15 @@ from ut_tf.data.problem import ProblemSpec  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
 
-# tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, by beam size, on a machine of this float32 peak.
-TENSOR2TENSOR_SHAPE = {"vocab_size": 12, "batch_size": 64, "source_length": 41, "lengths": "41", "hparams": ""}
+# tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, by beam
+# size, on a machine of this float32 peak.
+TENSOR2TENSOR_SHAPE = {
+    "vocab_size": 12,
+    "batch_size": 64,
+    "source_length": 41,
+    "lengths": "41",
+    "hparams": "",
+}
 TENSOR2TENSOR_SETS = ("ut_act_tiny", "adaptive_universal_transformer_tiny")
 TENSOR2TENSOR_SECONDS = {1: 32.0, 4: 44.0}
 TENSOR2TENSOR_PEAK = 217e9
@@ -47,7 +57,9 @@ TENSOR2TENSOR_PEAK = 217e9
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What is decoded: so many lines of so many symbols (the end included) from a vocabulary, and outputs of so many symbols."""
+    """What is decoded: so many lines of so many symbols (the end included) from a vocabulary, and
+    outputs of so many symbols.
+    """
 
     batch_size: int
     source_length: int
@@ -69,7 +81,8 @@ class Measurement:
       beam_size: 1: greedy.
       shape: what was decoded.
       seconds: of the fastest repetition.
-      cpu_seconds: processor time of this process, all threads together, in the repetition that took the least.
+      cpu_seconds: processor time of this process, all threads together, in the repetition that took
+        the least.
       first_seconds: of the first call, with tracing.
     """
 
@@ -94,7 +107,9 @@ class Measurement:
         }
 
 
-def measure(name: str, beam_size: int, shape: Shape, repetitions: int, search: Callable[[], Any]) -> Measurement:
+def measure(
+    name: str, beam_size: int, shape: Shape, repetitions: int, search: Callable[[], Any]
+) -> Measurement:
     """Returns how long `search` takes: at first, and at best of `repetitions`."""
     seconds, cpu_seconds = [], []
     for _ in range(repetitions + 1):
@@ -124,9 +139,13 @@ def our_search(model: Any, beam_size: int, shape: Shape) -> Callable[[], Any]:
     from ut_tf.search.strategies import decode
 
     config = DecodeConfig(beam_size=beam_size, force_length=shape.length)
-    inputs = tf.random.stateless_uniform([shape.batch_size, shape.source_length], [1, 2], 2, shape.vocab_size, tf.int32)
+    inputs = tf.random.stateless_uniform(
+        [shape.batch_size, shape.source_length], [1, 2], 2, shape.vocab_size, tf.int32
+    )
     signature = [tf.TensorSpec([None, None], tf.int32)]
-    graph = tf.function(lambda inputs: decode(model, {"inputs": inputs}, config), input_signature=signature)
+    graph = tf.function(
+        lambda inputs: decode(model, {"inputs": inputs}, config), input_signature=signature
+    )
     return lambda: graph(inputs).symbols.numpy()
 
 
@@ -135,7 +154,9 @@ def has_ctranslate2() -> bool:
     return importlib.util.find_spec("ctranslate2") is not None
 
 
-def ctranslate2_searches(network: NetworkConfig, shapes: Sequence[Shape], threads: int) -> Iterator[tuple[Shape, Callable[[int], Any]]]:
+def ctranslate2_searches(
+    network: NetworkConfig, shapes: Sequence[Shape], threads: int
+) -> Iterator[tuple[Shape, Callable[[int], Any]]]:
     """Yields for each shape a function of the beam size that decodes with CTranslate2, in float32."""
     import ctranslate2
     import numpy as np
@@ -144,18 +165,29 @@ def ctranslate2_searches(network: NetworkConfig, shapes: Sequence[Shape], thread
     names = [f"s{number}" for number in range(shapes[0].vocab_size - 3)]
     with tempfile.TemporaryDirectory() as folder:
         save_ctranslate2(network, names, folder, generator)
-        translator = ctranslate2.Translator(folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads)
+        translator = ctranslate2.Translator(
+            folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
+        )
         for shape in shapes:
-            source = [[names[i] for i in row] for row in generator.integers(0, len(names), (shape.batch_size, shape.source_length))]
+            source = [
+                [names[i] for i in row]
+                for row in generator.integers(
+                    0, len(names), (shape.batch_size, shape.source_length)
+                )
+            ]
 
             def search(beam_size: int, shape: Shape = shape, source: Any = source) -> Any:
                 lengths = {"min_decoding_length": shape.length, "max_decoding_length": shape.length}
-                return translator.translate_batch(source, beam_size=beam_size, max_batch_size=0, **lengths)
+                return translator.translate_batch(
+                    source, beam_size=beam_size, max_batch_size=0, **lengths
+                )
 
             yield shape, search
 
 
-def save_ctranslate2(network: NetworkConfig, names: Sequence[str], folder: str, generator: Any) -> None:
+def save_ctranslate2(
+    network: NetworkConfig, names: Sequence[str], folder: str, generator: Any
+) -> None:
     """Writes a Transformer of the network's sizes with random weights as a CTranslate2 model.
 
     Args:
@@ -168,7 +200,9 @@ def save_ctranslate2(network: NetworkConfig, names: Sequence[str], folder: str, 
     from ctranslate2.specs import TransformerSpec
 
     width, vocabulary = network.hidden_size, ["<blank>", "<s>", "</s>", *names]
-    spec = TransformerSpec.from_config(network.num_layers, network.num_heads, pre_norm=network.norm == "pre")
+    spec = TransformerSpec.from_config(
+        network.num_layers, network.num_heads, pre_norm=network.norm == "pre"
+    )
 
     def linear(part: Any, units: int, inputs: int) -> None:
         part.weight = (generator.standard_normal((units, inputs)) * inputs**-0.5).astype(np.float32)
@@ -210,31 +244,68 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     """Returns the rows as aligned lines below their names."""
     lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+        for line in lines
+    )
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Returns the flags' values."""
-    parser = argparse.ArgumentParser(description="Measures decoding, beside CTranslate2 where it is installed.")
+    parser = argparse.ArgumentParser(
+        description="Measures decoding, beside CTranslate2 where it is installed."
+    )
     add = parser.add_argument
-    add("--models", default="", help="measured one after the other (default: the set's, or universal_transformer,transformer)")
-    add("--hparams_set", default="", help="sizes by name (default: d 512, filter 2048, 8 heads, 6 steps or layers)")
+    add(
+        "--models",
+        default="",
+        help=(
+            "measured one after the other (default: the set's, or"
+            " universal_transformer,transformer)"
+        ),
+    )
+    add(
+        "--hparams_set",
+        default="",
+        help="sizes by name (default: d 512, filter 2048, 8 heads, 6 steps or layers)",
+    )
     add("--hparams", default="", help='changes, "name=value,name=value"')
     add("--vocab_size", type=int, default=8000, help="symbols (default: %(default)s)")
     add("--batch_size", type=int, default=32, help="lines decoded at once (default: %(default)s)")
-    add("--source_length", type=int, default=25, help="symbols of each input (default: %(default)s)")
-    add("--lengths", default="25", help="symbols of each output, one measurement each (default: %(default)s)")
+    add(
+        "--source_length", type=int, default=25, help="symbols of each input (default: %(default)s)"
+    )
+    add(
+        "--lengths",
+        default="25",
+        help="symbols of each output, one measurement each (default: %(default)s)",
+    )
     add("--beam_sizes", default="1,4", help="1: greedy (default: %(default)s)")
     add("--dtype_policy", default="float32", help="of our models (default: %(default)s)")
-    add("--repetitions", type=int, default=3, help="of which the fastest counts (default: %(default)s)")
-    add("--threads", type=int, default=os.cpu_count(), help="per operation, also CTranslate2's (default: the cores)")
+    add(
+        "--repetitions",
+        type=int,
+        default=3,
+        help="of which the fastest counts (default: %(default)s)",
+    )
+    add(
+        "--threads",
+        type=int,
+        default=os.cpu_count(),
+        help="per operation, also CTranslate2's (default: the cores)",
+    )
     add(
         "--ctranslate2",
         choices=["auto", "yes", "no"],
         default="auto",
         help="auto: where it is installed and the models include transformer",
     )
-    add("--peak_repetitions", type=int, default=8, help="products before, and after, for the peak; 0: none (default: %(default)s)")
+    add(
+        "--peak_repetitions",
+        type=int,
+        default=8,
+        help="products before, and after, for the peak; 0: none (default: %(default)s)",
+    )
     return parser.parse_args(argv)
 
 
@@ -247,7 +318,14 @@ def make_network(flags: argparse.Namespace) -> NetworkConfig:
         flags.models = flags.models or hparams.model
     else:
         flags.models = flags.models or "universal_transformer,transformer"
-        hparams = HParams().change(hidden_size=512, filter_size=2048, num_heads=8, num_steps=6, num_layers=6, attention_bias=True)
+        hparams = HParams().change(
+            hidden_size=512,
+            filter_size=2048,
+            num_heads=8,
+            num_steps=6,
+            num_layers=6,
+            attention_bias=True,
+        )
     network: NetworkConfig = hparams.override(flags.hparams).resolve().network
     return network
 
@@ -265,8 +343,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
-        print(f"warning: the load average is {load:.1f}: with others at work here, neither peak nor speed means much.", file=sys.stderr)
-    peaks = [machine_peaks(["float32"], flags.peak_repetitions)["float32"]] if flags.peak_repetitions else []
+        print(
+            f"warning: the load average is {load:.1f}: with others at work here, neither peak nor"
+            " speed means much.",
+            file=sys.stderr,
+        )
+    peaks = (
+        [machine_peaks(["float32"], flags.peak_repetitions)["float32"]]
+        if flags.peak_repetitions
+        else []
+    )
     set_threads(flags.threads, 1)
     measurements = list(_measurements(flags, network))
     if flags.peak_repetitions:
@@ -274,43 +360,89 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = _compared([one.row() for one in measurements])
     same = all(getattr(flags, name) == value for name, value in TENSOR2TENSOR_SHAPE.items())
     if peaks and same and flags.hparams_set in TENSOR2TENSOR_SETS:
-        rows = [{**row, "times_tensor2tensor": times_tensor2tensor(row, max(peaks))} for row in rows]
+        rows = [
+            {**row, "times_tensor2tensor": times_tensor2tensor(row, max(peaks))} for row in rows
+        ]
     peak = round(max(peaks) / 1e9, 1) if peaks else None
-    print(f"float32 peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peak}; load average {load:.2f}; {flags.threads} threads")
+    print(
+        f"float32 peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peak}; load average {load:.2f};"
+        f" {flags.threads} threads"
+    )
     print(table(rows))
     settings = {name: value for name, value in vars(flags).items() if name != "peak_repetitions"}
-    print(json.dumps({**settings, "load_average": round(load, 2), "peak_gflop_per_second": peak, "measurements": rows}))
+    print(
+        json.dumps(
+            {
+                **settings,
+                "load_average": round(load, 2),
+                "peak_gflop_per_second": peak,
+                "measurements": rows,
+            }
+        )
+    )
     return 0
 
 
 def _measurements(flags: argparse.Namespace, network: NetworkConfig) -> Iterator[Measurement]:
     names = [name for name in flags.models.split(",") if name]
-    lengths, beam_sizes = ([int(part) for part in text.split(",")] for text in (flags.lengths, flags.beam_sizes))
-    shapes = [Shape(flags.batch_size, flags.source_length, flags.vocab_size, length) for length in lengths]
+    lengths, beam_sizes = (
+        [int(part) for part in text.split(",")] for text in (flags.lengths, flags.beam_sizes)
+    )
+    shapes = [
+        Shape(flags.batch_size, flags.source_length, flags.vocab_size, length) for length in lengths
+    ]
     for name in names:
         model = make_model(name, network, flags.vocab_size, flags.dtype_policy)
         for shape in shapes:
             for beam_size in beam_sizes:
-                yield measure(name, beam_size, shape, flags.repetitions, our_search(model, beam_size, shape))
-    if flags.ctranslate2 == "no" or (flags.ctranslate2 == "auto" and not (has_ctranslate2() and "transformer" in names)):
+                yield measure(
+                    name, beam_size, shape, flags.repetitions, our_search(model, beam_size, shape)
+                )
+    if flags.ctranslate2 == "no" or (
+        flags.ctranslate2 == "auto" and not (has_ctranslate2() and "transformer" in names)
+    ):
         return
     for shape, search in ctranslate2_searches(network, shapes, flags.threads):
         for beam_size in beam_sizes:
-            yield measure("ctranslate2", beam_size, shape, flags.repetitions, lambda search=search, size=beam_size: search(size))
+            yield measure(
+                "ctranslate2",
+                beam_size,
+                shape,
+                flags.repetitions,
+                lambda search=search, size=beam_size: search(size),
+            )
 
 
 def times_tensor2tensor(row: dict[str, Any], peak: float) -> float | None:
-    """Returns how many times as fast as tensor2tensor on a machine of this float32 peak a row is; None where that was not measured."""
+    """Returns how many times as fast as tensor2tensor on a machine of this float32 peak a row is;
+    None where that was not measured.
+    """
     seconds = TENSOR2TENSOR_SECONDS.get(row["beam_size"])
-    return None if seconds is None else round(seconds * TENSOR2TENSOR_PEAK / peak / row["seconds"], 1)
+    return (
+        None if seconds is None else round(seconds * TENSOR2TENSOR_PEAK / peak / row["seconds"], 1)
+    )
 
 
 def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the rows, each with its speed as a multiple of CTranslate2's at the same beam size and length."""
-    speeds = {(row["beam_size"], row["length"]): row["symbols_per_second"] for row in rows if row["model"] == "ctranslate2"}
+    """Returns the rows, each with its speed as a multiple of CTranslate2's at the same beam size
+    and length.
+    """
+    speeds = {
+        (row["beam_size"], row["length"]): row["symbols_per_second"]
+        for row in rows
+        if row["model"] == "ctranslate2"
+    }
     if not speeds:
         return rows
-    return [{**row, "times_ctranslate2": round(row["symbols_per_second"] / speeds[row["beam_size"], row["length"]], 2)} for row in rows]
+    return [
+        {
+            **row,
+            "times_ctranslate2": round(
+                row["symbols_per_second"] / speeds[row["beam_size"], row["length"]], 2
+            ),
+        }
+        for row in rows
+    ]
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Kills training runs with SIGKILL at random moments, resumes them, and compares every loss with an uninterrupted run's, bit by bit.
+"""Kills training runs with SIGKILL at random moments, resumes them, and compares every loss with an
+uninterrupted run's, bit by bit.
 
 How it is used::
 
     python benchmarks/kills.py                     # ten runs, each killed once, at babi_sim_task1 with ut_act_babi
     python benchmarks/kills.py --runs=3 --train_steps=60
 
-Every third update is followed by an evaluation and a checkpoint, so that many kills hit the middle of saving; the report says how many
-left a half-written checkpoint behind. Each third run is killed before its first logged update, anywhere from the start of the process.
-One device, float32, dropout and shuffling on. The last line on standard output is JSON.
+Every third update is followed by an evaluation and a checkpoint, so that many kills hit the middle
+of saving; the report says how many left a half-written checkpoint behind. Each third run is killed
+before its first logged update, anywhere from the start of the process. One device, float32, dropout
+and shuffling on. The last line on standard output is JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def command(output_dir: Path, data_dir: Path, arguments: argparse.Namespace) -> 
 
 def start(line: list[str]) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
-    return subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
 
 
 def finish(line: list[str]) -> None:
@@ -58,7 +62,9 @@ def finish(line: list[str]) -> None:
 
 
 def kill_once(line: list[str], longest_wait: float, generator: random.Random) -> bool:
-    """Starts a run and kills it within `longest_wait` seconds of its first logged update; returns whether it was still running."""
+    """Starts a run and kills it within `longest_wait` seconds of its first logged update; returns
+    whether it was still running.
+    """
     process = start(line)
     wait_for_first_update(process)
     deadline = time.monotonic() + generator.uniform(0.0, longest_wait)
@@ -68,7 +74,9 @@ def kill_once(line: list[str], longest_wait: float, generator: random.Random) ->
 
 
 def kill_early(line: list[str], start_up: float, generator: random.Random) -> bool:
-    """Starts a run and kills it within the `start_up` seconds that its first logged update takes; returns whether it was running."""
+    """Starts a run and kills it within the `start_up` seconds that its first logged update takes;
+    returns whether it was running.
+    """
     process = start(line)
     time.sleep(generator.uniform(0.0, start_up))
     return kill(process)
@@ -98,7 +106,10 @@ def losses(output_dir: Path) -> dict[int, float]:
 
 def half_written(output_dir: Path) -> bool:
     """Returns whether a kill left a checkpoint that was being written."""
-    return any(path.is_dir() and not path.name.startswith("step-") for path in (output_dir / "checkpoints").glob("*"))
+    return any(
+        path.is_dir() and not path.name.startswith("step-")
+        for path in (output_dir / "checkpoints").glob("*")
+    )
 
 
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -119,14 +130,22 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         output_dir = folder / f"broken{number}"
         line = command(output_dir, data_dir, arguments)
         is_early = number % 3 == 2
-        killed = kill_early(line, start_up, generator) if is_early else kill_once(line, took / 3, generator)
+        killed = (
+            kill_early(line, start_up, generator)
+            if is_early
+            else kill_once(line, took / 3, generator)
+        )
         kills += killed
         early += killed and is_early
         saving += killed and half_written(output_dir)
         finish(line)
         same = losses(output_dir) == expected
         equal += same
-        print(f"run {number}: killed {killed}, losses equal to the last bit: {same}", file=sys.stderr, flush=True)
+        print(
+            f"run {number}: killed {killed}, losses equal to the last bit: {same}",
+            file=sys.stderr,
+            flush=True,
+        )
     return {
         "runs": arguments.runs,
         "kills": kills,

@@ -1,16 +1,20 @@
-"""Measures how a training step's time grows with the length of the inputs: through a memory, and with attention from each symbol to each.
+"""Measures how a training step's time grows with the length of the inputs: through a memory, and
+with attention from each symbol to each.
 
 How it is used::
 
     python benchmarks/memory.py                                               # d 128, 2 layers, 10 memory vectors, 256 to 2048 symbols
     python benchmarks/memory.py --lengths=1024,4096 --hparams=hidden_size=64,memory_size=32 --seconds=20
 
-What is timed is the forward and backward pass, with dropout, and the update of a classifier, so of encoders alone, on random symbols.
-Models take turns at each length, so that what else the machine does meets all of them; a step's time is the median of its turns. Growth is
-how many times as long a step takes as at the length before: 2 where the length doubles and the cost is linear, 4 where it is quadratic.
+What is timed is the forward and backward pass, with dropout, and the update of a classifier, so of
+encoders alone, on random symbols. Models take turns at each length, so that what else the machine
+does meets all of them; a step's time is the median of its turns. Growth is how many times as long a
+step takes as at the length before: 2 where the length doubles and the cost is linear, 4 where it is
+quadratic.
 
-The last line on standard output is JSON with all numbers. Times mean something on an idle machine only, ratios on most: the load average
-(of all processes, before the start) and the matrix multiplication peak are printed beside them.
+The last line on standard output is JSON with all numbers. Times mean something on an idle machine
+only, ratios on most: the load average (of all processes, before the start) and the matrix
+multiplication peak are printed beside them.
 """
 
 from __future__ import annotations
@@ -41,8 +45,12 @@ MODELS = ("mem_bottleneck_transformer", "transformer")
 SPEC = ProblemSpec(inputs="tokens", targets="class", input_vocab_size=64, target_vocab_size=10)
 
 
-def training_step(model_name: str, network: NetworkConfig, batch_size: int, length: int) -> Callable[[], None]:
-    """Returns a function that trains a new model on one batch of random symbols and waits for its end."""
+def training_step(
+    model_name: str, network: NetworkConfig, batch_size: int, length: int
+) -> Callable[[], None]:
+    """Returns a function that trains a new model on one batch of random symbols and waits for its
+    end.
+    """
     import keras
     import tensorflow as tf
 
@@ -67,7 +75,9 @@ def training_step(model_name: str, network: NetworkConfig, batch_size: int, leng
 
 
 def measure(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, float]:
-    """Returns the median time of each step, in seconds; they take turns for about `seconds` in all, at least once each."""
+    """Returns the median time of each step, in seconds; they take turns for about `seconds` in all,
+    at least once each.
+    """
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         step()
@@ -81,7 +91,9 @@ def measure(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, f
 
 
 def rows_of(times: dict[int, dict[str, float]], models: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns one row per length: each model's milliseconds and growth, and the last model's time in times of the first one's."""
+    """Returns one row per length: each model's milliseconds and growth, and the last model's time
+    in times of the first one's.
+    """
     rows: list[dict[str, Any]] = []
     before: dict[str, float] = {}
     for length, found in times.items():
@@ -97,7 +109,10 @@ def rows_of(times: dict[int, dict[str, float]], models: Sequence[str]) -> list[d
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Returns the rows as aligned lines."""
-    cells = [list(rows[0]), *[["" if value is None else str(value) for value in row.values()] for row in rows]]
+    cells = [
+        list(rows[0]),
+        *[["" if value is None else str(value) for value in row.values()] for row in rows],
+    ]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     return "\n".join("  ".join(map(str.rjust, line, widths)) for line in cells)
 
@@ -109,15 +124,50 @@ def numbers(text: str) -> list[int]:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Returns the flags' values."""
-    parser = argparse.ArgumentParser(description="Measures how a training step's time grows with the length of the inputs.")
-    parser.add_argument("--lengths", type=numbers, default="256,512,1024,2048", help="symbols (default: %(default)s)")
-    parser.add_argument("--models", default=",".join(MODELS), help="compared with the first one (default: %(default)s)")
-    parser.add_argument("--hparams", default="num_layers=2", help="changes of the default network (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description="Measures how a training step's time grows with the length of the inputs."
+    )
+    parser.add_argument(
+        "--lengths",
+        type=numbers,
+        default="256,512,1024,2048",
+        help="symbols (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--models",
+        default=",".join(MODELS),
+        help="compared with the first one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--hparams",
+        default="num_layers=2",
+        help="changes of the default network (default: %(default)s)",
+    )
     parser.add_argument("--batch_size", type=int, default=1, help="examples (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="wall time for each length (default: %(default)s)")
-    parser.add_argument("--peak_repetitions", type=int, default=4, help="products before, and after, for the peak (default: %(default)s)")
-    parser.add_argument("--intra_op_threads", type=int, default=1, help="threads per operation (default: %(default)s)")
-    parser.add_argument("--inter_op_threads", type=int, default=os.cpu_count(), help="operations at once (default: the cores)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="wall time for each length (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--peak_repetitions",
+        type=int,
+        default=4,
+        help="products before, and after, for the peak (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--intra_op_threads",
+        type=int,
+        default=1,
+        help="threads per operation (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--inter_op_threads",
+        type=int,
+        default=os.cpu_count(),
+        help="operations at once (default: the cores)",
+    )
     return parser.parse_args(argv)
 
 
@@ -134,25 +184,49 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Measures and prints; raises UserError where a model is unknown, or refuses its network or what is asked of it here."""
+    """Measures and prints; raises UserError where a model is unknown, or refuses its network or
+    what is asked of it here.
+    """
     models = flags.models.split(",")
     for model in models:
         registry.models.check(model)
     network = HParams(model=models[0]).override(flags.hparams).resolve().network
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
-        print(f"warning: the load average is {load:.1f}: with others at work here, times do not mean much.", file=sys.stderr)
+        print(
+            f"warning: the load average is {load:.1f}: with others at work here, times do not mean"
+            " much.",
+            file=sys.stderr,
+        )
     before = machine_peaks(["float32"], flags.peak_repetitions)["float32"]
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
     times = {}
     for length in flags.lengths:
-        times[length] = measure({model: training_step(model, network, flags.batch_size, length) for model in models}, flags.seconds)
+        times[length] = measure(
+            {model: training_step(model, network, flags.batch_size, length) for model in models},
+            flags.seconds,
+        )
     peak = max(before, machine_peaks(["float32"], flags.peak_repetitions)["float32"])
     rows = rows_of(times, models)
-    settings = {name: getattr(flags, name) for name in ("hparams", "batch_size", "intra_op_threads", "inter_op_threads")}
-    print(f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}, float32: {peak / 1e9:.1f}; load average {load:.2f}")
+    settings = {
+        name: getattr(flags, name)
+        for name in ("hparams", "batch_size", "intra_op_threads", "inter_op_threads")
+    }
+    print(
+        f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}, float32: {peak / 1e9:.1f}; load average"
+        f" {load:.2f}"
+    )
     print(table(rows))
-    print(json.dumps({**settings, "load_average": round(load, 2), "peak_gflop_per_second": round(peak / 1e9, 1), "rows": rows}))
+    print(
+        json.dumps(
+            {
+                **settings,
+                "load_average": round(load, 2),
+                "peak_gflop_per_second": round(peak / 1e9, 1),
+                "rows": rows,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

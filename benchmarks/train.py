@@ -1,19 +1,23 @@
-"""Measures the training step: steps per second, and model FLOP/s against the machine's matrix multiplication peak.
+"""Measures the training step: steps per second, and model FLOP/s against the machine's matrix
+multiplication peak.
 
 How it is used::
 
     python benchmarks/train.py                                   # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
     python benchmarks/train.py --hparams_set=universal_transformer_base --hparams=batch_size=1024 --seconds=60
 
-What is timed is what ut-trainer does between two log points: batches from the problem's pipeline, forward and backward pass with
-dropout, loss, optimizer, and the reports fetched at the end. Nothing is written.
+What is timed is what ut-trainer does between two log points: batches from the problem's pipeline,
+forward and backward pass with dropout, loss, optimizer, and the reports fetched at the end. Nothing
+is written.
 
-How it is counted: a product of [m, k] and [k, n] is 2mkn FLOP; the backward pass has two such products for each of the forward
-pass. Counted are projections, attention logits and mixtures, transition, gates and output logits, padding included; not counted is
-all that is no matrix product. The peak is that of 3000 x 3000 matrices, the best of several before and after the training.
+How it is counted: a product of [m, k] and [k, n] is 2mkn FLOP; the backward pass has two such
+products for each of the forward pass. Counted are projections, attention logits and mixtures,
+transition, gates and output logits, padding included; not counted is all that is no matrix product.
+The peak is that of 3000 x 3000 matrices, the best of several before and after the training.
 
-The last line on standard output is JSON with all numbers. They mean something on an idle machine only: the load average (of all
-processes, before the start) is printed beside them, with a warning where others are at work.
+The last line on standard output is JSON with all numbers. They mean something on an idle machine
+only: the load average (of all processes, before the start) is printed beside them, with a warning
+where others are at work.
 """
 
 from __future__ import annotations
@@ -84,7 +88,9 @@ class Measurement:
         return self.flop / self.seconds
 
 
-def training_flop(network: NetworkConfig, spec: ProblemSpec, batch: int, length: int, target_length: int) -> int:
+def training_flop(
+    network: NetworkConfig, spec: ProblemSpec, batch: int, length: int, target_length: int
+) -> int:
     """Returns the matrix multiplications of one forward and backward pass, in FLOP.
 
     Args:
@@ -107,7 +113,9 @@ def training_flop(network: NetworkConfig, spec: ProblemSpec, batch: int, length:
 
 
 def _block_products(network: NetworkConfig, batch: int, length: int, memory: int) -> int:
-    """Returns the multiplications of one recurrent step's forward pass over `length` positions that also read `memory` others."""
+    """Returns the multiplications of one recurrent step's forward pass over `length` positions that
+    also read `memory` others.
+    """
     width, positions = network.hidden_size, batch * length
     attention = positions * (4 * width**2 + 2 * length * width)
     if memory:
@@ -119,7 +127,9 @@ def _block_products(network: NetworkConfig, batch: int, length: int, memory: int
 
 
 def measure_peak(kind: str, repetitions: int) -> float:
-    """Returns the best FLOP/s of `repetitions` products of two 3000 x 3000 matrices of dtype `kind`."""
+    """Returns the best FLOP/s of `repetitions` products of two 3000 x 3000 matrices of dtype
+    `kind`.
+    """
     import tensorflow as tf
 
     matrix = tf.cast(tf.random.normal([PEAK_SIZE, PEAK_SIZE]), kind)
@@ -134,9 +144,18 @@ def measure_peak(kind: str, repetitions: int) -> float:
 
 
 def machine_peaks(kinds: Sequence[str], repetitions: int) -> dict[str, float]:
-    """Returns ``measure_peak`` of each kind in a process of its own, with all threads, whatever this process is set to."""
-    command = [sys.executable, __file__, f"--only_peak={','.join(kinds)}", f"--peak_repetitions={repetitions}"]
-    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    """Returns ``measure_peak`` of each kind in a process of its own, with all threads, whatever
+    this process is set to.
+    """
+    command = [
+        sys.executable,
+        __file__,
+        f"--only_peak={','.join(kinds)}",
+        f"--peak_repetitions={repetitions}",
+    ]
+    printed = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout
     peaks: dict[str, float] = json.loads(printed.splitlines()[-1])
     return peaks
 
@@ -164,7 +183,9 @@ def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement
     optimizer = Optimizer(model.trainable_variables, hparams.training, hparams.network.hidden_size)
 
     def make_dataset(epoch: int, skip_batches: int) -> Any:
-        return train_batches(problem, run.data_dir, hparams.training, 1, run.seed, epoch, skip_batches)
+        return train_batches(
+            problem, run.data_dir, hparams.training, 1, run.seed, epoch, skip_batches
+        )
 
     batches = TrainingBatches(make_dataset, workers)
     step = TrainingStep(model, optimizer, hparams, workers, batches.element_spec)
@@ -185,7 +206,16 @@ def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement
         batches.close()
     tokens = sum(report.tokens for report in reports)
     policy = hparams.training.dtype_policy
-    return Measurement(policy, len(pending), elapsed, cpu_elapsed, flop, tokens, 1.0 - tokens / positions, reports[-1].loss)
+    return Measurement(
+        policy,
+        len(pending),
+        elapsed,
+        cpu_elapsed,
+        flop,
+        tokens,
+        1.0 - tokens / positions,
+        reports[-1].loss,
+    )
 
 
 def _shape(batch: dict[str, Any]) -> tuple[int, int, int]:
@@ -196,16 +226,30 @@ def _shape(batch: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def check(hparams: HParams) -> None:
-    """Raises UserError where the depth, and so the number of operations, is not known beforehand, or batches are added up."""
+    """Raises UserError where the depth, and so the number of operations, is not known beforehand,
+    or batches are added up.
+    """
     if hparams.network.halting != "none" or hparams.network.steps_per_position:
-        raise UserError("hparams: FLOP are counted for a fixed depth; set halting=none and steps_per_position=0.")
+        raise UserError(
+            "hparams: FLOP are counted for a fixed depth; set halting=none and"
+            " steps_per_position=0."
+        )
     if hparams.training.accumulate_steps > 1:
-        raise UserError(f"accumulate_steps={hparams.training.accumulate_steps}: one batch makes one step here; set it to 1.")
+        raise UserError(
+            f"accumulate_steps={hparams.training.accumulate_steps}: one batch makes one step here;"
+            " set it to 1."
+        )
 
 
-def summary(measurements: Sequence[Measurement], peaks: dict[str, float], reference: bool) -> dict[str, Any]:
-    """Returns all numbers, ready for JSON; with `reference`, beside tensor2tensor's speed scaled by the float32 peak."""
-    found: dict[str, Any] = {"peak_gflop_per_second": {kind: round(peak / 1e9, 1) for kind, peak in peaks.items()}}
+def summary(
+    measurements: Sequence[Measurement], peaks: dict[str, float], reference: bool
+) -> dict[str, Any]:
+    """Returns all numbers, ready for JSON; with `reference`, beside tensor2tensor's speed scaled by
+    the float32 peak.
+    """
+    found: dict[str, Any] = {
+        "peak_gflop_per_second": {kind: round(peak / 1e9, 1) for kind, peak in peaks.items()}
+    }
     scale = peaks["float32"] / TENSOR2TENSOR_PEAK
     if reference:
         found["tensor2tensor_steps_per_second"] = round(scale * TENSOR2TENSOR_STEPS_PER_SECOND, 3)
@@ -226,7 +270,9 @@ def summary(measurements: Sequence[Measurement], peaks: dict[str, float], refere
         if kind != "float32":
             values[f"share_of_{kind}_peak"] = round(one.flop_per_second / peaks[kind], 3)
         if reference:
-            values["times_tensor2tensor"] = round(one.steps_per_second / (scale * TENSOR2TENSOR_STEPS_PER_SECOND), 2)
+            values["times_tensor2tensor"] = round(
+                one.steps_per_second / (scale * TENSOR2TENSOR_STEPS_PER_SECOND), 2
+            )
         found[one.dtype_policy] = values
     return found
 
@@ -234,27 +280,77 @@ def summary(measurements: Sequence[Measurement], peaks: dict[str, float], refere
 def table(found: dict[str, Any], policies: Sequence[str]) -> str:
     """Returns the numbers as lines: a row for each quantity, a column for each dtype policy."""
     names = list(dict.fromkeys(name for policy in policies for name in found[policy]))
-    rows = [["", *policies], *[[name, *[str(found[policy].get(name, "")) for policy in policies]] for name in names]]
+    rows = [
+        ["", *policies],
+        *[[name, *[str(found[policy].get(name, "")) for policy in policies]] for name in names],
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    ]
     peaks = ", ".join(f"{kind} {peak}" for kind, peak in found["peak_gflop_per_second"].items())
-    return "\n".join([f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peaks}; load average {found['load_average']}", *lines])
+    return "\n".join(
+        [
+            (
+                f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peaks}; load average"
+                f" {found['load_average']}"
+            ),
+            *lines,
+        ]
+    )
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Returns the flags' values."""
-    parser = argparse.ArgumentParser(description="Measures the training step and the machine's matrix multiplication peak.")
+    parser = argparse.ArgumentParser(
+        description="Measures the training step and the machine's matrix multiplication peak."
+    )
     for name, default in DEFAULTS.items():
         parser.add_argument(f"--{name}", default=default, help=f"default: {default}")
-    parser.add_argument("--dtype_policies", default="float32,mixed_bfloat16", help="measured one after the other (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="wall time of each measurement (default: %(default)s)")
-    parser.add_argument("--warmup_steps", type=int, default=40, help="updates before each measurement (default: %(default)s)")
-    parser.add_argument("--peak_repetitions", type=int, default=8, help="products before, and after, for the peak (default: %(default)s)")
-    parser.add_argument("--intra_op_threads", type=int, default=1, help="threads per operation in training (default: %(default)s)")
-    parser.add_argument("--inter_op_threads", type=int, default=os.cpu_count(), help="operations at once (default: the cores)")
-    parser.add_argument("--only_peak", default="", help="print the peak of these kinds and do nothing else")
-    parser.add_argument("--data_dir", default=None, help="where prepared data lies (default: as ut-trainer)")
-    parser.add_argument("--tmp_dir", default=None, help="where downloaded archives lie (default: as ut-trainer)")
+    parser.add_argument(
+        "--dtype_policies",
+        default="float32,mixed_bfloat16",
+        help="measured one after the other (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=20.0,
+        help="wall time of each measurement (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--warmup_steps",
+        type=int,
+        default=40,
+        help="updates before each measurement (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--peak_repetitions",
+        type=int,
+        default=8,
+        help="products before, and after, for the peak (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--intra_op_threads",
+        type=int,
+        default=1,
+        help="threads per operation in training (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--inter_op_threads",
+        type=int,
+        default=os.cpu_count(),
+        help="operations at once (default: the cores)",
+    )
+    parser.add_argument(
+        "--only_peak", default="", help="print the peak of these kinds and do nothing else"
+    )
+    parser.add_argument(
+        "--data_dir", default=None, help="where prepared data lies (default: as ut-trainer)"
+    )
+    parser.add_argument(
+        "--tmp_dir", default=None, help="where downloaded archives lie (default: as ut-trainer)"
+    )
     return parser.parse_args(argv)
 
 
@@ -263,7 +359,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parse(argv)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if flags.only_peak:
-        print(json.dumps({kind: measure_peak(kind, flags.peak_repetitions) for kind in flags.only_peak.split(",")}))
+        print(
+            json.dumps(
+                {
+                    kind: measure_peak(kind, flags.peak_repetitions)
+                    for kind in flags.only_peak.split(",")
+                }
+            )
+        )
         return 0
     policies = [policy for policy in flags.dtype_policies.split(",") if policy]
     try:
@@ -273,7 +376,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
-        print(f"warning: the load average is {load:.1f}: with others at work here, neither peak nor speed means much.", file=sys.stderr)
+        print(
+            f"warning: the load average is {load:.1f}: with others at work here, neither peak nor"
+            " speed means much.",
+            file=sys.stderr,
+        )
     kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(policy, "float32") for policy in policies)])
     before = machine_peaks(list(kinds), flags.peak_repetitions)
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
@@ -281,7 +388,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     after = machine_peaks(list(kinds), flags.peak_repetitions)
     peaks = {kind: max(peak, after[kind]) for kind, peak in before.items()}
     reference = all(getattr(flags, name) == default for name, default in DEFAULTS.items())
-    settings = {name: getattr(flags, name) for name in (*DEFAULTS, "intra_op_threads", "inter_op_threads")}
+    settings = {
+        name: getattr(flags, name) for name in (*DEFAULTS, "intra_op_threads", "inter_op_threads")
+    }
     found = {**settings, "load_average": round(load, 2), **summary(measurements, peaks, reference)}
     print(table(found, policies))
     print(json.dumps(found))
@@ -290,7 +399,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _prepared(flags: argparse.Namespace, policy: str) -> Run:
     hparams = ",".join(part for part in (flags.hparams, f"dtype_policy={policy}") if part)
-    run = Run.plan(flags.problem, flags.hparams_set, hparams, os.devnull, flags.data_dir, flags.tmp_dir)
+    run = Run.plan(
+        flags.problem, flags.hparams_set, hparams, os.devnull, flags.data_dir, flags.tmp_dir
+    )
     check(run.hparams)
     for folder in (run.data_dir, run.tmp_dir):
         folder.mkdir(parents=True, exist_ok=True)

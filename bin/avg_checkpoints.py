@@ -1,4 +1,5 @@
-"""ut-avg-checkpoints: writes a run directory whose weights are the mean of several of a run's checkpoints.
+"""ut-avg-checkpoints: writes a run directory whose weights are the mean of several of a run's
+checkpoints.
 
 ``ut-avg-checkpoints --output_dir=runs/babi_qa-ut_base --n=5``
 """
@@ -26,7 +27,13 @@ DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are th
 Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_checkpoint_max of them, and the best."""
 
 AVERAGE_FLAGS = (
-    Flag("n", "How many of the last checkpoints to average.", "What", "integer", shown_default="all there are, at most 8"),
+    Flag(
+        "n",
+        "How many of the last checkpoints to average.",
+        "What",
+        "integer",
+        shown_default="all there are, at most 8",
+    ),
     Flag(
         "best",
         "How many of the best, by the metric that chooses checkpoints, instead of the last.",
@@ -34,15 +41,31 @@ AVERAGE_FLAGS = (
         "integer",
         shown_default="none",
     ),
-    Flag("checkpoints", "The steps of those to average, such as 1000,2000, instead of either.", "What", shown_default="none"),
+    Flag(
+        "checkpoints",
+        "The steps of those to average, such as 1000,2000, instead of either.",
+        "What",
+        shown_default="none",
+    ),
 )
 FLAGS = (
     *AVERAGE_FLAGS,
-    Flag("output_dir", "The run directory whose checkpoints are averaged.", "Where", shown_default="needed"),
-    Flag("avg_dir", "Where the averaged run is written.", "Where", shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>"),
+    Flag(
+        "output_dir",
+        "The run directory whose checkpoints are averaged.",
+        "Where",
+        shown_default="needed",
+    ),
+    Flag(
+        "avg_dir",
+        "Where the averaged run is written.",
+        "Where",
+        shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>",
+    ),
     Flag(
         "model_dir",
-        "The run directory, as tensor2tensor names it; --output_dir is then where the average is written.",
+        "The run directory, as tensor2tensor names it; --output_dir is then where the average is"
+        " written.",
         "Where",
         shown_default="none",
     ),
@@ -78,7 +101,10 @@ def check_choice(values: Any) -> None:
     flags.integers(values.checkpoints or "", "checkpoints")
     given = [name for name in ("n", "best", "checkpoints") if values[name].value is not None]
     if len(given) > 1:
-        raise FlagError(f"--{given[0]} and --{given[1]} each say which checkpoints to average: give one of them.")
+        raise FlagError(
+            f"--{given[0]} and --{given[1]} each say which checkpoints to average: give one of"
+            " them."
+        )
 
 
 def chosen_steps(run: Run, values: Any) -> list[int]:
@@ -104,15 +130,22 @@ def default_destination(source: Path, values: Any, steps: list[int]) -> Path:
 def _folders(values: Any) -> tuple[Path, Path | None]:
     """Returns the run's directory and the average's; None where that is named after the choice."""
     if values.model_dir and values.output_dir and values.avg_dir:
-        raise FlagError("--model_dir names the run and --output_dir the average: leave --avg_dir out.")
+        raise FlagError(
+            "--model_dir names the run and --output_dir the average: leave --avg_dir out."
+        )
     source = values.model_dir or values.output_dir
     if not source:
-        raise FlagError(f"--output_dir is missing: the run directory whose checkpoints are averaged. See {COMMAND} --help.")
+        raise FlagError(
+            "--output_dir is missing: the run directory whose checkpoints are averaged. See"
+            f" {COMMAND} --help."
+        )
     destination = values.avg_dir or (values.output_dir if values.model_dir else None)
     source_path = Path(source).expanduser().absolute()
     destination_path = Path(destination).expanduser().absolute() if destination else None
     if source_path == destination_path:
-        raise FlagError(f"--avg_dir={destination}: the average needs a directory of its own, beside the run's.")
+        raise FlagError(
+            f"--avg_dir={destination}: the average needs a directory of its own, beside the run's."
+        )
     return source_path, destination_path
 
 

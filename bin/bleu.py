@@ -19,9 +19,9 @@ from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
-    from ut_tf.metrics.bleu import Score
     from ut_tf.evaluation.bleu_curve import Row
     from ut_tf.evaluation.parallel_sets import ParallelSet
+    from ut_tf.metrics.bleu import Score
 
 COMMAND = "ut-bleu"
 DESCRIPTION = """ut-bleu: scores translations against references, or every checkpoint of a run, by sacrebleu.
@@ -41,13 +41,40 @@ SCORE_FLAGS = (
 )
 FLAGS = (
     Flag("translation", "Translations, one a line.", _TEXTS, shown_default="none"),
-    Flag("reference", "References, line by line; several files with commas between.", _TEXTS, shown_default="with a run: the problem's"),
+    Flag(
+        "reference",
+        "References, line by line; several files with commas between.",
+        _TEXTS,
+        shown_default="with a run: the problem's",
+    ),
     *SCORE_FLAGS,
-    Flag("checkpoints", "Translates with every checkpoint of a run, and scores each.", _RUN, "boolean", default=False),
+    Flag(
+        "checkpoints",
+        "Translates with every checkpoint of a run, and scores each.",
+        _RUN,
+        "boolean",
+        default=False,
+    ),
     Flag("output_dir", "The run directory.", _RUN, shown_default="none", aliases=("model_dir",)),
-    Flag("steps", "Steps of the checkpoints, such as 1000,2000.", _RUN, default="", shown_default="all"),
-    Flag("split", "Split of the problem to translate: test or validation.", _RUN, shown_default="the one that ut-eval judges"),
-    Flag("source", "File to translate instead; --reference then names its references.", _RUN, shown_default="none"),
+    Flag(
+        "steps",
+        "Steps of the checkpoints, such as 1000,2000.",
+        _RUN,
+        default="",
+        shown_default="all",
+    ),
+    Flag(
+        "split",
+        "Split of the problem to translate: test or validation.",
+        _RUN,
+        shown_default="the one that ut-eval judges",
+    ),
+    Flag(
+        "source",
+        "File to translate instead; --reference then names its references.",
+        _RUN,
+        shown_default="none",
+    ),
     DECODE_HPARAMS,
     flags.RUN_DATA_DIR,
     flags.RUN_TMP_DIR,
@@ -67,20 +94,31 @@ def _main(argv: list[str]) -> None:
         _score_run(values)
         return
     if not values.translation or not values.reference:
-        raise FlagError(f"--translation and --reference are needed, or --checkpoints and --output_dir; see {COMMAND} --help.")
+        raise FlagError(
+            "--translation and --reference are needed, or --checkpoints and --output_dir; see"
+            f" {COMMAND} --help."
+        )
     from ut_tf.evaluation.parallel_sets import read_reference
 
     paths = [Path(values.translation).expanduser(), *files(values.reference)]
     texts = [read_reference(path) for path in paths]
     check_lines(len(texts[0]), [len(lines) for lines in texts[1:]], [str(path) for path in paths])
-    print(report(corpus_scores(texts[0], texts[1:], variants, values.tokenize, values.ter, advise=True)))
+    print(
+        report(
+            corpus_scores(texts[0], texts[1:], variants, values.tokenize, values.ter, advise=True)
+        )
+    )
 
 
 def chosen_variants(name: str) -> tuple[Any, ...]:
-    """Returns the variants of BLEU that --bleu_variant names, uncased first, as tensor2tensor prints them."""
+    """Returns the variants of BLEU that --bleu_variant names, uncased first, as tensor2tensor
+    prints them.
+    """
     choices = {"cased": ("cased",), "uncased": ("uncased",), BOTH: ("uncased", "cased")}
     if name not in choices:
-        raise FlagError(f"--bleu_variant={name}: expected cased, uncased or both{did_you_mean(name, choices)}")
+        raise FlagError(
+            f"--bleu_variant={name}: expected cased, uncased or both{did_you_mean(name, choices)}"
+        )
     return choices[name]
 
 
@@ -90,7 +128,9 @@ def files(text: str) -> list[Path]:
 
 
 def parallel_set(run: Run, values: Any) -> ParallelSet:
-    """Returns the sentences and references that --source and --reference name or, without them, those of the run's problem."""
+    """Returns the sentences and references that --source and --reference name or, without them,
+    those of the run's problem.
+    """
     from ut_tf.evaluation.parallel_sets import file_set, problem_set
 
     if values.source:
@@ -100,7 +140,10 @@ def parallel_set(run: Run, values: Any) -> ParallelSet:
 
 def report(scores: Mapping[str, Score]) -> str:
     """Returns one line for each figure, with sacrebleu's details and signature."""
-    titles = {name: f"BLEU_{name.removeprefix('bleu_')}" if name.startswith("bleu_") else score.name for name, score in scores.items()}
+    titles = {
+        name: f"BLEU_{name.removeprefix('bleu_')}" if name.startswith("bleu_") else score.name
+        for name, score in scores.items()
+    }
     width = max(map(len, titles.values()), default=0)
     lines = []
     for name, score in scores.items():
@@ -111,15 +154,22 @@ def report(scores: Mapping[str, Score]) -> str:
 
 def _score_run(values: Any) -> None:
     if not values.output_dir or values.translation:
-        raise FlagError("--checkpoints needs --output_dir, and no --translation: the checkpoints write them.")
+        raise FlagError(
+            "--checkpoints needs --output_dir, and no --translation: the checkpoints write them."
+        )
     if bool(values.source) != bool(values.reference):
-        raise FlagError("--source and --reference belong together: give both, or neither for the problem's own text.")
+        raise FlagError(
+            "--source and --reference belong together: give both, or neither for the problem's own"
+            " text."
+        )
     if values.ter:
         raise FlagError("--ter is for --translation: leave it out.")
     steps = flags.integers(values.steps, "steps")
     config = decode_config(values.decode_hparams)
     check_tokenizer(values.tokenize)
-    run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
+    run = Run.load(
+        values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
+    )
     import_tensorflow()
     from ut_tf.evaluation.bleu_curve import score_checkpoints
     from ut_tf.storage.checkpoints import CheckpointStore
@@ -128,11 +178,17 @@ def _score_run(values: Any) -> None:
         there = CheckpointStore(run.output_dir).steps()
         missing = [step for step in steps if step not in there]
         if missing:
-            raise UserError(f"{run.output_dir} has no checkpoint of step {missing[0]}: expected some of {there}.")
+            raise UserError(
+                f"{run.output_dir} has no checkpoint of step {missing[0]}: expected some of"
+                f" {there}."
+            )
         if not there:
             raise UserError(f"{run.output_dir} has no checkpoint yet: train first.")
         texts = parallel_set(run, values)
-        print(f"{COMMAND}: {len(texts.sources)} sentences of {texts.name}, {len(steps or there)} checkpoints of {run.output_dir}")
+        print(
+            f"{COMMAND}: {len(texts.sources)} sentences of {texts.name}, {len(steps or there)}"
+            f" checkpoints of {run.output_dir}"
+        )
     print(_HEADER, flush=True)
     for row in score_checkpoints(run, steps or there, texts, config, tokenize=values.tokenize):
         print(_line(row), flush=True)
@@ -144,7 +200,10 @@ _HEADER = f"{'step':>10}  {'BLEU_uncased':>12}  {'BLEU_cased':>10}  {'chrF2':>6}
 def _line(row: Row) -> str:
     scores = row.scores
     known = "  (known)" if row.known else ""
-    return f"{row.step:>10}  {scores['bleu_uncased']:>12.2f}  {scores['bleu_cased']:>10.2f}  {scores['chrf']:>6.2f}{known}"
+    return (
+        f"{row.step:>10}  {scores['bleu_uncased']:>12.2f}  {scores['bleu_cased']:>10.2f} "
+        f" {scores['chrf']:>6.2f}{known}"
+    )
 
 
 if __name__ == "__main__":

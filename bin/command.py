@@ -1,4 +1,6 @@
-"""What all commands share: errors in one line, quiet libraries, tables, and the list of registered names."""
+"""What all commands share: errors in one line, quiet libraries, tables, and the list of registered
+names.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ EXIT_BROKEN_PIPE = 141
 def execute(command: str, body: Callable[[], int | None]) -> int:
     """Runs `body` and returns the exit status: the body's own, or what its error deserves.
 
-    A user's mistake becomes one line on standard error. Any other exception passes, with its trace: it is a bug, and the trace is what
-    a report needs.
+    A user's mistake becomes one line on standard error. Any other exception passes, with its trace:
+    it is a bug, and the trace is what a report needs.
     """
     try:
         return _answer(command, body)
@@ -34,7 +36,8 @@ def execute(command: str, body: Callable[[], int | None]) -> int:
         print(f"{command}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has gone: nothing is left to say, and Python must not try at exit either.
+        # The reader (head, less) has gone: nothing is left to say, and Python must not try at exit
+        # either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
 
@@ -60,9 +63,11 @@ def _answer(command: str, body: Callable[[], int | None]) -> int:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow without what its libraries print at that moment, unless the user set TF_CPP_MIN_LOG_LEVEL below 3.
+    """Imports TensorFlow without what its libraries print at that moment, unless the user set
+    TF_CPP_MIN_LOG_LEVEL below 3.
 
-    Some of its lines ignore that variable: they are written to file descriptor 2 before TensorFlow's log is set up. Where the import
+    Some of its lines ignore that variable: they are written to file descriptor 2 before
+      TensorFlow's log is set up. Where the import
     fails they are shown, since they may say why.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") in ("0", "1", "2"):
@@ -85,7 +90,9 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Sends what Python code prints to standard error, so that standard output holds the command's result alone."""
+    """Sends what Python code prints to standard error, so that standard output holds the command's
+    result alone.
+    """
     with contextlib.redirect_stdout(sys.stderr):
         yield
 
@@ -116,8 +123,12 @@ def registry_page() -> str:
     return "\n\n".join(sections)
 
 
-def metrics_table(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]] | None = None) -> str:
-    """Returns one line per metric, sorted by name, the numbers aligned, with its interval where it has one: "[low, high]"."""
+def metrics_table(
+    metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]] | None = None
+) -> str:
+    """Returns one line per metric, sorted by name, the numbers aligned, with its interval where it
+    has one: "[low, high]".
+    """
     width = max(map(len, metrics), default=0)
     lines = []
     for name in sorted(metrics):
@@ -129,7 +140,9 @@ def metrics_table(metrics: Mapping[str, float], intervals: Mapping[str, tuple[fl
 
 def _number(value: float, digits: int = 6) -> str:
     number = float(value)
-    return str(int(number)) if number.is_integer() and abs(number) < 1e12 else f"{number:.{digits}g}"
+    return (
+        str(int(number)) if number.is_integer() and abs(number) < 1e12 else f"{number:.{digits}g}"
+    )
 
 
 def _one_line(text: str) -> str:

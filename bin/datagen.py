@@ -20,7 +20,13 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.config.hparams import TrainingConfig
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
-from ut_tf.run import default_data_dir, default_tmp_dir, make_hparams, make_problem, parse_problem_args
+from ut_tf.run import (
+    default_data_dir,
+    default_tmp_dir,
+    make_hparams,
+    make_problem,
+    parse_problem_args,
+)
 
 COMMAND = "ut-datagen"
 DESCRIPTION = """ut-datagen: makes or downloads the data of problems. ut-trainer does so by itself; this command does it beforehand.
@@ -29,20 +35,59 @@ DESCRIPTION = """ut-datagen: makes or downloads the data of problems. ut-trainer
   ut-datagen --problem='babi_*' --only_list"""
 
 FLAGS = (
-    Flag("problem", "Registered name; several with commas between, or a pattern such as 'babi_*'.", "What", shown_default="needed"),
+    Flag(
+        "problem",
+        "Registered name; several with commas between, or a pattern such as 'babi_*'.",
+        "What",
+        shown_default="needed",
+    ),
     flags.PROBLEM_ARGS,
     *flags.FILE_FLAGS,
-    Flag("random_seed", "Seed of generated data, for problems whose data has one.", "What", "integer", shown_default="the problem's"),
     Flag(
-        "hparams_set", "Set for which the data is prepared: its vocab_size and subword_model count.", "What", shown_default="the problem's"
+        "random_seed",
+        "Seed of generated data, for problems whose data has one.",
+        "What",
+        "integer",
+        shown_default="the problem's",
     ),
-    Flag("hparams", "Overrides of the set, name=value,name=value.", "What", default="", shown_default="none"),
-    Flag("only_list", "Prints the names of the problems and prepares nothing.", "What", "boolean", default=False),
-    Flag("num_shards", "Accepted for tensor2tensor's users: has no effect.", "What", "integer", shown_default="no effect"),
-    Flag("max_cases", "Accepted for tensor2tensor's users: has no effect.", "What", "integer", shown_default="no effect"),
+    Flag(
+        "hparams_set",
+        "Set for which the data is prepared: its vocab_size and subword_model count.",
+        "What",
+        shown_default="the problem's",
+    ),
+    Flag(
+        "hparams",
+        "Overrides of the set, name=value,name=value.",
+        "What",
+        default="",
+        shown_default="none",
+    ),
+    Flag(
+        "only_list",
+        "Prints the names of the problems and prepares nothing.",
+        "What",
+        "boolean",
+        default=False,
+    ),
+    Flag(
+        "num_shards",
+        "Accepted for tensor2tensor's users: has no effect.",
+        "What",
+        "integer",
+        shown_default="no effect",
+    ),
+    Flag(
+        "max_cases",
+        "Accepted for tensor2tensor's users: has no effect.",
+        "What",
+        "integer",
+        shown_default="no effect",
+    ),
     Flag(
         "beam_pipeline_options",
-        "Apache Beam encodes the text of a translate_ problem, with these options, name=value,name=value (such as runner=DirectRunner).",
+        "Apache Beam encodes the text of a translate_ problem, with these options,"
+        " name=value,name=value (such as runner=DirectRunner).",
         "What",
         shown_default="none; several processes do it",
     ),
@@ -73,32 +118,50 @@ def _main(argv: list[str]) -> None:
     arguments = flags.problem_arguments(values, names)
     data_dir = Path(values.data_dir or default_data_dir()).expanduser().absolute()
     tmp_dir = Path(values.tmp_dir or default_tmp_dir()).expanduser().absolute()
-    ignored = [f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None]
+    ignored = [
+        f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None
+    ]
     if ignored:
-        print(f"{COMMAND}: {' and '.join(ignored)} without effect here: data is always prepared whole, in one piece", file=sys.stderr)
+        print(
+            f"{COMMAND}: {' and '.join(ignored)} without effect here: data is always prepared"
+            " whole, in one piece",
+            file=sys.stderr,
+        )
     hparams = _training(values)
     import_tensorflow()
     for name in names:
         with stdout_to_stderr():
-            prepare_data(make_problem(name, _with_own_flags(name, arguments, values), *hparams), data_dir, tmp_dir)
+            prepare_data(
+                make_problem(name, _with_own_flags(name, arguments, values), *hparams),
+                data_dir,
+                tmp_dir,
+            )
         print(f"{name}: data in {data_dir}")
     print(f"\n{_next_command(names[0], values, data_dir)}")
 
 
 def _training(values: Any) -> list[TrainingConfig]:
-    """Returns the training hyperparameters that were asked for, as the last argument of ``make_problem``; nothing where none were."""
+    """Returns the training hyperparameters that were asked for, as the last argument of
+    ``make_problem``; nothing where none were.
+    """
     if values.hparams and not values.hparams_set:
         raise FlagError(f"--hparams={values.hparams} overrides a set: name it with --hparams_set.")
     return [make_hparams(values.hparams_set, values.hparams).training] if values.hparams_set else []
 
 
 def _next_command(problem: str, values: Any, data_dir: Path) -> str:
-    given = [flag.name for flag in (*flags.FILE_FLAGS, flags.PROBLEM_ARGS, flags.HPARAMS) if values[flag.name].value]
+    given = [
+        flag.name
+        for flag in (*flags.FILE_FLAGS, flags.PROBLEM_ARGS, flags.HPARAMS)
+        if values[flag.name].value
+    ]
     words = [f"--problem={problem}", f"--hparams_set={values.hparams_set or '<set>'}"]
     if values.data_dir:
         words.append(f"--data_dir={data_dir}")
     words += [f"--{name}={values[name].value}" for name in given]
-    return "next: ut-trainer " + " ".join(word if word.endswith("=<set>") else shlex.quote(word) for word in words)
+    return "next: ut-trainer " + " ".join(
+        word if word.endswith("=<set>") else shlex.quote(word) for word in words
+    )
 
 
 def _names(values: Any) -> list[str]:
@@ -110,7 +173,9 @@ def _names(values: Any) -> list[str]:
     for part in filter(None, (part.strip() for part in values.problem.split(","))):
         matching = fnmatch.filter(registry.problems.names(), part) if "*" in part else [part]
         if not matching:
-            raise UserError(f"--problem={part} matches no problem: see {COMMAND} --only_list for the names.")
+            raise UserError(
+                f"--problem={part} matches no problem: see {COMMAND} --only_list for the names."
+            )
         found += [name for name in matching if name not in found]
     for name in found:
         registry.problems.check(name)
@@ -118,27 +183,39 @@ def _names(values: Any) -> list[str]:
 
 
 def _without_files(names: list[str], values: Any) -> list[str]:
-    """Returns the names without the problems that a pattern matched and that need files, where none are given; says which."""
+    """Returns the names without the problems that a pattern matched and that need files, where none
+    are given; says which.
+    """
     if values.source_files or "source_files" in parse_problem_args(values.problem_args):
         return names
     asked = [part.strip() for part in values.problem.split(",")]
     skipped = [name for name in names if name.startswith("translate_files") and name not in asked]
     if not skipped or len(skipped) == len(names):
         return names
-    print(f"{COMMAND}: skips {' and '.join(skipped)}, which need files of your own (--source_files)", file=sys.stderr)
+    print(
+        f"{COMMAND}: skips {' and '.join(skipped)}, which need files of your own (--source_files)",
+        file=sys.stderr,
+    )
     return [name for name in names if name not in skipped]
 
 
 def _with_own_flags(name: str, arguments: dict[str, Any], values: Any) -> dict[str, Any]:
-    """Returns the arguments with those that have a flag of this command, where the problem takes them."""
+    """Returns the arguments with those that have a flag of this command, where the problem takes
+    them.
+    """
     given = {"seed": values.random_seed, "beam_pipeline_options": values.beam_pipeline_options}
     given = {argument: value for argument, value in given.items() if value is not None}
     parameters = inspect.signature(registry.problems.get(name)).parameters if given else {}
     if "seed" in given and "seed" not in parameters:
         seed = values.random_seed
-        raise UserError(f"--random_seed={seed}: the data of {name} has no seed; give --random_seed to ut-trainer, which decides its order.")
+        raise UserError(
+            f"--random_seed={seed}: the data of {name} has no seed; give --random_seed to"
+            " ut-trainer, which decides its order."
+        )
     if "beam_pipeline_options" in given and "beam_pipeline_options" not in parameters:
-        raise UserError(f"--beam_pipeline_options: {name} is not prepared by Apache Beam; leave the flag out.")
+        raise UserError(
+            f"--beam_pipeline_options: {name} is not prepared by Apache Beam; leave the flag out."
+        )
     return {**arguments, **given}
 
 

@@ -15,10 +15,17 @@ from typing import IO, TYPE_CHECKING, Any
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.search.config import DecodeConfig
-from ut_tf.inference.text_files import Speed, input_lines, output_line, read_input, shard_path, share
 from ut_tf.errors import UserError
+from ut_tf.inference.text_files import (
+    Speed,
+    input_lines,
+    output_line,
+    read_input,
+    shard_path,
+    share,
+)
 from ut_tf.run import LARGEST_SEED, Run
+from ut_tf.search.config import DecodeConfig
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
@@ -38,21 +45,30 @@ files in bAbI's own format, and gives one line for each question."""
 _HOW, _FILES = "How", "Text in and out"
 DECODE_HPARAMS = Flag(
     "decode_hparams",
-    "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length, min_length, n_best, write_beam_scores, "
-    "sampling, temperature, top_k, top_p, batch_size, max_input_length.",
+    "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length,"
+    " min_length, n_best, write_beam_scores, sampling, temperature, top_k, top_p, batch_size,"
+    " max_input_length.",
     _HOW,
     default="",
-    shown_default="beam_size=4,alpha=0.6,extra_length=50,n_best=1,batch_size=32,max_input_length=1000",
+    shown_default=(
+        "beam_size=4,alpha=0.6,extra_length=50,n_best=1,batch_size=32,max_input_length=1000"
+    ),
 )
 CHECKPOINT = Flag(
-    "checkpoint", "best (by validation), last, a step, or the path of a checkpoint.", "What", default="best", aliases=("checkpoint_path",)
+    "checkpoint",
+    "best (by validation), last, a step, or the path of a checkpoint.",
+    "What",
+    default="best",
+    aliases=("checkpoint_path",),
 )
 FLAGS = (
     CHECKPOINT,
     DECODE_HPARAMS,
     flags.HPARAMS_IN_USE,
     Flag("random_seed", "Decides what is sampled.", _HOW, "integer", default=0),
-    Flag("decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"),
+    Flag(
+        "decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"
+    ),
     Flag("decode_to_file", "Where the answers go.", _FILES, shown_default="standard output"),
     Flag(
         "decode_interactive",
@@ -64,19 +80,28 @@ FLAGS = (
     ),
     Flag(
         "score_file",
-        "Lines of source, tab, target: prints log p(target | source) in nats for each, the target divided into symbols as in training. "
-        "Of several sources (bAbI: story, question) each is a column, in which \\n stands for a new line.",
+        "Lines of source, tab, target: prints log p(target | source) in nats for each, the target"
+        " divided into symbols as in training. Of several sources (bAbI: story, question) each is a"
+        " column, in which \\n stands for a new line.",
         _FILES,
         shown_default="none",
     ),
     Flag(
         "decode_shards",
-        "Consecutive shares that the input is divided into, one for each call; `cat OUT-*-of-*` joins the outputs.",
+        "Consecutive shares that the input is divided into, one for each call; `cat OUT-*-of-*`"
+        " joins the outputs.",
         _FILES,
         "integer",
         default=1,
     ),
-    Flag("shard", "Number of this call's share, from 0.", _FILES, "integer", default=0, aliases=("worker_id",)),
+    Flag(
+        "shard",
+        "Number of this call's share, from 0.",
+        _FILES,
+        "integer",
+        default=0,
+        aliases=("worker_id",),
+    ),
     flags.RUN_DIR,
     flags.RUN_USR_DIR,
 )
@@ -97,15 +122,23 @@ def _main(argv: list[str]) -> None:
     import_tensorflow()
     from ut_tf.inference.translator import READ_AHEAD, Translator
 
-    interactive = values.decode_interactive or (lines is None and not values.decode_to_file and sys.stdin.isatty())
+    interactive = values.decode_interactive or (
+        lines is None and not values.decode_to_file and sys.stdin.isatty()
+    )
     if interactive:
         config = dataclasses.replace(config, batch_size=1)
     with stdout_to_stderr():
-        translator = Translator.from_run(run, values.checkpoint, config, values.random_seed, 1 if interactive else READ_AHEAD)
+        translator = Translator.from_run(
+            run, values.checkpoint, config, values.random_seed, 1 if interactive else READ_AHEAD
+        )
     if interactive:
         _interact(translator)
         return
-    answers, total = _score(translator, lines or [], values) if values.score_file else _decode(translator, lines, values)
+    answers, total = (
+        _score(translator, lines or [], values)
+        if values.score_file
+        else _decode(translator, lines, values)
+    )
     _write(answers, _destination(values), total)
 
 
@@ -124,21 +157,33 @@ def decode_config(text: str) -> DecodeConfig:
 def _check(values: Any) -> None:
     if values.decode_shards < 1 or not 0 <= values.shard < values.decode_shards:
         raise FlagError(
-            f"--shard={values.shard} of --decode_shards={values.decode_shards}: expected a share from 0 to the number of shares less 1."
+            f"--shard={values.shard} of --decode_shards={values.decode_shards}: expected a share"
+            " from 0 to the number of shares less 1."
         )
     if not 0 <= values.random_seed <= LARGEST_SEED:
-        raise FlagError(f"--random_seed={values.random_seed}: expected a whole number from 0 to {LARGEST_SEED}.")
-    given = [name for name in ("decode_from_file", "score_file", "decode_interactive") if values[name].value]
+        raise FlagError(
+            f"--random_seed={values.random_seed}: expected a whole number from 0 to {LARGEST_SEED}."
+        )
+    given = [
+        name
+        for name in ("decode_from_file", "score_file", "decode_interactive")
+        if values[name].value
+    ]
     if len(given) > 1:
         raise FlagError(f"--{given[0]} and --{given[1]} each say what to read: give one of them.")
-    if values.decode_shards > 1 and not (values.decode_to_file and (values.decode_from_file or values.score_file)):
+    if values.decode_shards > 1 and not (
+        values.decode_to_file and (values.decode_from_file or values.score_file)
+    ):
         raise FlagError(
-            f"--decode_shards={values.decode_shards} needs files: a --decode_from_file or --score_file, and a --decode_to_file."
+            f"--decode_shards={values.decode_shards} needs files: a --decode_from_file or"
+            " --score_file, and a --decode_to_file."
         )
     if values.decode_interactive and values.decode_to_file:
         raise FlagError("--decode_interactive answers on the screen: leave --decode_to_file out.")
     source = values.decode_from_file or values.score_file
-    refuse_overwriting("decode_to_file", _destination(values), [Path(source).expanduser()] if source else [])
+    refuse_overwriting(
+        "decode_to_file", _destination(values), [Path(source).expanduser()] if source else []
+    )
 
 
 def _destination(values: Any) -> Path | None:
@@ -147,17 +192,27 @@ def _destination(values: Any) -> Path | None:
     return shard_path(Path(values.decode_to_file).expanduser(), values.decode_shards, values.shard)
 
 
-def _decode(translator: Translator, lines: list[str] | None, values: Any) -> tuple[Iterator[str], int | None]:
-    """Returns one line for each example of the input, and how many there will be where that is known."""
+def _decode(
+    translator: Translator, lines: list[str] | None, values: Any
+) -> tuple[Iterator[str], int | None]:
+    """Returns one line for each example of the input, and how many there will be where that is
+    known.
+    """
     codec, config = translator.codec, translator.config
     if lines is None:
         # Lines are answered while others are still to come, so their number is not known.
-        texts: Iterable[Texts] = codec.read(input_lines(sys.stdin.buffer, "standard input"), "standard input")
-        return (output_line(one, config.write_beam_scores) for one in translator.translate(texts)), None
+        texts: Iterable[Texts] = codec.read(
+            input_lines(sys.stdin.buffer, "standard input"), "standard input"
+        )
+        return (
+            output_line(one, config.write_beam_scores) for one in translator.translate(texts)
+        ), None
     read = list(codec.read(lines, values.decode_from_file))
     _warn_of_unknown_words(codec, read, values.decode_from_file)
     examples, first = share(read, values.decode_shards, values.shard)
-    return (output_line(one, config.write_beam_scores) for one in translator.translate(examples, first)), len(examples)
+    return (
+        output_line(one, config.write_beam_scores) for one in translator.translate(examples, first)
+    ), len(examples)
 
 
 def _warn_of_unknown_words(codec: TextCodec, examples: Sequence[Texts], name: str) -> None:
@@ -169,22 +224,31 @@ def _warn_of_unknown_words(codec: TextCodec, examples: Sequence[Texts], name: st
 
 
 def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Iterator[str], int]:
-    pairs, first = share(scored_pairs(translator.codec, lines, values.score_file), values.decode_shards, values.shard)
-    scores = translator.score((source for source, _ in pairs), (target for _, target in pairs), first)
+    pairs, first = share(
+        scored_pairs(translator.codec, lines, values.score_file), values.decode_shards, values.shard
+    )
+    scores = translator.score(
+        (source for source, _ in pairs), (target for _, target in pairs), first
+    )
     return (f"{value:.6f}" for value in scores), len(pairs)
 
 
 def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tuple[Texts, str]]:
-    """Returns the source and the target of each line; it has a column for each of the codec's fields and one for the target.
+    """Returns the source and the target of each line; it has a column for each of the codec's
+    fields and one for the target.
 
     Raises:
-      UserError: a line has another number of columns, or is not of the problem's format; names file and line.
+      UserError: a line has another number of columns, or is not of the problem's format; names file
+        and line.
     """
     rows = [line.split("\t") for line in lines]
     names = [*(codec.fields if len(codec.fields) != 1 else ("source",)), "target"]
     for number, row in enumerate(rows, start=1):
         if len(row) != len(names):
-            raise UserError(f"{name}, line {number}: it has {len(row)} columns, expected {len(names)}: {', tab, '.join(names)}.")
+            raise UserError(
+                f"{name}, line {number}: it has {len(row)} columns, expected {len(names)}:"
+                f" {', tab, '.join(names)}."
+            )
     if len(codec.fields) == 1:
         sources = list(codec.read((row[0] for row in rows), name))
     else:
@@ -215,11 +279,16 @@ def _opened(destination: Path | None) -> Iterator[IO[bytes]]:
         with destination.open("wb") as file:
             yield file
     except OSError as error:
-        raise UserError(f"{destination} cannot be written ({error.strerror or error}): name another --decode_to_file.") from error
+        raise UserError(
+            f"{destination} cannot be written ({error.strerror or error}): name another"
+            " --decode_to_file."
+        ) from error
 
 
 def _interact(translator: Translator) -> None:
-    """Answers each example as soon as it is read; a line that is not of the problem's format gets its error, and the next one is read."""
+    """Answers each example as soon as it is read; a line that is not of the problem's format gets
+    its error, and the next one is read.
+    """
     asks = sys.stdin.isatty()
     lines = _prompted(input_lines(sys.stdin.buffer, "standard input"), "> " if asks else "")
     count = 0
@@ -229,7 +298,9 @@ def _interact(translator: Translator) -> None:
                 count += 1
                 _warn_of_unknown_words(translator.codec, [texts], "standard input")
                 for hypothesis in next(translator.translate([texts], count)):
-                    print(output_line([hypothesis], translator.config.write_beam_scores), flush=True)
+                    print(
+                        output_line([hypothesis], translator.config.write_beam_scores), flush=True
+                    )
             return
         except UserError as error:
             print(f"{COMMAND}: error: {error}", file=sys.stderr, flush=True)

@@ -54,18 +54,31 @@ FLAGS = (
     ),
     Flag(
         "json",
-        "What the JSON line holds: metrics (name and number), or record (the line added to evaluations.jsonl, with the intervals).",
+        "What the JSON line holds: metrics (name and number), or record (the line added to"
+        " evaluations.jsonl, with the intervals).",
         "What",
         default="metrics",
     ),
-    Flag("split", "Split to judge on: train, validation or test.", "What", shown_default="the problem's"),
+    Flag(
+        "split",
+        "Split to judge on: train, validation or test.",
+        "What",
+        shown_default="the problem's",
+    ),
     Flag(
         "test_problem",
-        "Registered name of another problem: its test texts are read with the run's vocabulary, and the answers compared as text.",
+        "Registered name of another problem: its test texts are read with the run's vocabulary, and"
+        " the answers compared as text.",
         "What",
         shown_default="the run's problem",
     ),
-    Flag("test_problem_args", "Arguments of the other problem, name=value,name=value.", "What", default="", shown_default="none"),
+    Flag(
+        "test_problem_args",
+        "Arguments of the other problem, name=value,name=value.",
+        "What",
+        default="",
+        shown_default="none",
+    ),
     flags.HPARAMS_IN_USE,
     flags.RUN_DIR,
     flags.RUN_DATA_DIR,
@@ -86,24 +99,42 @@ def _main(argv: list[str]) -> None:
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
     with stdout_to_stderr():
-        run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
+        run = Run.load(
+            values.output_dir,
+            data_dir=values.data_dir,
+            tmp_dir=values.tmp_dir,
+            usr_dir=values.usr_dir,
+        )
         trained, run = run.hparams, run.in_use(values.hparams)
-        other = f"{values.test_problem} {values.test_problem_args}".rstrip() if values.test_problem else ""
+        other = (
+            f"{values.test_problem} {values.test_problem_args}".rstrip()
+            if values.test_problem
+            else ""
+        )
         found = _measure_transfer(run, values) if other else _measure(run, values, lengths)
-        particular = (f", judged on {other}" if other else "") + (f", used with {values.hparams}" if values.hparams else "")
+        particular = (f", judged on {other}" if other else "") + (
+            f", used with {values.hparams}" if values.hparams else ""
+        )
         title = f"{run.problem} with {run.hparams_set}, checkpoint of step {found.step}{particular}"
         print(f"{title}\n{metrics_table(found.metrics, found.intervals)}")
-        record = dataclasses.replace(_record(run, values.checkpoint, lengths, found, other), hparams=_changed(trained, run.hparams))
+        record = dataclasses.replace(
+            _record(run, values.checkpoint, lengths, found, other),
+            hparams=_changed(trained, run.hparams),
+        )
         _keep(run, record)
     print(record.to_json() if values.json == "record" else json_line(found.metrics))
 
 
 def _check_test_problem(values: Any) -> None:
     if values.test_problem_args and not values.test_problem:
-        raise FlagError(f"--test_problem_args={values.test_problem_args} needs a --test_problem, whose arguments they are.")
+        raise FlagError(
+            f"--test_problem_args={values.test_problem_args} needs a --test_problem, whose"
+            " arguments they are."
+        )
     if values.test_problem and values.lengths:
         raise FlagError(
-            f"--lengths={values.lengths} with --test_problem: another problem's texts have their own lengths; leave one flag out."
+            f"--lengths={values.lengths} with --test_problem: another problem's texts have their"
+            " own lengths; leave one flag out."
         )
 
 
@@ -113,12 +144,16 @@ def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasu
 
     run = run.prepare()
     _check_lengths(run, lengths)
-    return measure_checkpoint(run, checkpoint=values.checkpoint, lengths=lengths, split=values.split)
+    return measure_checkpoint(
+        run, checkpoint=values.checkpoint, lengths=lengths, split=values.split
+    )
 
 
 def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     registry.problems.check(values.test_problem)
-    arguments = absolute_files(values.test_problem, parse_problem_args(values.test_problem_args, "test_problem_args"))
+    arguments = absolute_files(
+        values.test_problem, parse_problem_args(values.test_problem_args, "test_problem_args")
+    )
     import_tensorflow()
     from ut_tf.evaluation.transfer import measure_transfer
 
@@ -126,12 +161,20 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
 
 
 def _changed(trained: HParams, used: HParams) -> str:
-    """Returns what differs in use, "name=value,name=value" in the order of the fields: empty where nothing does."""
+    """Returns what differs in use, "name=value,name=value" in the order of the fields: empty where
+    nothing does.
+    """
     before, after = vars(trained.network), vars(used.network)
     return ",".join(f"{name}={value}" for name, value in after.items() if value != before[name])
 
 
-def _record(run: Run, checkpoint: str, lengths: tuple[int, ...], found: CheckpointMeasurement, test_problem: str) -> Record:
+def _record(
+    run: Run,
+    checkpoint: str,
+    lengths: tuple[int, ...],
+    found: CheckpointMeasurement,
+    test_problem: str,
+) -> Record:
     return Record(
         time=now(),
         problem=run.problem,
@@ -162,12 +205,19 @@ def _keep(run: Run, record: Record) -> None:
 
 def _check_lengths(run: Run, lengths: tuple[int, ...]) -> None:
     if lengths and not any(one.length for one in run.make_problem().evaluation_sets(lengths)):
-        raise UserError(f"--lengths={','.join(map(str, lengths))}: {run.problem} makes no examples of a given length; leave the flag out.")
+        raise UserError(
+            f"--lengths={','.join(map(str, lengths))}: {run.problem} makes no examples of a given"
+            " length; leave the flag out."
+        )
 
 
 def json_line(metrics: Mapping[str, float]) -> str:
-    """Returns the metrics as one line of JSON, sorted by name; what is not finite is null, since JSON has no word for it."""
-    numbers = {name: float(value) if math.isfinite(value) else None for name, value in metrics.items()}
+    """Returns the metrics as one line of JSON, sorted by name; what is not finite is null, since
+    JSON has no word for it.
+    """
+    numbers = {
+        name: float(value) if math.isfinite(value) else None for name, value in metrics.items()
+    }
     return json.dumps(numbers, sort_keys=True, allow_nan=False)
 
 

@@ -1,4 +1,5 @@
-"""ut-exporter: writes a trained run as a SavedModel for TensorFlow Serving; needs nothing but the run directory.
+"""ut-exporter: writes a trained run as a SavedModel for TensorFlow Serving; needs nothing but the
+run directory.
 
 ``ut-exporter --output_dir=runs/translate_ende-ut_base --export_dir=exports/ende``
 """
@@ -30,14 +31,46 @@ FLAGS = (
     CHECKPOINT,
     DECODE_HPARAMS,
     flags.HPARAMS_IN_USE,
-    Flag("signatures", "Names of the signatures to export, separated by commas.", "What", default="", shown_default="all of the problem"),
-    Flag("dtype", "float32, or bfloat16: half the size, and faster where the processor has it.", _HOW, default="float32"),
-    Flag("quantize", "int8: matrices take a quarter of float32's space; answers come no faster.", _HOW, default="", shown_default="none"),
-    Flag("warmup", "Adds requests that TensorFlow Serving runs when it loads the model.", _HOW, "boolean", default=True),
-    flags.RUN_DIR,
-    Flag("export_dir", "Directory that holds the versions of the served model.", "Where", shown_default="<output_dir>/export"),
     Flag(
-        "version", "Number of the version; the highest is served.", "Where", "integer", shown_default="one more than the highest there is"
+        "signatures",
+        "Names of the signatures to export, separated by commas.",
+        "What",
+        default="",
+        shown_default="all of the problem",
+    ),
+    Flag(
+        "dtype",
+        "float32, or bfloat16: half the size, and faster where the processor has it.",
+        _HOW,
+        default="float32",
+    ),
+    Flag(
+        "quantize",
+        "int8: matrices take a quarter of float32's space; answers come no faster.",
+        _HOW,
+        default="",
+        shown_default="none",
+    ),
+    Flag(
+        "warmup",
+        "Adds requests that TensorFlow Serving runs when it loads the model.",
+        _HOW,
+        "boolean",
+        default=True,
+    ),
+    flags.RUN_DIR,
+    Flag(
+        "export_dir",
+        "Directory that holds the versions of the served model.",
+        "Where",
+        shown_default="<output_dir>/export",
+    ),
+    Flag(
+        "version",
+        "Number of the version; the highest is served.",
+        "Where",
+        "integer",
+        shown_default="one more than the highest there is",
     ),
     flags.RUN_USR_DIR,
 )
@@ -73,14 +106,20 @@ def _main(argv: list[str]) -> None:
             version=values.version,
         )
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        print(f"{run.problem} with {run.hparams_set}, checkpoint {values.checkpoint}: {size / 1e6:.1f} MB")
+        print(
+            f"{run.problem} with {run.hparams_set}, checkpoint {values.checkpoint}:"
+            f" {size / 1e6:.1f} MB"
+        )
     print(folder)
 
 
 def _check(values: Any) -> None:
     for name, choices in _CHOICES.items():
         if values[name].value not in choices:
-            raise FlagError(f"--{name}={values[name].value}: expected {' or '.join(filter(None, choices))}; see {COMMAND} --help.")
+            raise FlagError(
+                f"--{name}={values[name].value}: expected {' or '.join(filter(None, choices))}; see"
+                f" {COMMAND} --help."
+            )
     if values.version is not None and values.version < 0:
         raise FlagError(f"--version={values.version}: expected a whole number from 0.")
 

@@ -21,7 +21,12 @@ DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's outpu
   ut-eval --output_dir=runs/imported"""
 
 FLAGS = (
-    Flag("problem", "Registered name of the problem.", "What", shown_default="the one that t2t_dir names or its symbols tell"),
+    Flag(
+        "problem",
+        "Registered name of the problem.",
+        "What",
+        shown_default="the one that t2t_dir names or its symbols tell",
+    ),
     Flag(
         "checkpoint",
         "Path or name of one of tensor2tensor's checkpoints.",

@@ -15,8 +15,8 @@ from typing import Any
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.inference.text_files import input_lines, one_line, read_input
 from ut_tf.errors import UserError
+from ut_tf.inference.text_files import input_lines, one_line, read_input
 from ut_tf.problems.babi.lines import questions
 from ut_tf.serving.rest import LONGEST_TIMEOUT, RestClient
 
@@ -32,14 +32,46 @@ tabs between. Printed are an example's outputs, several of them with tabs betwee
 
 _SERVER, _FILES = "Server", "Text in and out"
 FLAGS = (
-    Flag("server", "Address of TensorFlow Serving's REST port.", _SERVER, default="http://localhost:8501"),
-    Flag("model_name", "Name under which the model is served.", _SERVER, default="model", aliases=("servable_name",)),
-    Flag("model_version", "Number of the version to ask.", _SERVER, "integer", shown_default="the highest"),
+    Flag(
+        "server",
+        "Address of TensorFlow Serving's REST port.",
+        _SERVER,
+        default="http://localhost:8501",
+    ),
+    Flag(
+        "model_name",
+        "Name under which the model is served.",
+        _SERVER,
+        default="model",
+        aliases=("servable_name",),
+    ),
+    Flag(
+        "model_version",
+        "Number of the version to ask.",
+        _SERVER,
+        "integer",
+        shown_default="the highest",
+    ),
     Flag("signature", "Name of the signature to ask.", _SERVER, default="serving_default"),
-    Flag("timeout", "Seconds to wait for each answer.", _SERVER, "float", default=60.0, aliases=("timeout_secs",)),
+    Flag(
+        "timeout",
+        "Seconds to wait for each answer.",
+        _SERVER,
+        "float",
+        default=60.0,
+        aliases=("timeout_secs",),
+    ),
     Flag("batch_size", "Examples in one request.", _SERVER, "integer", default=32),
-    Flag("decode_from_file", "Text to send, plain or gzip.", _FILES, shown_default="standard input"),
-    Flag("json", "Prints all that the signature returns, one JSON value a line.", _FILES, "boolean", default=False),
+    Flag(
+        "decode_from_file", "Text to send, plain or gzip.", _FILES, shown_default="standard input"
+    ),
+    Flag(
+        "json",
+        "Prints all that the signature returns, one JSON value a line.",
+        _FILES,
+        "boolean",
+        default=False,
+    ),
 )
 
 
@@ -53,19 +85,39 @@ def _main(argv: list[str]) -> None:
     if values.batch_size <= 0:
         raise FlagError(f"--batch_size={values.batch_size}: expected a number above 0.")
     if not 0 < values.timeout <= LONGEST_TIMEOUT:
-        raise FlagError(f"--timeout={values.timeout}: expected a number of seconds above 0, at most {LONGEST_TIMEOUT:.0f}.")
+        raise FlagError(
+            f"--timeout={values.timeout}: expected a number of seconds above 0, at most"
+            f" {LONGEST_TIMEOUT:.0f}."
+        )
     path = values.decode_from_file
     typed = not path and sys.stdin.isatty()
-    lines = read_input(Path(path).expanduser()) if path else input_lines(sys.stdin.buffer, "standard input")
+    lines = (
+        read_input(Path(path).expanduser())
+        if path
+        else input_lines(sys.stdin.buffer, "standard input")
+    )
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
-    examples = _examples(_prompted(lines) if typed else lines, path or "standard input", client.inputs(values.signature))
+    examples = _examples(
+        _prompted(lines) if typed else lines,
+        path or "standard input",
+        client.inputs(values.signature),
+    )
     while batch := list(itertools.islice(examples, 1 if typed else values.batch_size)):
         for prediction in client.predict(batch, values.signature):
-            print(json.dumps(prediction, ensure_ascii=False) if values.json else answer_line(prediction), flush=True)
+            print(
+                (
+                    json.dumps(prediction, ensure_ascii=False)
+                    if values.json
+                    else answer_line(prediction)
+                ),
+                flush=True,
+            )
 
 
 def answer_line(prediction: Any) -> str:
-    """Returns what is printed of a prediction: its outputs with tabs between, or its only value, or one JSON object."""
+    """Returns what is printed of a prediction: its outputs with tabs between, or its only value, or
+    one JSON object.
+    """
     value = prediction.get("outputs", prediction) if isinstance(prediction, dict) else prediction
     if isinstance(value, float):
         return f"{value:.6f}"
@@ -98,7 +150,10 @@ def _examples(lines: Iterable[str], name: str, inputs: tuple[str, ...]) -> Itera
     for count, line in enumerate(lines, start=1):
         texts = line.split("\t", len(inputs) - 1)
         if len(texts) != len(inputs):
-            raise UserError(f"{name}, line {count}: expected {', '.join(inputs)} with a tab between, got one text; mend the line.")
+            raise UserError(
+                f"{name}, line {count}: expected {', '.join(inputs)} with a tab between, got one"
+                " text; mend the line."
+            )
         yield dict(zip(inputs, texts, strict=True))
 
 

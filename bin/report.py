@@ -12,12 +12,12 @@ from pathlib import Path
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.storage.files import write_text
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.reporting.paper_tables import PAPER_TABLES
 from ut_tf.reporting.filling import make_report
+from ut_tf.reporting.paper_tables import PAPER_TABLES
 from ut_tf.reporting.rendering import as_csv, as_json, as_markdown
 from ut_tf.reporting.runs import find_runs
+from ut_tf.storage.files import write_text
 
 COMMAND = "ut-report"
 DESCRIPTION = """ut-report: fills the tables of "Universal Transformers" (arXiv 1807.03819) from run directories.
@@ -30,10 +30,18 @@ paper's; where several runs differ in their seed alone, the best by validation a
 table's have a mark."""
 
 FLAGS = (
-    Flag("runs", "Run directories, or folders with runs at any depth.", "What", "words", required=True, positional=True),
+    Flag(
+        "runs",
+        "Run directories, or folders with runs at any depth.",
+        "What",
+        "words",
+        required=True,
+        positional=True,
+    ),
     Flag(
         "tables",
-        "Numbers of the tables to print, such as 1,4 (1 is 1, 1a and 1b), whether or not there are runs.",
+        "Numbers of the tables to print, such as 1,4 (1 is 1, 1a and 1b), whether or not there are"
+        " runs.",
         "What",
         default="",
         shown_default="all with runs",
@@ -53,7 +61,8 @@ def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.format not in _FORMATS:
         raise FlagError(
-            f"--format={values.format}: expected one of {', '.join(_FORMATS)}{did_you_mean(values.format, _FORMATS).rstrip('?')}."
+            f"--format={values.format}: expected one of"
+            f" {', '.join(_FORMATS)}{did_you_mean(values.format, _FORMATS).rstrip('?')}."
         )
     numbers = [number.strip() for number in values.tables.split(",") if number.strip()]
     runs, warnings = find_runs([Path(place).expanduser() for place in values.runs])
@@ -72,7 +81,9 @@ def _write(path: Path, text: str) -> None:
     try:
         write_text(path, text)
     except OSError as error:
-        raise UserError(f"--output={path} cannot be written: {error.strerror or error}; name another file.") from error
+        raise UserError(
+            f"--output={path} cannot be written: {error.strerror or error}; name another file."
+        ) from error
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ from ut_tf.reporting.rendering import summary_table
 from ut_tf.reporting.runs import find_runs
 from ut_tf.reporting.summary import headline, last_records, summarise
 from ut_tf.run import CONFIG_FILE
+from ut_tf.storage.lock import held_alone
 from ut_tf.sweeping.grid import Cell, Progress, State, expand_names, expand_numbers, make_cells
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
-from ut_tf.storage.lock import held_alone
 
 COMMAND = "ut-sweep"
 DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each in a run directory of its own.
@@ -42,14 +42,29 @@ LOG_FILE = "sweep.log"
 FLAGS = (
     Flag(
         "problems",
-        "Names of problems, with commas between; {1..20} and {a,b} stand for each of them. May be given several times.",
+        "Names of problems, with commas between; {1..20} and {a,b} stand for each of them. May be"
+        " given several times.",
         "What",
         "words",
         required=True,
         aliases=("problem",),
     ),
-    Flag("hparams_sets", "Names of hyperparameter sets, written likewise.", "What", "words", required=True, aliases=("hparams_set",)),
-    Flag("seeds", "Seeds: numbers and ranges such as 1..10, with commas between.", "What", "words", default=["0"], shown_default="0"),
+    Flag(
+        "hparams_sets",
+        "Names of hyperparameter sets, written likewise.",
+        "What",
+        "words",
+        required=True,
+        aliases=("hparams_set",),
+    ),
+    Flag(
+        "seeds",
+        "Seeds: numbers and ranges such as 1..10, with commas between.",
+        "What",
+        "words",
+        default=["0"],
+        shown_default="0",
+    ),
     Flag(
         "trainer_flags",
         "Flags of ut-trainer for every run, after --.",
@@ -59,12 +74,26 @@ FLAGS = (
         shown_default="none",
         positional=True,
     ),
-    Flag("lengths", "Lengths that ut-eval judges at.", "What", default="", shown_default="the problem's"),
-    Flag("split", "Split that ut-eval judges on.", "What", default="", shown_default="the problem's"),
-    Flag("output_dir", "Folder that the run directories lie in, <problem>-<set>-seed<k>.", "Where", default="runs/sweep"),
+    Flag(
+        "lengths",
+        "Lengths that ut-eval judges at.",
+        "What",
+        default="",
+        shown_default="the problem's",
+    ),
+    Flag(
+        "split", "Split that ut-eval judges on.", "What", default="", shown_default="the problem's"
+    ),
+    Flag(
+        "output_dir",
+        "Folder that the run directories lie in, <problem>-<set>-seed<k>.",
+        "Where",
+        default="runs/sweep",
+    ),
     Flag(
         "parallel",
-        "Runs at a time; each has its share of the processor's cores, and of the GPUs in CUDA_VISIBLE_DEVICES.",
+        "Runs at a time; each has its share of the processor's cores, and of the GPUs in"
+        " CUDA_VISIBLE_DEVICES.",
         "How",
         "integer",
         default=1,
@@ -102,13 +131,19 @@ def _values(argv: list[str]) -> Any:
 
 @contextlib.contextmanager
 def _told_where(others: Sequence[Flag], command: str, place: str) -> Iterator[None]:
-    """Within the context an unknown flag that belongs on the other side of -- is answered with its place."""
+    """Within the context an unknown flag that belongs on the other side of -- is answered with its
+    place.
+    """
     try:
         yield
     except FlagError as error:
         unknown = re.match(r"unknown flag --(\w+)", str(error))
-        if unknown and unknown[1] in {name for flag in others for name in (flag.name, *flag.aliases)}:
-            raise FlagError(f"--{unknown[1]} is a flag of {command}: give it {place} --; see {COMMAND} --help.") from None
+        if unknown and unknown[1] in {
+            name for flag in others for name in (flag.name, *flag.aliases)
+        }:
+            raise FlagError(
+                f"--{unknown[1]} is a flag of {command}: give it {place} --; see {COMMAND} --help."
+            ) from None
         raise
 
 
@@ -118,13 +153,24 @@ def cells_of(values: Any) -> list[Cell]:
     Raises:
       FlagError: a list or range that cannot be read.
     """
-    problems = _expanded("problems", values.problems, expand_names, "names such as babi_qa,lte_{copy,double} or babi_qa_task{1..20}_10k")
-    sets = _expanded("hparams_sets", values.hparams_sets, expand_names, "names such as ut_babi,ut_act_babi")
-    seeds = _expanded("seeds", values.seeds, expand_numbers, "numbers and ranges such as 1,2 or 1..10")
+    problems = _expanded(
+        "problems",
+        values.problems,
+        expand_names,
+        "names such as babi_qa,lte_{copy,double} or babi_qa_task{1..20}_10k",
+    )
+    sets = _expanded(
+        "hparams_sets", values.hparams_sets, expand_names, "names such as ut_babi,ut_act_babi"
+    )
+    seeds = _expanded(
+        "seeds", values.seeds, expand_numbers, "numbers and ranges such as 1,2 or 1..10"
+    )
     return make_cells(problems, sets, seeds)
 
 
-def _expanded(flag: str, words: Sequence[str], expand: Callable[[Sequence[str]], list[T]], expected: str) -> list[T]:
+def _expanded(
+    flag: str, words: Sequence[str], expand: Callable[[Sequence[str]], list[T]], expected: str
+) -> list[T]:
     try:
         found = expand(words)
     except ValueError as error:
@@ -157,20 +203,42 @@ class _Sweep:
             raise FlagError(f"--parallel={values.parallel}: expected at least 1.")
         flags.integers(values.lengths, "lengths")
         folder = Path(values.output_dir).expanduser()
-        eval_flags = [f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value]
+        eval_flags = [
+            f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
+        ]
         cells = cells_of(values)
-        return cls(folder, cells, values.trainer_flags, eval_flags, values.parallel, values.dry_run, Progress(folder))
+        return cls(
+            folder,
+            cells,
+            values.trainer_flags,
+            eval_flags,
+            values.parallel,
+            values.dry_run,
+            Progress(folder),
+        )
 
     def check(self) -> None:
-        """Raises what ut-trainer would say of any of the runs: an unknown name, an impossible hyperparameter, another run in its place."""
+        """Raises what ut-trainer would say of any of the runs: an unknown name, an impossible
+        hyperparameter, another run in its place.
+        """
         with _told_where(FLAGS, COMMAND, "before"):
-            given = flags.parse(trainer.COMMAND, trainer.DESCRIPTION, trainer.FLAGS, self.trainer_flags)
+            given = flags.parse(
+                trainer.COMMAND, trainer.DESCRIPTION, trainer.FLAGS, self.trainer_flags
+            )
         for name in _OWN:
             if given[name].present:
-                instead = {"random_seed": "--seeds", "output_dir": "--output_dir before the --"}.get(name, f"--{name}s")
-                raise FlagError(f"--{name} after -- would be the same for every run: give {instead}.")
+                instead = {
+                    "random_seed": "--seeds",
+                    "output_dir": "--output_dir before the --",
+                }.get(name, f"--{name}s")
+                raise FlagError(
+                    f"--{name} after -- would be the same for every run: give {instead}."
+                )
         if (self.folder / CONFIG_FILE).is_file():
-            raise UserError(f"--output_dir={self.folder} is a run of its own: name a folder that holds runs, such as its parent.")
+            raise UserError(
+                f"--output_dir={self.folder} is a run of its own: name a folder that holds runs,"
+                " such as its parent."
+            )
         for cell in self.cells:
             trainer.checked_run(self.training(cell))
 
@@ -181,18 +249,28 @@ class _Sweep:
     def training(self, cell: Cell) -> list[str]:
         """Returns the flags of a cell's ut-trainer."""
         own = (cell.problem, cell.hparams_set, str(cell.seed), str(self.place(cell)))
-        return [*(f"--{name}={value}" for name, value in zip(_OWN, own, strict=True)), *self._thread_flags(), *self.trainer_flags]
+        return [
+            *(f"--{name}={value}" for name, value in zip(_OWN, own, strict=True)),
+            *self._thread_flags(),
+            *self.trainer_flags,
+        ]
 
     def evaluation(self, cell: Cell) -> list[str]:
         """Returns the flags of a cell's ut-eval."""
         return [f"--output_dir={self.place(cell)}", *self.eval_flags]
 
     def reached(self, cell: Cell) -> State | None:
-        """Returns how far a cell has come; what sweep.json says counts as long as the files are there."""
+        """Returns how far a cell has come; what sweep.json says counts as long as the files are
+        there.
+        """
         reached = self.progress.reached(cell, self.trainer_flags, self.eval_flags)
         if not (self.place(cell) / CONFIG_FILE).is_file():
             return None
-        return "trained" if reached == "finished" and not (self.place(cell) / RECORDS_FILE).is_file() else reached
+        return (
+            "trained"
+            if reached == "finished" and not (self.place(cell) / RECORDS_FILE).is_file()
+            else reached
+        )
 
     def commands(self, cell: Cell) -> list[tuple[str, str, list[str]]]:
         """Returns (name, module, flags) of the commands that a cell still needs."""
@@ -205,29 +283,48 @@ class _Sweep:
         lines = []
         for cell in self.cells:
             commands = self.commands(cell)
-            lines += [shlex.join([name, *words]) for name, _, words in commands] or [f"# {cell.name} is finished."]
+            lines += [shlex.join([name, *words]) for name, _, words in commands] or [
+                f"# {cell.name} is finished."
+            ]
         return lines
 
     def job(self, cell: Cell) -> Job:
         """Returns the job of a cell that is not finished."""
-        commands = (Command(name, (sys.executable, "-m", f"ut_tf.bin.{module}", *words)) for name, module, words in self.commands(cell))
+        commands = (
+            Command(name, (sys.executable, "-m", f"ut_tf.bin.{module}", *words))
+            for name, module, words in self.commands(cell)
+        )
         return Job(cell.name, tuple(commands), self.place(cell) / LOG_FILE)
 
     def environments(self) -> list[dict[str, str]]:
-        """Returns what each of the runs at a time adds to its environment: where ut_tf lies, and its share of cores and GPUs."""
+        """Returns what each of the runs at a time adds to its environment: where ut_tf lies, and
+        its share of cores and GPUs.
+        """
         path = os.pathsep.join(filter(None, [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
         common = {"PYTHONPATH": path} if (_PACKAGE_ROOT / "setup.py").is_file() else {}
         if self.parallel == 1:
             return [common]
-        common |= {f"TF_NUM_{kind}_THREADS": str(self._threads()) for kind in ("INTRAOP", "INTEROP")}
+        common |= {
+            f"TF_NUM_{kind}_THREADS": str(self._threads()) for kind in ("INTRAOP", "INTEROP")
+        }
         # Otherwise the first process would take a shared GPU's whole memory.
         common |= {"TF_FORCE_GPU_ALLOW_GROWTH": os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "true")}
         gpus = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-        shares = [gpus[place :: self.parallel] or gpus[place % len(gpus) :][:1] if gpus else [] for place in range(self.parallel)]
-        return [{**common, **({"CUDA_VISIBLE_DEVICES": ",".join(share)} if share else {})} for share in shares]
+        shares = [
+            gpus[place :: self.parallel] or gpus[place % len(gpus) :][:1] if gpus else []
+            for place in range(self.parallel)
+        ]
+        return [
+            {**common, **({"CUDA_VISIBLE_DEVICES": ",".join(share)} if share else {})}
+            for share in shares
+        ]
 
     def _threads(self) -> int:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         return max(1, cores // self.parallel)
 
     def _thread_flags(self) -> list[str]:
@@ -240,20 +337,32 @@ def _make_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"--output_dir={folder} cannot be written: {error.strerror or error}; name another folder.") from error
+        raise UserError(
+            f"--output_dir={folder} cannot be written: {error.strerror or error}; name another"
+            " folder."
+        ) from error
 
 
 def _run(sweep: _Sweep) -> int:
     open_cells = {cell.name: cell for cell in sweep.cells if sweep.reached(cell) != "finished"}
     finished = len(sweep.cells) - len(open_cells)
-    _say(f"{counted(len(sweep.cells), 'run')} in {sweep.folder}, {finished} of them finished before, {sweep.parallel} at a time")
-    places = {name: f"[{number}/{len(open_cells)}] {name}" for number, name in enumerate(open_cells, 1)}
+    _say(
+        f"{counted(len(sweep.cells), 'run')} in {sweep.folder}, {finished} of them finished before,"
+        f" {sweep.parallel} at a time"
+    )
+    places = {
+        name: f"[{number}/{len(open_cells)}] {name}" for number, name in enumerate(open_cells, 1)
+    }
     failed: list[str] = []
-    with Jobs(sweep.parallel, sweep.environments(), lambda job: _say(f"{places[job.name]}: begun")) as jobs:
+    with Jobs(
+        sweep.parallel, sweep.environments(), lambda job: _say(f"{places[job.name]}: begun")
+    ) as jobs:
         for outcome in jobs.run([sweep.job(cell) for cell in open_cells.values()]):
             cell = open_cells[outcome.job.name]
             state = _state(sweep, cell, outcome)
-            sweep.progress.note(cell, state, sweep.trainer_flags, sweep.eval_flags, outcome.seconds / 60)
+            sweep.progress.note(
+                cell, state, sweep.trainer_flags, sweep.eval_flags, outcome.seconds / 60
+            )
             _say(f"{places[cell.name]}: {_ending(sweep, cell, state, outcome)}")
             failed += [] if state == "finished" or outcome.stopped else [cell.name]
     _print_summary(sweep.folder)
@@ -261,7 +370,10 @@ def _run(sweep: _Sweep) -> int:
         _say("stopped: the same command goes on from here.")
         return EXIT_INTERRUPTED
     if failed:
-        _say(f"{counted(len(failed), 'run')} failed: {', '.join(failed)}; the same command tries again.")
+        _say(
+            f"{counted(len(failed), 'run')} failed: {', '.join(failed)}; the same command tries"
+            " again."
+        )
         return EXIT_USER_ERROR
     return 0
 
@@ -301,11 +413,17 @@ def _clause(message: object) -> str:
 
 
 def _reason(outcome: Outcome) -> str:
-    """Returns the last line that tells of an error, of what the log has of the last command, or the status."""
+    """Returns the last line that tells of an error, of what the log has of the last command, or the
+    status.
+    """
     if outcome.status < 0:
         return f"killed by signal {-outcome.status}"
     text = outcome.job.log.read_text(encoding="utf-8", errors="replace")
-    lines = [line for line in text.rpartition(f"\n{COMMAND_MARK}")[2].splitlines() if re.search(r"(Error|Exception)\b|error:", line)]
+    lines = [
+        line
+        for line in text.rpartition(f"\n{COMMAND_MARK}")[2].splitlines()
+        if re.search(r"(Error|Exception)\b|error:", line)
+    ]
     return lines[-1].strip() if lines else f"exit status {outcome.status}"
 
 
@@ -316,7 +434,9 @@ def _print_summary(folder: Path) -> None:
         return  # Not one of the runs came so far as to write its configuration.
     for warning in warnings:
         _say(f"warning: {warning}")
-    rows = summarise((run, record) for run in runs for record in last_records(run) if not record.test_problem)
+    rows = summarise(
+        (run, record) for run in runs for record in last_records(run) if not record.test_problem
+    )
     if rows:
         print(f"\n{summary_table(rows)}\n\nnext: ut-report {shlex.quote(str(folder))}")
 

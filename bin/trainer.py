@@ -12,7 +12,14 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin import flags
-from ut_tf.bin.command import EXIT_INTERRUPTED, execute, import_tensorflow, metrics_table, registry_page, stdout_to_stderr
+from ut_tf.bin.command import (
+    EXIT_INTERRUPTED,
+    execute,
+    import_tensorflow,
+    metrics_table,
+    registry_page,
+    stdout_to_stderr,
+)
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
@@ -37,7 +44,13 @@ FLAGS = (
     flags.TMP_DIR,
     flags.USR_DIR,
     *flags.FILE_FLAGS,
-    Flag("train_steps", "Updates to train for, counted from the first.", _TRAINING, "integer", shown_default="the set's"),
+    Flag(
+        "train_steps",
+        "Updates to train for, counted from the first.",
+        _TRAINING,
+        "integer",
+        shown_default="the set's",
+    ),
     Flag(
         "local_eval_frequency",
         "Updates between evaluations; each one saves a checkpoint.",
@@ -46,13 +59,40 @@ FLAGS = (
         shown_default="the set's eval_frequency",
         aliases=("eval_frequency",),
     ),
-    Flag("keep_checkpoint_max", "Latest checkpoints kept; the best is kept besides.", _TRAINING, "integer", shown_default="the set's"),
-    Flag("log_frequency", "Updates between lines of progress.", _TRAINING, "integer", default=100),
-    Flag("num_gpus", "GPUs to train on.", _TRAINING, "integer", shown_default="all there are", aliases=("worker_gpu",)),
-    Flag("warm_start_from", "Run directory whose weights a new run starts from.", _TRAINING, shown_default="none"),
-    Flag("schedule", "train, evaluate, or continuous_train_and_eval, which is the same as train.", _TRAINING, default="train"),
     Flag(
-        "generate_data", "Accepted for tensor2tensor's users: data that is missing is prepared anyway.", _TRAINING, "boolean", default=False
+        "keep_checkpoint_max",
+        "Latest checkpoints kept; the best is kept besides.",
+        _TRAINING,
+        "integer",
+        shown_default="the set's",
+    ),
+    Flag("log_frequency", "Updates between lines of progress.", _TRAINING, "integer", default=100),
+    Flag(
+        "num_gpus",
+        "GPUs to train on.",
+        _TRAINING,
+        "integer",
+        shown_default="all there are",
+        aliases=("worker_gpu",),
+    ),
+    Flag(
+        "warm_start_from",
+        "Run directory whose weights a new run starts from.",
+        _TRAINING,
+        shown_default="none",
+    ),
+    Flag(
+        "schedule",
+        "train, evaluate, or continuous_train_and_eval, which is the same as train.",
+        _TRAINING,
+        default="train",
+    ),
+    Flag(
+        "generate_data",
+        "Accepted for tensor2tensor's users: data that is missing is prepared anyway.",
+        _TRAINING,
+        "boolean",
+        default=False,
     ),
     Flag(
         "eval_steps",
@@ -69,10 +109,22 @@ FLAGS = (
         default=0,
         shown_default="all cores",
     ),
-    Flag("inter_op_threads", "Operations at once on a CPU.", _TRAINING, "integer", default=0, shown_default="TensorFlow's choice"),
+    Flag(
+        "inter_op_threads",
+        "Operations at once on a CPU.",
+        _TRAINING,
+        "integer",
+        default=0,
+        shown_default="TensorFlow's choice",
+    ),
     flags.REGISTRY_HELP,
 )
-_SCHEDULES = {"train": "train", "continuous_train_and_eval": "train", "train_and_evaluate": "train", "evaluate": "evaluate"}
+_SCHEDULES = {
+    "train": "train",
+    "continuous_train_and_eval": "train",
+    "train_and_evaluate": "train",
+    "evaluate": "evaluate",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,14 +145,18 @@ def _main(argv: list[str]) -> int:
 
 
 def checked_run(argv: Sequence[str]) -> Run:
-    """Returns the run that these flags would train, all of it checked that can be checked without TensorFlow; nothing is begun.
+    """Returns the run that these flags would train, all of it checked that can be checked without
+    TensorFlow; nothing is begun.
 
     Raises:
       HelpAsked, FlagError, UserError: as the command itself would.
     """
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.registry_help or _schedule(values.schedule) != "train":
-        raise FlagError(f"--{'registry_help' if values.registry_help else 'schedule=evaluate'} trains nothing: leave it out.")
+        raise FlagError(
+            f"--{'registry_help' if values.registry_help else 'schedule=evaluate'} trains nothing:"
+            " leave it out."
+        )
     return _checked(values)[0]
 
 
@@ -123,27 +179,40 @@ def _train(values: Any) -> int:
 
     set_threads(values.intra_op_threads, values.inter_op_threads)
 
-    # Several workers must find each other before TensorFlow runs anything, and preparing data may run something.
+    # Several workers must find each other before TensorFlow runs anything, and preparing data may
+    # run something.
     strategy = make_strategy(values.num_gpus)
     with stdout_to_stderr():
         for idle in plan.hparams.without_effect(values.hparams):
             print(f"{COMMAND}: warning: {idle}.", flush=True)
         run = plan.start()
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
-        result = train(run, values.train_steps, strategy=strategy, log_frequency=values.log_frequency, warm_start_from=warm_start)
+        result = train(
+            run,
+            values.train_steps,
+            strategy=strategy,
+            log_frequency=values.log_frequency,
+            warm_start_from=warm_start,
+        )
     print(f"step {result.step}, stopped by {result.stopped_by}")
     if result.metrics:
         print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
     if result.stopped_by == "signal":
         return EXIT_INTERRUPTED
-    print(f"\nnext: ut-eval --output_dir={shlex.quote(values.output_dir or _default_output_dir(values))}")
+    print(
+        "\nnext: ut-eval"
+        f" --output_dir={shlex.quote(values.output_dir or _default_output_dir(values))}"
+    )
     return 0
 
 
 def _plan(values: Any) -> Run:
     for name in ("problem", "hparams_set"):
         if not values[name].value:
-            raise FlagError(f"--{name} is missing: see {COMMAND} --registry_help for the names and {COMMAND} --help for the flags.")
+            raise FlagError(
+                f"--{name} is missing: see {COMMAND} --registry_help for the names and {COMMAND}"
+                " --help for the flags."
+            )
     return Run.plan(
         values.problem,
         values.hparams_set,
@@ -160,9 +229,13 @@ def _plan(values: Any) -> Run:
 
 def _evaluate(values: Any) -> int:
     if not values.output_dir and not (values.problem and values.hparams_set):
-        raise FlagError("--schedule=evaluate needs --output_dir, or the --problem and --hparams_set of the run.")
+        raise FlagError(
+            "--schedule=evaluate needs --output_dir, or the --problem and --hparams_set of the run."
+        )
     output_dir = values.output_dir or _default_output_dir(values)
-    run = Run.load(output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
+    run = Run.load(
+        output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
+    )
     import_tensorflow()
     from ut_tf.evaluation.evaluator import evaluate
 
@@ -174,18 +247,35 @@ def _evaluate(values: Any) -> int:
 
 def _schedule(name: str) -> str:
     if name not in _SCHEDULES:
-        raise FlagError(f"--schedule={name}: expected one of {', '.join(_SCHEDULES)}; to judge a run, use ut-eval --output_dir=<run>.")
+        raise FlagError(
+            f"--schedule={name}: expected one of {', '.join(_SCHEDULES)}; to judge a run, use"
+            " ut-eval --output_dir=<run>."
+        )
     return _SCHEDULES[name]
 
 
 def _overrides(values: Any) -> str:
     """Returns the overrides with those that have a flag of their own appended."""
-    own = {"eval_frequency": values.local_eval_frequency, "keep_checkpoint_max": values.keep_checkpoint_max}
-    return ",".join([*filter(None, [values.hparams]), *(f"{name}={value}" for name, value in own.items() if value is not None)])
+    own = {
+        "eval_frequency": values.local_eval_frequency,
+        "keep_checkpoint_max": values.keep_checkpoint_max,
+    }
+    return ",".join(
+        [
+            *filter(None, [values.hparams]),
+            *(f"{name}={value}" for name, value in own.items() if value is not None),
+        ]
+    )
 
 
 def _check_numbers(values: Any) -> None:
-    least = {"train_steps": 1, "log_frequency": 1, "num_gpus": 0, "intra_op_threads": 0, "inter_op_threads": 0}
+    least = {
+        "train_steps": 1,
+        "log_frequency": 1,
+        "num_gpus": 0,
+        "intra_op_threads": 0,
+        "inter_op_threads": 0,
+    }
     for name, bound in least.items():
         value = values[name].value
         if value is not None and value < bound:
@@ -193,7 +283,9 @@ def _check_numbers(values: Any) -> None:
 
 
 def _warm_start_run(folder: str | None, plan: Run) -> Run | None:
-    """Returns the run to take the first weights from; None where `plan` has checkpoints of its own to go on from."""
+    """Returns the run to take the first weights from; None where `plan` has checkpoints of its own
+    to go on from.
+    """
     if not folder or any((plan.output_dir / "checkpoints").glob("step-*")):
         return None
     try:

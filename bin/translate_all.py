@@ -1,4 +1,5 @@
-"""ut-translate-all: averages a run's checkpoints, translates with the mean, and scores the translation, in one step.
+"""ut-translate-all: averages a run's checkpoints, translates with the mean, and scores the
+translation, in one step.
 
 ``ut-translate-all --output_dir=runs/ende``
 """
@@ -36,12 +37,37 @@ FLAGS = (
     *AVERAGE_FLAGS,
     DECODE_HPARAMS,
     *SCORE_FLAGS,
-    Flag("source", "File to translate, one sentence a line.", _TEXTS, shown_default="the problem's own text"),
-    Flag("reference", "Its references, line by line; several files with commas between.", _TEXTS, shown_default="the problem's"),
-    Flag("split", "Split of the problem to translate, without --source.", _TEXTS, shown_default="the one that ut-eval judges"),
-    Flag("translation", "Where the translation is written.", _TEXTS, shown_default="<avg_dir>/translations/<source or split>"),
+    Flag(
+        "source",
+        "File to translate, one sentence a line.",
+        _TEXTS,
+        shown_default="the problem's own text",
+    ),
+    Flag(
+        "reference",
+        "Its references, line by line; several files with commas between.",
+        _TEXTS,
+        shown_default="the problem's",
+    ),
+    Flag(
+        "split",
+        "Split of the problem to translate, without --source.",
+        _TEXTS,
+        shown_default="the one that ut-eval judges",
+    ),
+    Flag(
+        "translation",
+        "Where the translation is written.",
+        _TEXTS,
+        shown_default="<avg_dir>/translations/<source or split>",
+    ),
     flags.RUN_DIR,
-    Flag("avg_dir", "Where the averaged run is written.", "Where", shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>"),
+    Flag(
+        "avg_dir",
+        "Where the averaged run is written.",
+        "Where",
+        shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>",
+    ),
     flags.RUN_DATA_DIR,
     flags.RUN_TMP_DIR,
     flags.RUN_USR_DIR,
@@ -60,12 +86,16 @@ def _main(argv: list[str]) -> None:
     config = decode_config(values.decode_hparams)
     if values.reference and not values.source:
         raise FlagError(f"--reference={values.reference} needs the --source that it translates.")
-    read = files(values.reference or "") + ([Path(values.source).expanduser()] if values.source else [])
+    read = files(values.reference or "") + (
+        [Path(values.source).expanduser()] if values.source else []
+    )
     named = Path(values.translation).expanduser() if values.translation else None
     refuse_overwriting("translation", named, read)
     if values.reference or not values.source:
         check_tokenizer(values.tokenize)
-    run = Run.load(values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir)
+    run = Run.load(
+        values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
+    )
     import_tensorflow()
     from ut_tf.inference.translator import Translator
 
@@ -76,12 +106,16 @@ def _main(argv: list[str]) -> None:
         refuse_overwriting("translation", path, read)
         written = _translate(Translator.from_run(averaged, "last", config), texts.sources, path)
     if texts.references:
-        print(report(corpus_scores(written, texts.references, variants, values.tokenize, values.ter)))
+        print(
+            report(corpus_scores(written, texts.references, variants, values.tokenize, values.ter))
+        )
     print(f"translation: {path}")
 
 
 def _translate(translator: Translator, sources: Sequence[str], path: Path) -> list[str]:
-    """Writes the translation of each sentence to a file as soon as it is there, and returns them all."""
+    """Writes the translation of each sentence to a file as soon as it is there, and returns them
+    all.
+    """
     from ut_tf.storage.checkpoints import readable_disk_errors
 
     speed = Speed(COMMAND, len(sources))
@@ -98,14 +132,23 @@ def _translate(translator: Translator, sources: Sequence[str], path: Path) -> li
 
 
 def _averaged(run: Run, values: Any) -> Run:
-    """Returns the run with the mean of the chosen checkpoints; one of the same checkpoints that lies there already is used again."""
+    """Returns the run with the mean of the chosen checkpoints; one of the same checkpoints that
+    lies there already is used again.
+    """
     from ut_tf.training.averaging import average_checkpoints, is_average
 
     steps = chosen_steps(run, values)
-    destination = Path(values.avg_dir).expanduser() if values.avg_dir else default_destination(run.output_dir, values, steps)
+    destination = (
+        Path(values.avg_dir).expanduser()
+        if values.avg_dir
+        else default_destination(run.output_dir, values, steps)
+    )
     if not is_average(destination, run, steps):
         average_checkpoints(run, steps, destination)
-    print(f"{COMMAND}: the mean of the checkpoints of steps {', '.join(map(str, steps))} is in {destination}")
+    print(
+        f"{COMMAND}: the mean of the checkpoints of steps {', '.join(map(str, steps))} is in"
+        f" {destination}"
+    )
     return Run.load(destination, usr_dir=values.usr_dir)
 
 

@@ -1,8 +1,8 @@
 """Writes the tables in docs/ that follow from the code, between their markers: ``make docs``.
 
-How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end -->``. The hyperparameters' texts are the
-string literals below the fields in ``ut_tf/network.py`` and ``ut_tf/config.py``. A test compares the files with what this script would
-write.
+How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end
+-->``. The hyperparameters' texts are the string literals below the fields in ``ut_tf/network.py``
+and ``ut_tf/config.py``. A test compares the files with what this script would write.
 """
 
 from __future__ import annotations
@@ -36,19 +36,42 @@ def fields_table(config: type) -> str:
     module = inspect.getmodule(config)
     assert module is not None
     source = inspect.getsource(module)
-    body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == config.__name__).body
-    headings = {number: line.strip("# .") for number, line in enumerate(source.splitlines(), 1) if re.match(r"    # [A-Z]", line)}
+    body = next(
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == config.__name__
+    ).body
+    headings = {
+        number: line.strip("# .")
+        for number, line in enumerate(source.splitlines(), 1)
+        if re.match(r"    # [A-Z]", line)
+    }
     lines: list[str] = []
     before = body[0].lineno
     for node, text in itertools.pairwise(body):
-        if not (isinstance(node, ast.AnnAssign) and isinstance(text, ast.Expr) and node.value is not None):
+        if not (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(text, ast.Expr)
+            and node.value is not None
+        ):
             continue
-        heading = next((headings[number] for number in range(before, node.lineno) if number in headings), None)
+        heading = next(
+            (headings[number] for number in range(before, node.lineno) if number in headings), None
+        )
         if heading:
-            lines += ["", f"### {heading}", "", "| name | values | default | |", "|---|---|---|---|"]
+            lines += [
+                "",
+                f"### {heading}",
+                "",
+                "| name | values | default | |",
+                "|---|---|---|---|",
+            ]
         before = node.lineno
         name, default = ast.unparse(node.target), ast.unparse(node.value).strip("'")
-        lines.append(f"| `{name}` | {_values(node.annotation)} | `{default}` | {_cell(ast.literal_eval(text.value))} |")
+        lines.append(
+            f"| `{name}` | {_values(node.annotation)} | `{default}` |"
+            f" {_cell(ast.literal_eval(text.value))} |"
+        )
     return "\n".join(lines).strip()
 
 
@@ -58,29 +81,43 @@ def our_sets_table() -> str:
     for name in (name for name in HPARAMS_SETS if name not in _TENSOR2TENSOR):
         hparams: HParams = registry.hparams_sets.get(name)().resolve()
         network = hparams.network
-        steps = str(network.num_steps) if network.halting == "none" else f"at most {network.act_max_steps}"
-        steps = f"{network.num_layers} layer{'s' if network.num_layers > 1 else ''}" if "universal" not in hparams.model else steps
+        steps = (
+            str(network.num_steps)
+            if network.halting == "none"
+            else f"at most {network.act_max_steps}"
+        )
+        steps = (
+            f"{network.num_layers} layer{'s' if network.num_layers > 1 else ''}"
+            if "universal" not in hparams.model
+            else steps
+        )
         steps = f"{network.num_steps} hops" if hparams.model == "memn2n" else steps
         sizes = (
             f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
             if "transformer" in hparams.model
             else network.hidden_size
         )
-        lines.append(f"| `{name}` | {sizes} | {steps} | {_cell(registry.hparams_sets.describe(name))} |")
+        lines.append(
+            f"| `{name}` | {sizes} | {steps} | {_cell(registry.hparams_sets.describe(name))} |"
+        )
     return "\n".join(lines)
 
 
 def models_table() -> str:
     """Returns every model with what it is."""
     lines = ["| model | |", "|---|---|"]
-    return "\n".join([*lines, *(f"| `{name}` | {_cell(entry.description)} |" for name, entry in MODELS.items())])
+    return "\n".join(
+        [*lines, *(f"| `{name}` | {_cell(entry.description)} |" for name, entry in MODELS.items())]
+    )
 
 
 def tensor2tensor_sets_table() -> str:
     """Returns the sets under tensor2tensor's names."""
     lines = ["| set | |", "|---|---|"]
     for name in (name for name in HPARAMS_SETS if name in _TENSOR2TENSOR):
-        lines.append(f"| `{name}` | {_missing(name) or _cell(registry.hparams_sets.describe(name))} |")
+        lines.append(
+            f"| `{name}` | {_missing(name) or _cell(registry.hparams_sets.describe(name))} |"
+        )
     return "\n".join(lines)
 
 

@@ -1,11 +1,13 @@
-"""Recipes for the agreement of subject and verb on a CPU: a Universal Transformer, with and without dynamic halting, and a Transformer.
+"""Recipes for the agreement of subject and verb on a CPU: a Universal Transformer, with and without
+dynamic halting, and a Transformer.
 
 How it is used::
 
     ut-trainer --problem=sva_language_modeling --hparams_set=ut_agreement
 
-How it works: all are pre-norm, with batches of 2048 tokens and a cosine to zero over train_steps: give ``--hparams=train_steps=...`` to
-train longer, not ``--train_steps`` alone. Their matrix products are in bfloat16. Sizes are chosen for equal numbers of parameters.
+How it works: all are pre-norm, with batches of 2048 tokens and a cosine to zero over train_steps:
+give ``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Their matrix
+products are in bfloat16. Sizes are chosen for equal numbers of parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def transformer_agreement() -> HParams:
 
     128 / 336 / 4, 4 layers: as many parameters as ut_agreement, in narrower layers of their own.
     """
-    return HParams(model="transformer").change(hidden_size=128, filter_size=336, num_heads=4, num_layers=4, **_TRAINING)
+    return HParams(model="transformer").change(
+        hidden_size=128, filter_size=336, num_heads=4, num_layers=4, **_TRAINING
+    )
 
 
 _TRAINING = {

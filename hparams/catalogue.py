@@ -29,14 +29,17 @@ _OURS = {
 }
 _LENGTH_GENERALIZATION = {
     "ut_length_generalization": "copy and reverse to ten times the training's length",
-    "ut_length_generalization_addition": "addition beyond the training's length, digits of equal worth at equal positions",
+    "ut_length_generalization_addition": (
+        "addition beyond the training's length, digits of equal worth at equal positions"
+    ),
 }
 
 
 def _tensor2tensor() -> dict[str, Entry]:
     room = "ut_tf.hparams.tensor2tensor"
     available = {
-        name: Entry(f"{room}:variant", one.description, {"size": one.size, **one.changes}) for name, one in tensor2tensor.SETS.items()
+        name: Entry(f"{room}:variant", one.description, {"size": one.size, **one.changes})
+        for name, one in tensor2tensor.SETS.items()
     }
     missing = {
         name: Entry(
@@ -54,7 +57,9 @@ _TRANSFORMERS = {
     "transformer_base": "Transformer, d 512, 6 layers",
     "transformer_big": "Transformer, d 1024, 6 layers",
     "transformer_babi": "Transformer for bAbI on a CPU, as many parameters as ut_babi",
-    "transformer_algorithmic": "Transformer for copy and reverse on a CPU, as many parameters as ut_algorithmic",
+    "transformer_algorithmic": (
+        "Transformer for copy and reverse on a CPU, as many parameters as ut_algorithmic"
+    ),
 }
 _TRANSLATION = {
     "ut_wmt14": "ut_base with the paper's batches and vocabulary for WMT14",
@@ -102,7 +107,9 @@ _RECURRENCES = {
 
 _LSTM = {
     "lstm_tiny": "LSTM for a bAbI task on a CPU, as many parameters as ut_babi",
-    "lstm_attention_tiny": "LSTM with Bahdanau's attention on a CPU, as many parameters as ut_algorithmic",
+    "lstm_attention_tiny": (
+        "LSTM with Bahdanau's attention on a CPU, as many parameters as ut_algorithmic"
+    ),
     "lstm_seq2seq": "tensor2tensor's LSTM without attention, d 128, 2 layers",
     "lstm_luong_attention": "the same with Luong's attention",
     "lstm_bahdanau_attention": "the same with Bahdanau's attention",

@@ -1,11 +1,13 @@
-"""Named sets of the convolutional models, ConvS2S and ByteNet: the papers' sizes, and recipes for a CPU.
+"""Named sets of the convolutional models, ConvS2S and ByteNet: the papers' sizes, and recipes for a
+CPU.
 
 How it is used::
 
     ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=convs2s_tiny
 
-How it works: widths, depths, kernels and dilations of the base sets are the papers', and so is ByteNet's Adam at 3e-4; ConvS2S was trained
-by Nesterov's momentum, in place of which is the usual Adam with its inverse square root.
+How it works: widths, depths, kernels and dilations of the base sets are the papers', and so is
+ByteNet's Adam at 3e-4; ConvS2S was trained by Nesterov's momentum, in place of which is the usual
+Adam with its inverse square root.
 """
 
 from __future__ import annotations
@@ -16,35 +18,51 @@ from ut_tf.config.hparams import HParams
 def convs2s_base() -> HParams:
     """``ut-trainer --problem=translate_ende_wmt14 --hparams_set=convs2s_base``
 
-    The paper's size for English to Romanian: 20 blocks of width 512 on either side, kernel 3, dropout 0.2.
+    The paper's size for English to Romanian: 20 blocks of width 512 on either side, kernel 3,
+    dropout 0.2.
     """
-    return HParams(model="convs2s").change(hidden_size=512, num_layers=20, dropout=0.2, label_smoothing=0.0, **_SMALL_EMBEDDINGS)
+    return HParams(model="convs2s").change(
+        hidden_size=512, num_layers=20, dropout=0.2, label_smoothing=0.0, **_SMALL_EMBEDDINGS
+    )
 
 
 def convs2s_tiny() -> HParams:
     """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=convs2s_tiny``
 
-    For copy and reverse up to length 40 on a CPU: 4 blocks of width 128 on either side, kernel 3, no dropout.
+    For copy and reverse up to length 40 on a CPU: 4 blocks of width 128 on either side, kernel 3,
+    no dropout.
     """
     return HParams(model="convs2s").change(
-        hidden_size=128, num_layers=4, dropout=0.0, shared_embedding=False, **_SMALL_EMBEDDINGS, **_ALGORITHMIC_TRAINING
+        hidden_size=128,
+        num_layers=4,
+        dropout=0.0,
+        shared_embedding=False,
+        **_SMALL_EMBEDDINGS,
+        **_ALGORITHMIC_TRAINING,
     )
 
 
 def bytenet_base() -> HParams:
     """``ut-trainer --problem=translate_ende_wmt14 --hparams_set=bytenet_base``
 
-    The paper's size for translation by characters: 30 blocks of width 1600 (d = 800) on either side, kernel 3, dilations up to 16.
+    The paper's size for translation by characters: 30 blocks of width 1600 (d = 800) on either
+    side, kernel 3, dilations up to 16.
     """
     return HParams(model="bytenet").change(
-        hidden_size=1600, num_layers=30, schedule="constant", learning_rate=0.0003, warmup_steps=0, label_smoothing=0.0
+        hidden_size=1600,
+        num_layers=30,
+        schedule="constant",
+        learning_rate=0.0003,
+        warmup_steps=0,
+        label_smoothing=0.0,
     )
 
 
 def bytenet_tiny() -> HParams:
     """``ut-trainer --problem=babi_qa_task1_10k --hparams_set=bytenet_tiny``
 
-    For a bAbI task with short stories on a CPU: twice three blocks of width 128, kernel 5, dilations 1, 2 and 4, so that facts see the
+    For a bAbI task with short stories on a CPU: twice three blocks of width 128, kernel 5,
+    dilations 1, 2 and 4, so that facts see the
     question and the question then sees them: 28 facts back. No dropout; batches of 64 stories.
     """
     return HParams(model="bytenet").change(

@@ -1,13 +1,15 @@
-"""Recipes for LAMBADA on a CPU: as a language model, and for reading; a Universal Transformer, one that halts, and a Transformer.
+"""Recipes for LAMBADA on a CPU: as a language model, and for reading; a Universal Transformer, one
+that halts, and a Transformer.
 
 How it is used::
 
     ut-trainer --problem=lambada_lm --hparams_set=ut_lambada
     ut-trainer --problem=lambada_rc --hparams_set=ut_lambada_rc
 
-How it works: pre-norm, a cosine to zero over train_steps (give ``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone),
-matrix products in bfloat16. A softmax over 60,000 words takes most of a language model's time, so its states are narrow and its transition
-is wide. The Transformers have as many parameters, in four layers with narrower transitions.
+How it works: pre-norm, a cosine to zero over train_steps (give ``--hparams=train_steps=...`` to
+train longer, not ``--train_steps`` alone), matrix products in bfloat16. A softmax over 60,000 words
+takes most of a language model's time, so its states are narrow and its transition is wide. The
+Transformers have as many parameters, in four layers with narrower transitions.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from ut_tf.config.hparams import HParams
 def ut_lambada() -> HParams:
     """``ut-trainer --problem=lambada_lm --hparams_set=ut_lambada``
 
-    128 / 2048 / 4, 4 steps: 8.3 million parameters with 60,000 words, of which 0.6 million are not embeddings.
+    128 / 2048 / 4, 4 steps: 8.3 million parameters with 60,000 words, of which 0.6 million are not
+    embeddings.
     """
     return HParams().change(num_steps=4, filter_size=2048, **_LANGUAGE_MODEL)
 

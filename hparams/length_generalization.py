@@ -1,17 +1,21 @@
-"""Recipes for ten times the training's length: copy and reverse to 400 symbols, and addition as far as it goes.
+"""Recipes for ten times the training's length: copy and reverse to 400 symbols, and addition as far
+as it goes.
 
 How it is used::
 
     ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=ut_length_generalization
     ut-eval --output_dir=RUN --lengths=40,80,400
 
-How it works: not the paper's network, whose figures at 400 are .35 and .46 of the sequences (arXiv 1807.03819, table 4). Positions are
-rotary, in half of the heads counted from the start and in the others from the end, so that output symbol i stands where input symbol i
-stands, counted from either end: that comes close to telling the answer. In training they are spread out at random over a window of
-random width, so that distances at ten times the length have been met; attention's logits grow with the logarithm of the number of keys.
+How it works: not the paper's network, whose figures at 400 are .35 and .46 of the sequences (arXiv
+1807.03819, table 4). Positions are rotary, in half of the heads counted from the start and in the
+others from the end, so that output symbol i stands where input symbol i stands, counted from either
+end: that comes close to telling the answer. In training they are spread out at random over a window
+of random width, so that distances at ten times the length have been met; attention's logits grow
+with the logarithm of the number of keys.
 
-Addition: the positions of the second summand begin again behind the separator, so that digits of equal worth, and the digit of the sum
-that they make, share a position (position coupling, arXiv 2405.20671). That tells the model of the task; problem and data stay as they are.
+Addition: the positions of the second summand begin again behind the separator, so that digits of
+equal worth, and the digit of the sum that they make, share a position (position coupling, arXiv
+2405.20671). That tells the model of the task; problem and data stay as they are.
 """
 
 from __future__ import annotations
@@ -23,17 +27,19 @@ from ut_tf.hparams.universal_transformer import ut_algorithmic_rotary
 def ut_length_generalization() -> HParams:
     """``ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=ut_length_generalization``
 
-    ut_algorithmic_rotary with the end symbol at position 0 from the end, so that reversal's output symbol i stands just where the i-th
-    last digit stands, and not beside it; 1000 updates.
+    ut_algorithmic_rotary with the end symbol at position 0 from the end, so that reversal's output
+    symbol i stands just where the i-th last digit stands, and not beside it; 1000 updates.
     """
     return ut_algorithmic_rotary().change(end_position=0, train_steps=1000, eval_frequency=250)
 
 
 def ut_length_generalization_addition() -> HParams:
-    """``ut-trainer --problem=algorithmic_addition_decimal40 --hparams_set=ut_length_generalization_addition``
+    """``ut-trainer --problem=algorithmic_addition_decimal40
+    --hparams_set=ut_length_generalization_addition``
 
-    ut_length_generalization with coupled positions, counted from the start, four steps, a learned bias per relative position (the digit
-    before decides the carry) and a start symbol to look at where a summand has ended; 6000 updates.
+    ut_length_generalization with coupled positions, counted from the start, four steps, a learned
+    bias per relative position (the digit before decides the carry) and a start symbol to look at
+    where a summand has ended; 6000 updates.
     """
     return ut_length_generalization().change(
         position_from="start",

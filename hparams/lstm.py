@@ -4,8 +4,9 @@ How it is used::
 
     ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=lstm_attention_tiny
 
-How it works: the sets under tensor2tensor's names (lstm_seq2seq, lstm_luong_attention, lstm_bahdanau_attention) have its sizes and its
-optimizer: 2 layers of 128, inputs read backward, 1024 tokens per replica, Adam at a constant 2e-4. Their attention is the papers', not its
+How it works: the sets under tensor2tensor's names (lstm_seq2seq, lstm_luong_attention,
+lstm_bahdanau_attention) have its sizes and its optimizer: 2 layers of 128, inputs read backward,
+1024 tokens per replica, Adam at a constant 2e-4. Their attention is the papers', not its
 AttentionWrapper: ``ut_tf/models/lstm/layers.py`` says which state asks and where the context goes.
 """
 
@@ -55,7 +56,8 @@ def lstm_bahdanau_attention() -> HParams:
 def lstm_tiny() -> HParams:
     """``ut-trainer --problem=babi_qa_task1_10k --hparams_set=lstm_tiny``
 
-    For bAbI on a CPU: d 112, 2 layers that read forward, the question last; batches of 64 stories. About as many parameters as ut_babi.
+    For bAbI on a CPU: d 112, 2 layers that read forward, the question last; batches of 64 stories.
+      About as many parameters as ut_babi.
     """
     return HParams(model="lstm").change(
         hidden_size=112,
@@ -74,8 +76,9 @@ def lstm_tiny() -> HParams:
 def lstm_attention_tiny() -> HParams:
     """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=lstm_attention_tiny``
 
-    For copy and reverse up to length 40 on a CPU: d 144, one layer that reads both ways, Bahdanau's attention, no dropout. About as many
-    parameters as ut_algorithmic; so has d 120 with 2 layers and no attention.
+    For copy and reverse up to length 40 on a CPU: d 144, one layer that reads both ways, Bahdanau's
+    attention, no dropout. About as many parameters as ut_algorithmic; so has d 120 with 2 layers
+    and no attention.
     """
     return HParams(model="lstm").change(
         hidden_size=144,

@@ -4,8 +4,9 @@ How it is used::
 
     ut-trainer --problem=lte_addition --hparams_set=ut_lte
 
-How it works: cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Examples are
-new in every epoch, so nothing is dropped out. Matrix products are in bfloat16 but for ``ut_lte_double``.
+How it works: cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer,
+not ``--train_steps`` alone. Examples are new in every epoch, so nothing is dropped out. Matrix
+products are in bfloat16 but for ``ut_lte_double``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ut_tf.config.hparams import HParams
 def ut_lte() -> HParams:
     """``ut-trainer --problem=lte_addition --hparams_set=ut_lte``
 
-    128 / 512 / 4, 4 steps, for programs: separable convolutions as transition, and small batches, of which twice as many teach more.
+    128 / 512 / 4, 4 steps, for programs: separable convolutions as transition, and small batches,
+    of which twice as many teach more.
     """
     return HParams().change(
         hidden_size=128,
@@ -46,7 +48,9 @@ def transformer_lte() -> HParams:
 
     64 / 256 / 4, 4 layers: about as many parameters as ut_lte.
     """
-    return dataclasses.replace(ut_lte(), model="transformer").change(hidden_size=64, filter_size=256, num_layers=4)
+    return dataclasses.replace(ut_lte(), model="transformer").change(
+        hidden_size=64, filter_size=256, num_layers=4
+    )
 
 
 def ut_lte_memory() -> HParams:
@@ -54,7 +58,9 @@ def ut_lte_memory() -> HParams:
 
     ut_lte with 2 steps and the fully connected transition, for digit strings to be copied.
     """
-    return ut_lte().change(num_steps=2, transition="fc", batch_size=2048, train_steps=2000, eval_frequency=250)
+    return ut_lte().change(
+        num_steps=2, transition="fc", batch_size=2048, train_steps=2000, eval_frequency=250
+    )
 
 
 def ut_lte_double() -> HParams:
@@ -62,7 +68,9 @@ def ut_lte_double() -> HParams:
 
     ut_lte_memory for doubling, trained longer, with 3 steps and in float32 alone.
     """
-    return ut_lte_memory().change(num_steps=3, dtype_policy="float32", train_steps=6000, eval_frequency=500)
+    return ut_lte_memory().change(
+        num_steps=3, dtype_policy="float32", train_steps=6000, eval_frequency=500
+    )
 
 
 def ut_lte_reverse() -> HParams:

@@ -4,10 +4,11 @@ How it is used::
 
     ut-trainer --problem=babi_sim_task1 --hparams_set=memn2n_tiny
 
-How it works: the Memory Transformers (arXiv 2006.11527) have the Transformer's sizes and recipes, and ten memory vectors. The memory
-network has those of its paper (arXiv 1503.08895): three hops with adjacent tying, the last 50 facts, embeddings drawn with standard
-deviation 0.1, batches of 32, gradients of a norm up to 40; d is 20 for a single task and 50 for all of them. It is trained by Adam with a
-cosine instead of stochastic gradient descent whose rate is halved every 25 epochs.
+How it works: the Memory Transformers (arXiv 2006.11527) have the Transformer's sizes and recipes,
+and ten memory vectors. The memory network has those of its paper (arXiv 1503.08895): three hops
+with adjacent tying, the last 50 facts, embeddings drawn with standard deviation 0.1, batches of 32,
+gradients of a norm up to 40; d is 20 for a single task and 50 for all of them. It is trained by
+Adam with a cosine instead of stochastic gradient descent whose rate is halved every 25 epochs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def mem_transformer_tiny() -> HParams:
 
     128 / 512 / 4, 2 layers, 10 memory vectors, with the recipe of ut_algorithmic_reverse.
     """
-    return dataclasses.replace(ut_algorithmic_reverse(), model="mem_transformer").change(num_layers=2, memory_size=10)
+    return dataclasses.replace(ut_algorithmic_reverse(), model="mem_transformer").change(
+        num_layers=2, memory_size=10
+    )
 
 
 def mem_bottleneck_transformer_base() -> HParams:
@@ -44,7 +47,8 @@ def mem_bottleneck_transformer_base() -> HParams:
 
 
 def mem_bottleneck_transformer_tiny() -> HParams:
-    """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=mem_bottleneck_transformer_tiny``
+    """``ut-trainer --problem=algorithmic_reverse_decimal40
+    --hparams_set=mem_bottleneck_transformer_tiny``
 
     mem_transformer_tiny whose encoder's symbols see each other through the memory only.
     """

@@ -1,12 +1,14 @@
-"""Recipes for constituency parsing of a few thousand trees on a CPU: a Universal Transformer, and a Transformer with as many parameters.
+"""Recipes for constituency parsing of a few thousand trees on a CPU: a Universal Transformer, and a
+Transformer with as many parameters.
 
 How it is used::
 
     ut-trainer --problem=parse_ptb --hparams_set=ut_parsing
 
-How it works: both are pre-norm, with attention that starts out by likeness (the words of a tree are those of its sentence), dropout also of
-words, small batches of 1024 tokens and a cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer, not
-``--train_steps`` alone. Their matrix products are in bfloat16.
+How it works: both are pre-norm, with attention that starts out by likeness (the words of a tree are
+those of its sentence), dropout also of words, small batches of 1024 tokens and a cosine to zero
+over train_steps: give ``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone.
+Their matrix products are in bfloat16.
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ def ut_parsing() -> HParams:
 def transformer_parsing() -> HParams:
     """``ut-trainer --problem=parse_ptb --hparams_set=transformer_parsing``
 
-    128 / 320 / 4, 4 layers on either side: as many parameters as ut_parsing, in narrower layers of their own.
+    128 / 320 / 4, 4 layers on either side: as many parameters as ut_parsing, in narrower layers of
+    their own.
     """
-    return HParams(model="transformer").change(hidden_size=128, filter_size=320, num_heads=4, num_layers=4, **_TRAINING)
+    return HParams(model="transformer").change(
+        hidden_size=128, filter_size=320, num_heads=4, num_layers=4, **_TRAINING
+    )
 
 
 _TRAINING = {

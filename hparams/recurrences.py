@@ -1,11 +1,13 @@
-"""Variants of the recurrence: the paper's base size, and recipes for a CPU, reversal of digits in ut_algorithmic_reverse's network.
+"""Variants of the recurrence: the paper's base size, and recipes for a CPU, reversal of digits in
+ut_algorithmic_reverse's network.
 
 How it is used::
 
     ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_highway_tiny
 
-How it works: the recipes are 128 / 512 / 4 with four steps, no dropout, batches of 1312 tokens, a cosine to zero over 1000 updates.
-docs/models.md has the equations. The base size of the other variants has tensor2tensor's names, in tensor2tensor.py.
+How it works: the recipes are 128 / 512 / 4 with four steps, no dropout, batches of 1312 tokens, a
+cosine to zero over 1000 updates. docs/models.md has the equations. The base size of the other
+variants has tensor2tensor's names, in tensor2tensor.py.
 """
 
 from __future__ import annotations

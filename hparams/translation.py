@@ -1,11 +1,13 @@
-"""Recipes for translation: the paper's for WMT14, and two for a CPU, a Universal Transformer and a Transformer with as many parameters.
+"""Recipes for translation: the paper's for WMT14, and two for a CPU, a Universal Transformer and a
+Transformer with as many parameters.
 
 How it is used::
 
     ut-trainer --problem=translate_ende_multi30k --hparams_set=ut_translate_small
 
-How it works: the small ones are pre-norm, with batches of 2048 tokens and a cosine to zero over train_steps: give
-``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Their matrix products are in bfloat16.
+How it works: the small ones are pre-norm, with batches of 2048 tokens and a cosine to zero over
+train_steps: give ``--hparams=train_steps=...`` to train longer, not ``--train_steps`` alone. Their
+matrix products are in bfloat16.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from ut_tf.hparams.universal_transformer import ut_base
 def ut_wmt14() -> HParams:
     """``ut-trainer --problem=translate_ende_wmt14 --hparams_set=ut_wmt14``
 
-    ut_base with 37,000 subwords and, on eight GPUs, 25,000 source and 25,000 target tokens in a batch.
+    ut_base with 37,000 subwords and, on eight GPUs, 25,000 source and 25,000 target tokens in a
+    batch.
     """
     return ut_base().change(vocab_size=37_000, batch_size=3125)
 
@@ -27,7 +30,9 @@ def ut_translate_small() -> HParams:
 
     256 / 1024 / 4, 3 steps, 5,000 subwords: 3.1 million parameters.
     """
-    return HParams().change(hidden_size=256, filter_size=1024, num_heads=4, num_steps=3, **_TRAINING)
+    return HParams().change(
+        hidden_size=256, filter_size=1024, num_heads=4, num_steps=3, **_TRAINING
+    )
 
 
 def transformer_translate_small() -> HParams:
@@ -35,7 +40,9 @@ def transformer_translate_small() -> HParams:
 
     128 / 576 / 4, 5 layers, 5,000 subwords: 3.1 million parameters in narrower layers of their own.
     """
-    return HParams(model="transformer").change(hidden_size=128, filter_size=576, num_heads=4, num_layers=5, **_TRAINING)
+    return HParams(model="transformer").change(
+        hidden_size=128, filter_size=576, num_heads=4, num_layers=5, **_TRAINING
+    )
 
 
 _TRAINING = {

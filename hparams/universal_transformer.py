@@ -1,13 +1,14 @@
-"""The Universal Transformer's named sets: the paper's semantics in six sizes, with dynamic halting, and recipes for a CPU.
+"""The Universal Transformer's named sets: the paper's semantics in six sizes, with dynamic halting,
+and recipes for a CPU.
 
 How it is used::
 
     from ut_tf import registry
     hparams = registry.hparams_sets.get("ut_base")()
 
-How it works: every set is a function that changes fields of ``HParams()``, whose defaults are the paper's network and
-tensor2tensor's optimizer. Sizes are d / filter / heads and T steps. A batch is counted in tokens per replica unless the set says
-otherwise.
+How it works: every set is a function that changes fields of ``HParams()``, whose defaults are the
+paper's network and tensor2tensor's optimizer. Sizes are d / filter / heads and T steps. A batch is
+counted in tokens per replica unless the set says otherwise.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from ut_tf.config.hparams import HParams
 def ut_base() -> HParams:
     """``ut-trainer --problem=babi_qa --hparams_set=ut_base``
 
-    1024 / 4096 / 16, 6 steps, dropout 0.3: as many parameters in its one layer as six layers of half the width have.
+    1024 / 4096 / 16, 6 steps, dropout 0.3: as many parameters in its one layer as six layers of
+    half the width have.
     """
-    return HParams().change(hidden_size=1024, filter_size=4096, num_heads=16, num_steps=6, dropout=0.3)
+    return HParams().change(
+        hidden_size=1024, filter_size=4096, num_heads=16, num_steps=6, dropout=0.3
+    )
 
 
 def ut_small() -> HParams:
@@ -90,9 +94,11 @@ def ut_act_tiny() -> HParams:
 def ut_babi() -> HParams:
     """``ut-trainer --problem=babi_qa_task2_10k --hparams_set=ut_babi``
 
-    For bAbI on a CPU: 128 / 512 / 4, 4 steps, separable convolutions over the facts (the paper's transition for bAbI; without them
-    task 11, "then she went", stays at 15 %), pre-norm, positions counted back from the question and added once, a learned bias per
-    relative position, word masks drawn around one, and batches of 64 stories in few length buckets.
+    For bAbI on a CPU: 128 / 512 / 4, 4 steps, separable convolutions over the facts (the paper's
+      transition for bAbI; without them
+    task 11, "then she went", stays at 15 %), pre-norm, positions counted back from the question and
+    added once, a learned bias per relative position, word masks drawn around one, and batches of 64
+    stories in few length buckets.
     """
     return HParams().change(
         hidden_size=128,
@@ -122,19 +128,27 @@ def ut_act_babi() -> HParams:
 def ut_babi_unordered() -> HParams:
     """``ut-trainer --problem=babi_qa_task19_10k --hparams_set=ut_babi_unordered``
 
-    ut_babi for tasks whose facts may stand in any order (17: positions, 19: paths): neither positions nor a bias per relative position
-    nor convolutions, word masks drawn around zero, half the dropout.
+    ut_babi for tasks whose facts may stand in any order (17: positions, 19: paths): neither
+    positions nor a bias per relative position nor convolutions, word masks drawn around zero, half
+    the dropout.
     """
     return ut_babi().change(
-        transition="fc", position="none", relative_bias=0, dropout=0.05, word_mask_mean=0.0, word_mask_stddev=1.0, train_steps=4000
+        transition="fc",
+        position="none",
+        relative_bias=0,
+        dropout=0.05,
+        word_mask_mean=0.0,
+        word_mask_stddev=1.0,
+        train_steps=4000,
     )
 
 
 def ut_babi_induction() -> HParams:
     """``ut-trainer --problem=babi_qa_task16_10k --hparams_set=ut_babi_induction``
 
-    ut_babi for task 16, where ut_babi stays at guessing by frequency: attention starts out by likeness and away from itself, relative
-    positions only, nearly plain sums of words, no convolutions, no dropout.
+    ut_babi for task 16, where ut_babi stays at guessing by frequency: attention starts out by
+    likeness and away from itself, relative positions only, nearly plain sums of words, no
+    convolutions, no dropout.
     """
     return ut_babi().change(
         transition="fc",
@@ -149,8 +163,8 @@ def ut_babi_induction() -> HParams:
 def ut_babi_joint_1k() -> HParams:
     """``ut-trainer --problem=babi_qa_1k --hparams_set=ut_babi_joint_1k``
 
-    ut_babi with the regularisation that a thousand questions per task want: attention dropout, left-out words, ten times the decay;
-    the transition is fully connected.
+    ut_babi with the regularisation that a thousand questions per task want: attention dropout,
+    left-out words, ten times the decay; the transition is fully connected.
     """
     return ut_babi().change(
         transition="fc",
@@ -167,8 +181,9 @@ def ut_babi_joint_1k() -> HParams:
 def ut_algorithmic() -> HParams:
     """``ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=ut_algorithmic``
 
-    The paper's network with positions from a random offset, for copy, reverse and addition trained to length 40 on a CPU:
-    128 / 512 / 4, 2 steps, no dropout. Attention starts out by likeness (equal query and key kernels); beyond 41 keys its logits grow
+    The paper's network with positions from a random offset, for copy, reverse and addition trained
+    to length 40 on a CPU: 128 / 512 / 4, 2 steps, no dropout. Attention starts out by likeness
+      (equal query and key kernels); beyond 41 keys its logits grow
     with the logarithm of their number.
     """
     return HParams().change(
@@ -191,7 +206,8 @@ def ut_algorithmic() -> HParams:
 def ut_algorithmic_reverse() -> HParams:
     """``ut-trainer --problem=algorithmic_reverse_decimal40 --hparams_set=ut_algorithmic_reverse``
 
-    ut_algorithmic for reversal: the decoder counts its positions down from the input's last symbol to a start symbol before the first.
+    ut_algorithmic for reversal: the decoder counts its positions down from the input's last symbol
+      to a start symbol before the first.
     """
     return ut_algorithmic().change(target_position="backward", input_start_symbol=True)
 
@@ -207,11 +223,17 @@ def ut_act_algorithmic() -> HParams:
 def ut_algorithmic_rotary() -> HParams:
     """``ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=ut_algorithmic_rotary``
 
-    Not the paper's network: rotary positions, counted from the start in half of the heads and from the end in the others, and spread
-    out at random in training. Output symbol i stands where input symbol i stands, counted from either end: close to telling the answer.
+    Not the paper's network: rotary positions, counted from the start in half of the heads and from
+    the end in the others, and spread out at random in training. Output symbol i stands where input
+    symbol i stands, counted from either end: close to telling the answer.
     """
     return ut_algorithmic().change(
-        norm="pre", position="rotary", position_from="both", position_offset="mixed", eval_position_offset=0, num_steps=2
+        norm="pre",
+        position="rotary",
+        position_from="both",
+        position_offset="mixed",
+        eval_position_offset=0,
+        num_steps=2,
     )
 
 

@@ -33,7 +33,8 @@ def _algorithmic() -> dict[str, Entry]:
         _entry(
             _ALGORITHMIC,
             f"algorithmic_{name}_{digits}40",
-            f"{operation} of {digits} digits, trained on lengths 1..40" + (" (tensor2tensor's name)" if name != operation else ""),
+            f"{operation} of {digits} digits, trained on lengths 1..40"
+            + (" (tensor2tensor's name)" if name != operation else ""),
             operation=operation,
             base=base,
         )
@@ -44,17 +45,46 @@ def _algorithmic() -> dict[str, Entry]:
 
 def _babi() -> dict[str, Entry]:
     entries = [
-        _entry(_BABI, "babi_qa", "bAbI, all twenty tasks jointly, 10,000 training questions each", size="10k"),
-        _entry(_BABI, "babi_qa_1k", "bAbI, all twenty tasks jointly, 1,000 training questions each", size="1k"),
+        _entry(
+            _BABI,
+            "babi_qa",
+            "bAbI, all twenty tasks jointly, 10,000 training questions each",
+            size="10k",
+        ),
+        _entry(
+            _BABI,
+            "babi_qa_1k",
+            "bAbI, all twenty tasks jointly, 1,000 training questions each",
+            size="1k",
+        ),
     ]
     for size in ("1k", "10k"):
         form: dict[str, Any] = {"size": size, "form": "tokens"}
-        entries.append(_entry(_BABI, f"babi_qa_concat_all_tasks_{size}", f"bAbI, all tasks jointly, {size}, as one sequence", **form))
+        entries.append(
+            _entry(
+                _BABI,
+                f"babi_qa_concat_all_tasks_{size}",
+                f"bAbI, all tasks jointly, {size}, as one sequence",
+                **form,
+            )
+        )
         for task in _ALL_TASKS:
-            entries.append(_entry(_BABI, f"babi_qa_task{task}_{size}", f"bAbI, task {task} alone, {size}", size=size, tasks=(task,)))
             entries.append(
                 _entry(
-                    _BABI, f"babi_qa_concat_task{task}_{size}", f"bAbI, task {task} alone, {size}, as one sequence", tasks=(task,), **form
+                    _BABI,
+                    f"babi_qa_task{task}_{size}",
+                    f"bAbI, task {task} alone, {size}",
+                    size=size,
+                    tasks=(task,),
+                )
+            )
+            entries.append(
+                _entry(
+                    _BABI,
+                    f"babi_qa_concat_task{task}_{size}",
+                    f"bAbI, task {task} alone, {size}, as one sequence",
+                    tasks=(task,),
+                    **form,
                 )
             )
     return dict(entries)
@@ -65,9 +95,18 @@ def _simulated() -> dict[str, Entry]:
     return dict(
         [
             _entry(_SIMULATED, "babi_sim", own_world),
-            _entry(_SIMULATED_TASKS, "babi_sim_all_tasks", "bAbI, all twenty tasks jointly, simulated; needs no download"),
+            _entry(
+                _SIMULATED_TASKS,
+                "babi_sim_all_tasks",
+                "bAbI, all twenty tasks jointly, simulated; needs no download",
+            ),
             *(
-                _entry(_SIMULATED_TASKS, f"babi_sim_task{task}", f"bAbI, task {task} alone, simulated; needs no download", tasks=(task,))
+                _entry(
+                    _SIMULATED_TASKS,
+                    f"babi_sim_task{task}",
+                    f"bAbI, task {task} alone, simulated; needs no download",
+                    tasks=(task,),
+                )
                 for task in _ALL_TASKS
             ),
         ]
@@ -83,9 +122,17 @@ def _learning_to_execute() -> dict[str, Entry]:
     memorises = {"copy": "copied", "double": "written twice", "reverse": "reversed"}
     return dict(
         [
-            *(_entry(_LTE, f"lte_{task}", f"learning to execute: programs of {what}", task=task) for task, what in computes.items()),
             *(
-                _entry(_LTE, f"lte_{task}", f"learning to execute: strings of up to 55 digits, to be {what}", task=task)
+                _entry(_LTE, f"lte_{task}", f"learning to execute: programs of {what}", task=task)
+                for task, what in computes.items()
+            ),
+            *(
+                _entry(
+                    _LTE,
+                    f"lte_{task}",
+                    f"learning to execute: strings of up to 55 digits, to be {what}",
+                    task=task,
+                )
                 for task, what in memorises.items()
             ),
             *(
@@ -108,15 +155,23 @@ def _agreement() -> dict[str, Entry]:
             _entry(
                 _NEXT_WORD,
                 "sva_language_modeling",
-                "agreement of subject and verb: next word, the right form of the verb against the wrong one",
+                "agreement of subject and verb: next word, the right form of the verb against the"
+                " wrong one",
             ),
-            _entry(_NUMBER, "sva_number_prediction", "agreement of subject and verb: singular or plural, from the words before the verb"),
+            _entry(
+                _NUMBER,
+                "sva_number_prediction",
+                "agreement of subject and verb: singular or plural, from the words before the verb",
+            ),
         ]
     )
 
 
 def _lambada() -> dict[str, Entry]:
-    forms = {"lm": "a language model's last words", "rc": "the last word chosen among those of the context"}
+    forms = {
+        "lm": "a language model's last words",
+        "rc": "the last word chosen among those of the context",
+    }
     return dict(
         _entry(
             f"{_LAMBADA}{form.upper()}",
@@ -131,17 +186,34 @@ def _lambada() -> dict[str, Entry]:
 
 def _parsing() -> dict[str, Entry]:
     entries = [
-        _entry(_PARSING, "parse_ptb", "constituency parsing: linearised trees of a treebank, or of your own files (train_trees=...)")
+        _entry(
+            _PARSING,
+            "parse_ptb",
+            "constituency parsing: linearised trees of a treebank, or of your own files"
+            " (train_trees=...)",
+        )
     ]
-    for name, words in (("wsj_parsing", 0), ("parsing_english_ptb8k", 8192), ("parsing_english_ptb16k", 16384)):
-        text = "constituency parsing" + (f", at most {words:,} words" if words else "") + " (tensor2tensor's name)"
+    for name, words in (
+        ("wsj_parsing", 0),
+        ("parsing_english_ptb8k", 8192),
+        ("parsing_english_ptb16k", 16384),
+    ):
+        text = (
+            "constituency parsing"
+            + (f", at most {words:,} words" if words else "")
+            + " (tensor2tensor's name)"
+        )
         entries.append(_entry(_PARSING, name, text, vocab_words=words, leaves="XX"))
     return dict(entries)
 
 
 def _translation() -> dict[str, Entry]:
     entries = [
-        _entry(_FILES, "translate_files", "translation learnt from your own files (--source_files, --target_files)"),
+        _entry(
+            _FILES,
+            "translate_files",
+            "translation learnt from your own files (--source_files, --target_files)",
+        ),
         _entry(_FILES, "translate_files_rev", "the same from target to source", reverse=True),
     ]
     for code, language, size in (("de", "German", 37_000), ("fr", "French", 32_000)):
@@ -150,9 +222,18 @@ def _translation() -> dict[str, Entry]:
             arguments: dict[str, Any] = {"language": code, "reverse": reverse}
             entries += [
                 _entry(
-                    _WMT, f"translate_{source}{target}_wmt14", f"WMT14, {what}, {size:,} subwords", default_vocab_size=size, **arguments
+                    _WMT,
+                    f"translate_{source}{target}_wmt14",
+                    f"WMT14, {what}, {size:,} subwords",
+                    default_vocab_size=size,
+                    **arguments,
                 ),
-                _entry(_MULTI30K, f"translate_{source}{target}_multi30k", f"Multi30k, {what}, 8,000 subwords", **arguments),
+                _entry(
+                    _MULTI30K,
+                    f"translate_{source}{target}_multi30k",
+                    f"Multi30k, {what}, 8,000 subwords",
+                    **arguments,
+                ),
             ]
             for size_name, words in (("32k", 32_000), ("8k", 8_000)):
                 entries.append(

@@ -1,4 +1,6 @@
-"""Settings for all tests: eight logical CPU devices, so that what needs several replicas can be tested without several GPUs."""
+"""Settings for all tests: eight logical CPU devices, so that what needs several replicas can be
+tested without several GPUs.
+"""
 
 from __future__ import annotations
 
@@ -15,4 +17,6 @@ LOGICAL_DEVICES = 8
 def pytest_configure() -> None:
     """TensorFlow wants to know its devices before it computes anything."""
     processor = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * LOGICAL_DEVICES)
+    tf.config.set_logical_device_configuration(
+        processor, [tf.config.LogicalDeviceConfiguration()] * LOGICAL_DEVICES
+    )

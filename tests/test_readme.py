@@ -1,4 +1,6 @@
-"""README and docs are held to the code: their Python runs, their commands parse, their names exist, their tables are up to date."""
+"""README and docs are held to the code: their Python runs, their commands parse, their names exist,
+their tables are up to date.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,20 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
-from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, report, sweep, trainer, translate_all
+from ut_tf.bin import (
+    avg_checkpoints,
+    bleu,
+    datagen,
+    decoder,
+    exporter,
+    flags,
+    import_t2t,
+    query,
+    report,
+    sweep,
+    trainer,
+    translate_all,
+)
 from ut_tf.bin import eval as eval_command
 from ut_tf.config.hparams import NetworkConfig, TrainingConfig
 from ut_tf.hparams.catalogue import HPARAMS_SETS
@@ -21,17 +36,34 @@ from ut_tf.run import make_hparams
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-MODULES = (trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, report, sweep, query)
+MODULES = (
+    trainer,
+    datagen,
+    eval_command,
+    avg_checkpoints,
+    import_t2t,
+    decoder,
+    bleu,
+    translate_all,
+    exporter,
+    report,
+    sweep,
+    query,
+)
 COMMANDS = {module.COMMAND: module for module in MODULES}
 
 
 def _blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
 
 
 def _command_lines() -> list[tuple[str, str]]:
     """Returns (page, line) for each of our commands in a shell block."""
-    blocks = [(page.name, block.replace("\\\n", " ")) for page in PAGES for block in _blocks(page, "sh")]
+    blocks = [
+        (page.name, block.replace("\\\n", " ")) for page in PAGES for block in _blocks(page, "sh")
+    ]
     lines = [(name, line) for name, block in blocks for line in block.splitlines()]
     return [(name, line) for name, line in lines if re.match(r"(TF_CONFIG='.*' )?ut-", line)]
 
@@ -39,8 +71,17 @@ def _command_lines() -> list[tuple[str, str]]:
 def _expand(pattern: str) -> list[str]:
     """Returns the names that `a{b,c}` and `task*` stand for."""
     parts = re.split(r"\{(.*?)\}", pattern)
-    names = ["".join(choice) for choice in itertools.product(*([part] if i % 2 == 0 else part.split(",") for i, part in enumerate(parts)))]
-    return [name.replace("task*", f"task{task}") for name in names for task in (range(1, 21) if "task*" in name else [0])]
+    names = [
+        "".join(choice)
+        for choice in itertools.product(
+            *([part] if i % 2 == 0 else part.split(",") for i, part in enumerate(parts))
+        )
+    ]
+    return [
+        name.replace("task*", f"task{task}")
+        for name in names
+        for task in (range(1, 21) if "task*" in name else [0])
+    ]
 
 
 def test_the_first_lines_build_compile_and_fit_a_model(capsys):
@@ -55,7 +96,11 @@ def test_the_first_lines_build_compile_and_fit_a_model(capsys):
     assert "tf.Tensor" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != README and _blocks(page, "python")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page != README and _blocks(page, "python")],
+    ids=lambda page: page.name,
+)
 def test_the_python_in_the_docs_runs(page, monkeypatch):
     monkeypatch.setattr(registry.hparams_sets, "_registered", {})
     namespace: dict[str, object] = {}
@@ -69,12 +114,21 @@ def test_the_problem_of_the_readme_is_trained_and_evaluated_by_its_commands(tmp_
     monkeypatch.setattr(registry.problems, "_registered", {})
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     (tmp_path / "my_problems").mkdir()
-    (tmp_path / "my_problems" / "__init__.py").write_text(block.replace("10_000", "64").replace("(200,", "(8,"))
-    train, evaluate = (shlex.split(line)[1:] for name, line in _command_lines() if name == "README.md" and "sort_digits" in line)
+    (tmp_path / "my_problems" / "__init__.py").write_text(
+        block.replace("10_000", "64").replace("(200,", "(8,")
+    )
+    train, evaluate = (
+        shlex.split(line)[1:]
+        for name, line in _command_lines()
+        if name == "README.md" and "sort_digits" in line
+    )
     train = [flag for flag in train if not flag.startswith("--train_steps")]
     tiny = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64"
     folders = [f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp"]
-    assert trainer.main([*train, *folders, f"--hparams={tiny}", "--train_steps=1", "--num_gpus=0"]) == 0
+    assert (
+        trainer.main([*train, *folders, f"--hparams={tiny}", "--train_steps=1", "--num_gpus=0"])
+        == 0
+    )
     assert eval_command.main([*evaluate, *folders]) == 0
 
 
@@ -94,17 +148,30 @@ def test_the_commands_shown_parse_and_their_names_exist(page, line, tmp_path, mo
     if module is sweep:
         for cell in sweep.cells_of(values):
             registry.problems.check(cell.problem)
-            trainer.checked_run([f"--problem={cell.problem}", f"--hparams_set={cell.hparams_set}", *values.trainer_flags])
+            trainer.checked_run(
+                [
+                    f"--problem={cell.problem}",
+                    f"--hparams_set={cell.hparams_set}",
+                    *values.trainer_flags,
+                ]
+            )
 
 
 def test_the_table_of_problems_names_every_problem_and_no_other():
     section = README.read_text(encoding="utf-8").split("## Problems")[1].split("\n## ")[0]
-    shown = [pattern for line in section.splitlines() if line.startswith("| `") for pattern in re.findall(r"`(.*?)`", line.split(" | ")[0])]
+    shown = [
+        pattern
+        for line in section.splitlines()
+        if line.startswith("| `")
+        for pattern in re.findall(r"`(.*?)`", line.split(" | ")[0])
+    ]
     assert {name for pattern in shown for name in _expand(pattern)} == set(PROBLEMS)
 
 
 def test_the_sets_to_begin_with_exist():
-    section = README.read_text(encoding="utf-8").split("## Hyperparameter sets")[1].split("\n## ")[0]
+    section = (
+        README.read_text(encoding="utf-8").split("## Hyperparameter sets")[1].split("\n## ")[0]
+    )
     shown = re.findall(r"`([a-z]\w+)`", section)
     assert len(shown) > 15
     assert set(shown) <= set(HPARAMS_SETS)
@@ -126,6 +193,8 @@ def test_generated_tables_are_up_to_date():
 
 def test_links_between_the_pages_lead_somewhere():
     for page in PAGES:
-        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        text = re.sub(
+            r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+        )
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

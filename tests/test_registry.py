@@ -78,10 +78,15 @@ def _write_package(folder, text):
 def test_user_code_is_imported_once(tmp_path, monkeypatch):
     folder = _write_package(tmp_path / "ut_tf_user_code_once", "from .sets import narrow\n")
     (tmp_path / "ut_tf_user_code_once" / "sets.py").write_text(
-        "from ut_tf.config.hparams import HParams\nfrom ut_tf.registry import register_hparams\n\n"
-        "@register_hparams('narrow_of_the_user')\ndef narrow():\n    return HParams().change(hidden_size=16)\n"
+        "from ut_tf.config.hparams import HParams\nfrom ut_tf.registry import"
+        " register_hparams\n\n@register_hparams('narrow_of_the_user')\ndef narrow():\n    return"
+        " HParams().change(hidden_size=16)\n"
     )
-    monkeypatch.setattr(registry, "hparams_sets", Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS"))
+    monkeypatch.setattr(
+        registry,
+        "hparams_sets",
+        Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS"),
+    )
     registry.import_user_code(folder)
     registry.import_user_code(folder)
     assert registry.hparams_sets.get("narrow_of_the_user")().network.hidden_size == 16

@@ -1,4 +1,6 @@
-"""Runs: what is checked before anything is written, what config.json holds, and what a second call may change."""
+"""Runs: what is checked before anything is written, what config.json holds, and what a second call
+may change.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,13 @@ class Words(Problem):
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         size = 2 + len((data_dir / "vocab.txt").read_text().split())
-        return ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True)
+        return ProblemSpec(
+            inputs="tokens",
+            targets="tokens",
+            input_vocab_size=size,
+            target_vocab_size=size,
+            shared_vocab=True,
+        )
 
     def dataset(self, split, data_dir, seed=0, epoch=0, length=None):
         raise NotImplementedError
@@ -53,7 +61,9 @@ def narrow() -> HParams:
 
 STORED = {
     "format_version": 1,
-    **dict.fromkeys(("problem", "hparams_set", "model", "overrides", "data_dir", "tmp_dir"), "words"),
+    **dict.fromkeys(
+        ("problem", "hparams_set", "model", "overrides", "data_dir", "tmp_dir"), "words"
+    ),
     "problem_args": {},
     "hparams": HParams().change(hidden_size=16).resolve().to_dict(),
     "seed": 0,
@@ -67,7 +77,9 @@ def names(monkeypatch):
     catalogue = types.ModuleType("stub_names")
     catalogue.PROBLEMS = {}
     catalogue.SETS = {}
-    catalogue.MODELS = {name: Entry("nowhere:x") for name in ("universal_transformer", "other_model")}
+    catalogue.MODELS = {
+        name: Entry("nowhere:x") for name in ("universal_transformer", "other_model")
+    }
     monkeypatch.setitem(sys.modules, "stub_names", catalogue)
     for attribute, kind, table in (
         ("problems", "problem", "PROBLEMS"),
@@ -102,7 +114,11 @@ def test_config_json_holds_everything_but_the_run_s_own_place(create):
     text = (run.output_dir / "config.json").read_text()
     values = json.loads(text)
     assert str(run.output_dir) not in text
-    assert (values["format_version"], values["problem"], values["problem_args"]) == (1, "words", {"limit": 5})
+    assert (values["format_version"], values["problem"], values["problem_args"]) == (
+        1,
+        "words",
+        {"limit": 5},
+    )
     assert (values["hparams_set"], values["model"], values["overrides"], values["seed"]) == (
         "narrow", "universal_transformer", "dropout=0.2", 7,
     )  # fmt: skip
@@ -129,7 +145,10 @@ def test_defaults(tmp_path, monkeypatch):
     monkeypatch.delenv("UT_TF_DATA_DIR", raising=False)
     run = Run.create("words", "narrow")
     assert run.output_dir == tmp_path / "runs" / "words-narrow"
-    assert (run.data_dir, run.tmp_dir) == (tmp_path / ".cache/ut_tf/data", tmp_path / ".cache/ut_tf/downloads")
+    assert (run.data_dir, run.tmp_dir) == (
+        tmp_path / ".cache/ut_tf/data",
+        tmp_path / ".cache/ut_tf/downloads",
+    )
 
 
 def test_the_same_call_goes_on_and_may_train_longer(create):
@@ -144,7 +163,10 @@ def test_a_longer_cosine_is_another_schedule(create):
     create(hparams="schedule=cosine")
     with pytest.raises(UserError, match="decay_steps: 10 -> 99"):
         create(hparams="schedule=cosine,train_steps=99")
-    assert create(hparams="schedule=cosine,train_steps=99,decay_steps=10").hparams.training.train_steps == 99
+    assert (
+        create(hparams="schedule=cosine,train_steps=99,decay_steps=10").hparams.training.train_steps
+        == 99
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +197,13 @@ def test_another_run_in_the_same_directory_is_refused(create, changes, expected)
         ({"hparams": "drpout=0.1"}, "did you mean dropout"),
         ({"problem_args": "limt=4"}, "no argument 'limt'; did you mean limit"),
         ({"problem_args": "limit"}, "'limit' is no assignment"),
-        ({"problem_args": "limit=many"}, "argument limit=many of problem 'words': expected a whole number, such as its default 3."),
+        (
+            {"problem_args": "limit=many"},
+            (
+                "argument limit=many of problem 'words': expected a whole number, such as its"
+                " default 3."
+            ),
+        ),
         ({"problem_args": "limit=1.5"}, "expected a whole number"),
         ({"problem_args": "limit=true"}, "expected a whole number"),
         ({"problem_args": "limit=1+2"}, "argument limit=1+2 of problem"),
@@ -234,8 +262,18 @@ def test_a_tuple_as_argument_is_no_other_run(create):
 
     registry.problems.register("chosen", chosen)
     run = create("chosen", problem_args={"tasks": (1, 3)})
-    assert create("chosen", problem_args="tasks=1+3").problem_args == run.problem_args == {"tasks": [1, 3]}
-    with pytest.raises(UserError, match=r"tasks=x of problem 'chosen': expected several with . between, such as 1.2.3 or a whole number"):
+    assert (
+        create("chosen", problem_args="tasks=1+3").problem_args
+        == run.problem_args
+        == {"tasks": [1, 3]}
+    )
+    with pytest.raises(
+        UserError,
+        match=(
+            r"tasks=x of problem 'chosen': expected several with . between, such as 1.2.3 or a"
+            r" whole number"
+        ),
+    ):
         make_problem("chosen", {"tasks": "x"})
 
 
@@ -256,8 +294,13 @@ class RefusedByTensorFlow(Words):
         raise RuntimeError("{{function_node x}} /data/file; Read-only file system [Op:Write]")
 
 
-@pytest.mark.parametrize(("problem", "reason"), [(Refused, "No space left on device"), (RefusedByTensorFlow, "Read-only file system")])
-def test_a_disk_that_refuses_the_data_is_told_in_one_line_and_leaves_no_run(create, tmp_path, problem, reason):
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [(Refused, "No space left on device"), (RefusedByTensorFlow, "Read-only file system")],
+)
+def test_a_disk_that_refuses_the_data_is_told_in_one_line_and_leaves_no_run(
+    create, tmp_path, problem, reason
+):
     registry.problems.register("refused", problem)
     with pytest.raises(UserError, match=f"cannot be prepared in .*data_dir.*{reason}"):
         create("refused", output_dir=tmp_path / "new")
@@ -281,7 +324,10 @@ def test_other_errors_of_a_problem_keep_their_trace(create):
 def test_data_that_is_there_needs_no_directory_of_archives(create, tmp_path):
     create()
     (tmp_path / "file").write_text("")
-    assert create(output_dir=tmp_path / "second", tmp_dir=tmp_path / "file" / "archives").spec is not None
+    assert (
+        create(output_dir=tmp_path / "second", tmp_dir=tmp_path / "file" / "archives").spec
+        is not None
+    )
 
 
 def test_other_data_than_the_run_s_is_refused(create):
@@ -307,7 +353,15 @@ def test_a_set_that_returns_something_else_is_told(create):
 
 def test_problem_args_are_read_as_json_numbers_words_and_text():
     text = "count=3, rate=0.5,on=true,off=false,nothing=null,name=copy,list=[1"
-    expected = {"count": 3, "rate": 0.5, "on": True, "off": False, "nothing": None, "name": "copy", "list": "[1"}
+    expected = {
+        "count": 3,
+        "rate": 0.5,
+        "on": True,
+        "off": False,
+        "nothing": None,
+        "name": "copy",
+        "list": "[1",
+    }
     assert parse_problem_args(text) == expected
     assert parse_problem_args("") == {}
     with pytest.raises(UserError, match="set twice"):

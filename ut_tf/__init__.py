@@ -1,6 +1,7 @@
 """ut_tf: Universal Transformers for TensorFlow and Keras.
 
-The names below are imported when first used, so that ``import ut_tf`` and the commands' ``--help`` stay fast::
+The names below are imported when first used, so that ``import ut_tf`` and the commands' ``--help``
+stay fast::
 
     import ut_tf
     spec = ut_tf.ProblemSpec("tokens", "tokens", input_vocab_size=64, target_vocab_size=64, shared_vocab=True)
@@ -18,12 +19,12 @@ from ut_tf.version import __version__
 if TYPE_CHECKING:
     from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
     from ut_tf.data.problem import ProblemSpec
-    from ut_tf.search.config import DecodeConfig
-    from ut_tf.inference.translator import Translator
     from ut_tf.evaluation.evaluator import evaluate
+    from ut_tf.inference.translator import Translator
     from ut_tf.models.transformer.model import Transformer
     from ut_tf.models.universal_transformer.model import UniversalTransformer
     from ut_tf.run import Run
+    from ut_tf.search.config import DecodeConfig
     from ut_tf.storage.checkpoints import load_model
     from ut_tf.training.trainer import train
 
@@ -58,7 +59,8 @@ _SOURCES = {
     "evaluate": "ut_tf.evaluation.evaluator",
 }
 
-# In a source checkout the rooms problems/, hparams/ and bin/ lie beside this folder; installed, they lie inside it.
+# In a source checkout the rooms problems/, hparams/ and bin/ lie beside this folder; installed,
+# they lie inside it.
 _ROOT = Path(__file__).resolve().parent.parent
 if (_ROOT / "setup.py").is_file() and (_ROOT / "problems").is_dir():
     __path__.append(str(_ROOT))
@@ -66,7 +68,9 @@ if (_ROOT / "setup.py").is_file() and (_ROOT / "problems").is_dir():
 
 def __getattr__(name: str) -> Any:
     if name not in _SOURCES:
-        raise AttributeError(f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}")
+        raise AttributeError(
+            f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}"
+        )
     return getattr(importlib.import_module(_SOURCES[name]), name)
 
 

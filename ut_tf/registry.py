@@ -9,9 +9,10 @@ How it is used::
     @registry.register_problem("my_problem")             # in the user's own code, loaded with --usr_dir
     class MyProblem(Problem): ...
 
-How it works: each room has a catalogue, a dictionary ``name -> Entry("module:attribute", description)``, which is read when a
-registry is first asked; the module is imported when its name is looked up, so that one broken module breaks only its own names.
-User code adds names with the decorators. A name that is registered twice is refused, and the error names both places.
+How it works: each room has a catalogue, a dictionary ``name -> Entry("module:attribute",
+description)``, which is read when a registry is first asked; the module is imported when its name
+is looked up, so that one broken module breaks only its own names. User code adds names with the
+decorators. A name that is registered twice is refused, and the error names both places.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a name's object is found: ``"module:attribute"``, arguments to call it with, and one line that says what it is."""
+    """Where a name's object is found: ``"module:attribute"``, arguments to call it with, and one
+    line that says what it is.
+    """
 
     target: str
     description: str = ""
@@ -44,7 +47,8 @@ class Registry:
 
     Args:
       kind: what the names are, for messages: "problem", "hyperparameter set", "model".
-      catalogue: "module:attribute" of the dictionary of built-in entries; read at the first look-up.
+      catalogue: "module:attribute" of the dictionary of built-in entries; read at the first
+        look-up.
     """
 
     def __init__(self, kind: str, catalogue: str) -> None:
@@ -64,15 +68,19 @@ class Registry:
         return self._entry(name).description
 
     def check(self, name: str) -> None:
-        """Raises UserError, with the near names, where `name` is unknown; imports nothing behind the name."""
+        """Raises UserError, with the near names, where `name` is unknown; imports nothing behind
+        the name.
+        """
         if name not in self._registered:
             self._entry(name)
 
     def get(self, name: str) -> Callable[..., Any]:
-        """Returns the factory behind `name`: a callable that needs no arguments, but takes those that its target takes.
+        """Returns the factory behind `name`: a callable that needs no arguments, but takes those
+        that its target takes.
 
         Raises:
-          UserError: the name is unknown (the near names are in the message) or its module cannot be imported.
+          UserError: the name is unknown (the near names are in the message) or its module cannot be
+            imported.
         """
         if name in self._registered:
             registered: Callable[..., Any] = self._registered[name][0]
@@ -88,7 +96,10 @@ class Registry:
         if taken is None and name in self._entries():
             taken = self._entries()[name].target
         if taken is not None:
-            raise UserError(f"{self.kind} {name!r} is registered twice, in {taken} and in {place}: give one of them another name.")
+            raise UserError(
+                f"{self.kind} {name!r} is registered twice, in {taken} and in {place}: give one of"
+                " them another name."
+            )
         self._registered[name] = (value, place)
         return value
 
@@ -100,7 +111,8 @@ class Registry:
         entries = self._entries()
         if name not in entries:
             raise UserError(
-                f"unknown {self.kind} {name!r}{did_you_mean(name, self.names()) or '.'} All {self.kind}s: ut-trainer --registry_help."
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self.names()) or '.'} All"
+                f" {self.kind}s: ut-trainer --registry_help."
             )
         return entries[name]
 
@@ -110,7 +122,9 @@ def _load(target: str, what: str) -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except ImportError as error:
-        raise UserError(f"{what} needs {module_name}, which cannot be imported: {error}.") from error
+        raise UserError(
+            f"{what} needs {module_name}, which cannot be imported: {error}."
+        ) from error
 
 
 def _place(value: Any) -> str:
@@ -141,23 +155,36 @@ def register_model(name: str) -> Callable[[T], T]:
 
 
 def import_user_code(usr_dir: str) -> None:
-    """Imports the package in the folder `usr_dir`, whose modules register the user's own names; the second time does nothing.
+    """Imports the package in the folder `usr_dir`, whose modules register the user's own names; the
+    second time does nothing.
 
     Raises:
-      UserError: the folder or its ``__init__.py`` does not exist, its name is taken by another module, or importing it fails.
+      UserError: the folder or its ``__init__.py`` does not exist, its name is taken by another
+        module, or importing it fails.
     """
     folder = Path(usr_dir).expanduser().resolve()
     source = folder / "__init__.py"
     if not source.is_file():
-        raise UserError(f"--usr_dir={usr_dir}: there is no file {source}; make one that imports the modules with your registrations.")
+        raise UserError(
+            f"--usr_dir={usr_dir}: there is no file {source}; make one that imports the modules"
+            " with your registrations."
+        )
     loaded = sys.modules.get(folder.name)
     if loaded is not None and getattr(loaded, "__file__", None) == str(source):
         return
     if loaded is not None:
-        raise UserError(f"--usr_dir={usr_dir}: {folder.name!r} is the name of another Python module: rename the folder.")
-    spec = importlib.util.spec_from_file_location(folder.name, source, submodule_search_locations=[str(folder)])
+        raise UserError(
+            f"--usr_dir={usr_dir}: {folder.name!r} is the name of another Python module: rename the"
+            " folder."
+        )
+    spec = importlib.util.spec_from_file_location(
+        folder.name, source, submodule_search_locations=[str(folder)]
+    )
     if spec is None or spec.loader is None:
-        raise UserError(f"--usr_dir={usr_dir}: Python cannot import {source}; the folder's name must be a Python identifier.")
+        raise UserError(
+            f"--usr_dir={usr_dir}: Python cannot import {source}; the folder's name must be a"
+            " Python identifier."
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[folder.name] = module
     try:
@@ -167,4 +194,6 @@ def import_user_code(usr_dir: str) -> None:
         raise
     except Exception as error:
         del sys.modules[folder.name]
-        raise UserError(f"--usr_dir={usr_dir}: importing it failed with {type(error).__name__}: {error}.") from error
+        raise UserError(
+            f"--usr_dir={usr_dir}: importing it failed with {type(error).__name__}: {error}."
+        ) from error

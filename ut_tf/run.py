@@ -1,4 +1,5 @@
-"""A run: one problem, one resolved set of hyperparameters, the directories it uses, written to ``<output_dir>/config.json``.
+"""A run: one problem, one resolved set of hyperparameters, the directories it uses, written to
+``<output_dir>/config.json``.
 
 How it is used::
 
@@ -6,9 +7,11 @@ How it is used::
     run = Run.load("runs/babi_qa-ut_base")                          # all that a later command needs
     model = run.make_model(); problem = run.make_problem()
 
-How it works: ``create`` first checks all that can be checked without TensorFlow (``plan``), then prepares the data (``start``) and
-keeps what the problem says of itself (its spec) and its vocabulary files in the run directory. An output directory that holds a run
-goes on only with the same problem, hyperparameters and seed. The run directory does not store its own place, so it can be moved.
+How it works: ``create`` first checks all that can be checked without TensorFlow (``plan``), then
+prepares the data (``start``) and keeps what the problem says of itself (its spec) and its
+vocabulary files in the run directory. An output directory that holds a run goes on only with the
+same problem, hyperparameters and seed. The run directory does not store its own place, so it can be
+moved.
 """
 
 from __future__ import annotations
@@ -28,10 +31,10 @@ from typing import TYPE_CHECKING, Any, Self
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, TrainingConfig, differences
 from ut_tf.data.arguments import absolute_files, checked_arguments, hyperparameter_arguments
-from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem, ProblemSpec
 from ut_tf.errors import UserError
+from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
@@ -42,7 +45,8 @@ VOCAB_FOLDER = "vocab"
 FORMAT_VERSION = 1
 LARGEST_SEED = 2**32 - 1
 
-# Fields that say how long and how often, not what is trained: a run may go on with other values of these.
+# Fields that say how long and how often, not what is trained: a run may go on with other values of
+# these.
 RESUMABLE_FIELDS = frozenset({"train_steps", "eval_frequency", "keep_checkpoint_max"})
 
 # What config.json must hold, besides its version.
@@ -107,12 +111,24 @@ class Run:
         usr_dir: str | None = None,
         model: str | None = None,
     ) -> Self:
-        """Returns a run whose data is prepared and whose directory is written; goes on with the run that lies in `output_dir`.
+        """Returns a run whose data is prepared and whose directory is written; goes on with the run
+        that lies in `output_dir`.
 
         Raises:
           UserError: as for ``plan`` and ``start``.
         """
-        return cls.plan(problem, hparams_set, hparams, output_dir, data_dir, tmp_dir, seed, problem_args, usr_dir, model).start()
+        return cls.plan(
+            problem,
+            hparams_set,
+            hparams,
+            output_dir,
+            data_dir,
+            tmp_dir,
+            seed,
+            problem_args,
+            usr_dir,
+            model,
+        ).start()
 
     @classmethod
     def plan(
@@ -128,17 +144,20 @@ class Run:
         usr_dir: str | None = None,
         model: str | None = None,
     ) -> Self:
-        """Returns a run that is checked but not begun: nothing is written, and neither the problem nor TensorFlow is imported.
+        """Returns a run that is checked but not begun: nothing is written, and neither the problem
+        nor TensorFlow is imported.
 
         Raises:
-          UserError: an unknown name, an impossible hyperparameter or seed, or an `output_dir` that holds a run of another problem, of other
-            hyperparameters or with another seed.
+          UserError: an unknown name, an impossible hyperparameter or seed, or an `output_dir` that
+            holds a run of another problem, of other hyperparameters or with another seed.
         """
         if usr_dir:
             registry.import_user_code(usr_dir)
         registry.problems.check(problem)
         if not 0 <= seed <= LARGEST_SEED:
-            raise UserError(f"--random_seed={seed}: expected a whole number from 0 to {LARGEST_SEED}.")
+            raise UserError(
+                f"--random_seed={seed}: expected a whole number from 0 to {LARGEST_SEED}."
+            )
         run = cls(
             problem=problem,
             problem_args=absolute_files(problem, parse_problem_args(problem_args)),
@@ -155,10 +174,12 @@ class Run:
         return run
 
     def start(self) -> Self:
-        """Makes the run directory, prepares the data, writes the run directory, and returns the run with the problem's spec.
+        """Makes the run directory, prepares the data, writes the run directory, and returns the run
+        with the problem's spec.
 
         Raises:
-          UserError: a directory that cannot be written, or data that cannot be had; no empty run directory is left behind.
+          UserError: a directory that cannot be written, or data that cannot be had; no empty run
+            directory is left behind.
         """
         was_there = self.output_dir.exists()
         _make_writable(self.output_dir)
@@ -166,7 +187,9 @@ class Run:
             return self.prepare()._write()
         except BaseException:
             if not was_there:
-                with contextlib.suppress(OSError):  # It is not empty: something was written, and stays.
+                with contextlib.suppress(
+                    OSError
+                ):  # It is not empty: something was written, and stays.
                     self.output_dir.rmdir()
             raise
 
@@ -180,7 +203,8 @@ class Run:
     ) -> Self:
         """Returns the run that lies in `output_dir`.
 
-        A data or temporary directory that is not given is the one the run was made with or, where that is gone, the default.
+        A data or temporary directory that is not given is the one the run was made with or, where
+        that is gone, the default.
 
         Raises:
           UserError: there is no run, or it cannot be read.
@@ -188,7 +212,10 @@ class Run:
         folder = _absolute(output_dir)
         values = _read_config(folder)
         if values is None:
-            raise UserError(f"{folder} holds no run (no {CONFIG_FILE}): give the --output_dir of a ut-trainer command.")
+            raise UserError(
+                f"{folder} holds no run (no {CONFIG_FILE}): give the --output_dir of a ut-trainer"
+                " command."
+            )
         usr_dir = usr_dir or values["usr_dir"]
         if usr_dir:
             registry.import_user_code(usr_dir)
@@ -208,12 +235,17 @@ class Run:
         )
 
     def in_use(self, overrides: str) -> Self:
-        """Returns the run with another depth, memory or positions in use, "eval_num_steps=8": for evaluation, decoding and export.
+        """Returns the run with another depth, memory or positions in use, "eval_num_steps=8": for
+        evaluation, decoding and export.
 
         Raises:
           UserError: what ``HParams.override_in_use`` raises.
         """
-        return dataclasses.replace(self, hparams=self.hparams.override_in_use(overrides)) if overrides else self
+        return (
+            dataclasses.replace(self, hparams=self.hparams.override_in_use(overrides))
+            if overrides
+            else self
+        )
 
     @property
     def vocab_dir(self) -> Path:
@@ -221,7 +253,8 @@ class Run:
         return self.output_dir / VOCAB_FOLDER
 
     def prepare(self) -> Self:
-        """Prepares the problem's data (at once where it is there) and returns the run with the problem's spec.
+        """Prepares the problem's data (at once where it is there) and returns the run with the
+        problem's spec.
 
         Raises:
           UserError: the data cannot be had, or it is not the data that the run was made with.
@@ -231,36 +264,47 @@ class Run:
         spec = problem.spec(self.data_dir)
         if self.spec is not None and spec != self.spec:
             raise UserError(
-                f"the data in {self.data_dir} is not what {self.output_dir} was made with ({_spec_changes(self.spec, spec)}): "
-                "give --data_dir of the data it was trained on, or train anew in another --output_dir."
+                f"the data in {self.data_dir} is not what {self.output_dir} was made with"
+                f" ({_spec_changes(self.spec, spec)}): give --data_dir of the data it was trained"
+                " on, or train anew in another --output_dir."
             )
         self._check_vocabulary(problem)
         return dataclasses.replace(self, spec=spec)
 
     def make_problem(self) -> Problem:
-        """Returns the problem, made with its arguments; imports its module, and with it what that needs."""
+        """Returns the problem, made with its arguments; imports its module, and with it what that
+        needs.
+        """
         return make_problem(self.problem, self.problem_args, self.hparams.training)
 
     def text_codec(self) -> TextCodec:
         """Returns what turns the problem's text into ids and back, from the run's own vocabulary.
 
         Raises:
-          UserError: the problem has no text form, or a vocabulary file is missing or not as it was written.
+          UserError: the problem has no text form, or a vocabulary file is missing or not as it was
+            written.
         """
         for name, digest in self.vocab_sha256.items():
             path = self.vocab_dir / name
             if path.is_file() and sha256_of(path) != digest:
-                raise UserError(f"{path} is not the vocabulary that the run was trained with: put back what ut-trainer wrote there.")
+                raise UserError(
+                    f"{path} is not the vocabulary that the run was trained with: put back what"
+                    " ut-trainer wrote there."
+                )
         return self.make_problem().text_codec(self.vocab_dir)
 
     def make_model(self) -> Any:
         """Returns a newly initialised keras.Model for the problem; imports TensorFlow.
 
         Raises:
-          UserError: the data was never prepared, so that nobody knows how large the vocabularies are.
+          UserError: the data was never prepared, so that nobody knows how large the vocabularies
+            are.
         """
         if self.spec is None:
-            raise UserError(f"the run in {self.output_dir} has no prepared data yet: run ut-trainer with --output_dir={self.output_dir}.")
+            raise UserError(
+                f"the run in {self.output_dir} has no prepared data yet: run ut-trainer with"
+                f" --output_dir={self.output_dir}."
+            )
         import keras
 
         factory = registry.models.get(self.hparams.model)
@@ -280,13 +324,21 @@ class Run:
             for name in ("problem", "problem_args", "seed")
             if values[name] != getattr(self, name)
         ]
-        # Only the cosine reads decay_steps, which follows from train_steps where a set does not give it.
-        unread = frozenset() if self.hparams.training.schedule == "cosine" else frozenset({"decay_steps"})
-        found += differences(_hparams_from(values, self.output_dir), self.hparams, RESUMABLE_FIELDS | unread)
+        # Only the cosine reads decay_steps, which follows from train_steps where a set does not
+        # give it.
+        unread = (
+            frozenset()
+            if self.hparams.training.schedule == "cosine"
+            else frozenset({"decay_steps"})
+        )
+        found += differences(
+            _hparams_from(values, self.output_dir), self.hparams, RESUMABLE_FIELDS | unread
+        )
         if found:
             raise UserError(
-                f"{self.output_dir} holds a run of {values['problem']} with {values['hparams_set']} that differs ({'; '.join(found)}): "
-                "give another --output_dir, or the run's own values to go on with it."
+                f"{self.output_dir} holds a run of {values['problem']} with {values['hparams_set']}"
+                f" that differs ({'; '.join(found)}): give another --output_dir, or the run's own"
+                " values to go on with it."
             )
 
     def _check_vocabulary(self, problem: Problem) -> None:
@@ -294,8 +346,9 @@ class Run:
             kept = self.vocab_dir / source.name
             if kept.is_file() and kept.read_bytes() != source.read_bytes():
                 raise UserError(
-                    f"{source} differs from {kept}, the vocabulary that the run was made with: "
-                    "put back the files it was trained on or give --data_dir of their data, or begin a new run in another --output_dir."
+                    f"{source} differs from {kept}, the vocabulary that the run was made with: put"
+                    " back the files it was trained on or give --data_dir of their data, or begin"
+                    " a new run in another --output_dir."
                 )
 
     def _write(self) -> Self:
@@ -305,11 +358,16 @@ class Run:
                 if not target.is_file():
                     write_bytes(target, source.read_bytes())
             files = sorted(self.vocab_dir.iterdir()) if self.vocab_dir.is_dir() else []
-            run = dataclasses.replace(self, vocab_sha256={path.name: sha256_of(path) for path in files if path.is_file()})
-            write_bytes(self.output_dir / CONFIG_FILE, json.dumps(run._to_dict(), indent=2).encode() + b"\n")
+            run = dataclasses.replace(
+                self, vocab_sha256={path.name: sha256_of(path) for path in files if path.is_file()}
+            )
+            write_bytes(
+                self.output_dir / CONFIG_FILE, json.dumps(run._to_dict(), indent=2).encode() + b"\n"
+            )
         except OSError as error:
             raise UserError(
-                f"--output_dir={self.output_dir} cannot be written: {error.strerror or error}; free or name another."
+                f"--output_dir={self.output_dir} cannot be written: {error.strerror or error}; free"
+                " or name another."
             ) from error
         return run
 
@@ -340,15 +398,21 @@ def make_hparams(hparams_set: str, overrides: str = "", model: str | None = None
     """
     hparams = registry.hparams_sets.get(hparams_set)()
     if not isinstance(hparams, HParams):
-        raise UserError(f"hyperparameter set {hparams_set!r} returned {type(hparams).__name__}: its function must return HParams.")
+        raise UserError(
+            f"hyperparameter set {hparams_set!r} returned {type(hparams).__name__}: its function"
+            " must return HParams."
+        )
     if model:
         hparams = dataclasses.replace(hparams, model=model)
     registry.models.check(hparams.model)
     return hparams.override(overrides).resolve()
 
 
-def make_problem(name: str, arguments: dict[str, Any], training: TrainingConfig | None = None) -> Problem:
-    """Returns the named problem, made with its arguments and, where these do not say otherwise, the hyperparameters of its data.
+def make_problem(
+    name: str, arguments: dict[str, Any], training: TrainingConfig | None = None
+) -> Problem:
+    """Returns the named problem, made with its arguments and, where these do not say otherwise, the
+    hyperparameters of its data.
 
     Raises:
       UserError: the name or an argument is unknown, or a value is of the wrong type.
@@ -360,21 +424,29 @@ def make_problem(name: str, arguments: dict[str, Any], training: TrainingConfig 
     return problem
 
 
-def parse_problem_args(text: str | dict[str, Any], name_of_flag: str = "problem_args") -> dict[str, Any]:
-    """Returns the arguments in "name=value,name=value": numbers, true, false and null as in JSON, all else as text.
+def parse_problem_args(
+    text: str | dict[str, Any], name_of_flag: str = "problem_args"
+) -> dict[str, Any]:
+    """Returns the arguments in "name=value,name=value": numbers, true, false and null as in JSON,
+    all else as text.
 
-    1+2+3 is a list of whole numbers. A tuple in a dictionary becomes a list, as it comes back from config.json.
+    1+2+3 is a list of whole numbers. A tuple in a dictionary becomes a list, as it comes back from
+    config.json.
 
     Raises:
       UserError: a part is no assignment, or a name is set twice.
     """
     if not isinstance(text, str):
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in text.items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in text.items()
+        }
     values: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise UserError(f"{name_of_flag}: {part!r} is no assignment: expected name=value,name=value.")
+            raise UserError(
+                f"{name_of_flag}: {part!r} is no assignment: expected name=value,name=value."
+            )
         if name in values:
             raise UserError(f"{name_of_flag}: {name!r} is set twice: leave one of the two out.")
         values[name] = _literal(value)
@@ -398,7 +470,9 @@ def installed_versions() -> dict[str, str]:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            versions[package] = "unknown"  # TensorFlow under another package name, as some vendors build it.
+            versions[package] = (
+                "unknown"  # TensorFlow under another package name, as some vendors build it.
+            )
     return versions
 
 
@@ -418,7 +492,10 @@ def _make_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror or error}; name another directory or change its rights.") from error
+        raise UserError(
+            f"{folder} cannot be written: {error.strerror or error}; name another directory or"
+            " change its rights."
+        ) from error
 
 
 def _read_config(folder: Path) -> dict[str, Any] | None:
@@ -429,15 +506,20 @@ def _read_config(folder: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}): restore it, or train anew in another --output_dir.") from error
+        raise UserError(
+            f"{path} cannot be read ({error}): restore it, or train anew in another --output_dir."
+        ) from error
     version = values.get("format_version") if isinstance(values, dict) else None
     if version != FORMAT_VERSION:
         raise UserError(
-            f"{path} has format version {version}, this ut_tf {__version__} reads {FORMAT_VERSION}: use the ut_tf that wrote it."
+            f"{path} has format version {version}, this ut_tf {__version__} reads {FORMAT_VERSION}:"
+            " use the ut_tf that wrote it."
         )
     absent = [name for name in _CONFIG_TYPES if name not in values]
     if absent:
-        raise UserError(f"{path} lacks {', '.join(absent)}: restore it, or train anew in another --output_dir.")
+        raise UserError(
+            f"{path} lacks {', '.join(absent)}: restore it, or train anew in another --output_dir."
+        )
     wrong = [name for name, kind in _CONFIG_TYPES.items() if not isinstance(values[name], kind)]
     if wrong:
         raise _wrong_type(path, f"{wrong[0]} is {values[wrong[0]]!r}")
@@ -445,7 +527,10 @@ def _read_config(folder: Path) -> dict[str, Any] | None:
 
 
 def _wrong_type(path: Path, what: object) -> UserError:
-    return UserError(f"{path} holds a value of a wrong type ({what}): restore it, or train anew in another --output_dir.")
+    return UserError(
+        f"{path} holds a value of a wrong type ({what}): restore it, or train anew in another"
+        " --output_dir."
+    )
 
 
 def _hparams_from(values: dict[str, Any], folder: Path) -> HParams:
@@ -482,4 +567,6 @@ def _shown(value: Any) -> str:
 
 def _spec_changes(old: ProblemSpec, new: ProblemSpec) -> str:
     before, after = old.to_dict(), new.to_dict()
-    return "; ".join(f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name])
+    return "; ".join(
+        f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name]
+    )

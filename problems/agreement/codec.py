@@ -1,4 +1,5 @@
-"""Sentences up to the verb, as people write them in tokens, and the number that their verb should have.
+"""Sentences up to the verb, as people write them in tokens, and the number that their verb should
+have.
 
 How it is used::
 
@@ -24,7 +25,8 @@ _END_TOKEN = "<end>"
 
 
 class NumberCodec(TextCodec):
-    """The text form of ``SvaNumberPrediction``: words with blanks between them, lower-case as in training; singular or plural.
+    """The text form of ``SvaNumberPrediction``: words with blanks between them, lower-case as in
+    training; singular or plural.
 
     Args:
       vocab_dir: holds words.txt.
@@ -41,19 +43,29 @@ class NumberCodec(TextCodec):
         self.vocab_sizes = (len(self._words), len(NUMBERS))
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and padded with 0."""
+        """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
+        padded with 0.
+        """
         ends = tf.fill([tf.shape(texts[0])[0], 1], END_ID)
-        return {"inputs": tf.concat([self._words.encode(texts[0]), tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()}
+        return {
+            "inputs": tf.concat(
+                [self._words.encode(texts[0]), tf.RaggedTensor.from_tensor(ends)], 1
+            ).to_tensor()
+        }
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns the classes, int32 [batch], of "singular" and "plural"; -1 for anything else."""
         same = tf.equal(tf.strings.strip(texts)[:, tf.newaxis], self._numbers)
-        return tf.where(tf.reduce_any(same, 1), tf.argmax(tf.cast(same, tf.int32), 1, output_type=tf.int32), -1)
+        return tf.where(
+            tf.reduce_any(same, 1), tf.argmax(tf.cast(same, tf.int32), 1, output_type=tf.int32), -1
+        )
 
     def decode(self, outputs: Any) -> Any:
         """Returns "singular" or "plural", strings [batch], of classes int32 [batch]."""
         return tf.gather(self._numbers, outputs)
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word at each position of features["inputs"], strings [batch, length]; "" on padding."""
+        """Returns the word at each position of features["inputs"], strings [batch, length]; "" on
+        padding.
+        """
         return tf.gather(self._tokens, features["inputs"])

@@ -1,16 +1,19 @@
-"""Files about the agreement of subject and verb (Linzen, Dupoux and Goldberg, arXiv 1611.01368): found, read and divided into splits.
+"""Files about the agreement of subject and verb (Linzen, Dupoux and Goldberg, arXiv 1611.01368):
+found, read and divided into splits.
 
 How it is used::
 
     source = find_source(tmp_dir, "auto")            # the table, or the folder with the simplified files; downloads nothing
     splits = read_table(path)                        # Splits: "train", "validation", "test" -> list[Dependency], and a note
 
-Two forms are known. The table, agr_50_mostcommon_10K.tsv.gz, has one sentence of Wikipedia a line, in which all but the 10,000 most common
-words are written as their part of speech, and says where the verb stands and how many nouns lie between it and its subject. The simplified
-files, numpred.*, have the words before the verb alone, after the verb's tag and a tab.
+Two forms are known. The table, agr_50_mostcommon_10K.tsv.gz, has one sentence of Wikipedia a line,
+in which all but the 10,000 most common words are written as their part of speech, and says where
+the verb stands and how many nouns lie between it and its subject. The simplified files, numpred.*,
+have the words before the verb alone, after the verb's tag and a tab.
 
-How it works: the table's lines are shuffled with seed 1; 9 % train, 1 % validate, the others test, but for those in which a noun between
-subject and verb has the subject's number (`n_intervening` differs from `n_diff_intervening`): as in the paper's code.
+How it works: the table's lines are shuffled with seed 1; 9 % train, 1 % validate, the others test,
+but for those in which a noun between subject and verb has the subject's number (`n_intervening`
+differs from `n_diff_intervening`): as in the paper's code.
 """
 
 from __future__ import annotations
@@ -42,7 +45,10 @@ _COLUMNS = ("sentence", "verb_pos", "verb_index", "n_intervening", "n_diff_inter
 TABLE = Archive(
     file="agr_50_mostcommon_10K.tsv.gz",
     urls=("http://tallinzen.net/media/rnn_agreement/agr_50_mostcommon_10K.tsv.gz",),
-    advice="the simplified files (a folder rnn_agr_simple with numpred.val, numpred.test.1 and so on) do as well",
+    advice=(
+        "the simplified files (a folder rnn_agr_simple with numpred.val, numpred.test.1 and so on)"
+        " do as well"
+    ),
 )
 
 
@@ -90,9 +96,11 @@ class Splits:
 
 
 def find_source(tmp_dir: Path, source: Source) -> Path | None:
-    """Returns the table's file or the folder of the simplified files, whichever is wanted and there; None: neither is.
+    """Returns the table's file or the folder of the simplified files, whichever is wanted and
+    there; None: neither is.
 
-    Looked for in `tmp_dir` and its folders agreement, rnn_agr_simple and agreement/rnn_agr_simple; under "auto" the table comes first.
+    Looked for in `tmp_dir` and its folders agreement, rnn_agr_simple and agreement/rnn_agr_simple;
+    under "auto" the table comes first.
     """
     folders = [tmp_dir / folder for folder in _FOLDERS]
     tables = [folder / TABLE.file for folder in folders if (folder / TABLE.file).is_file()]
@@ -102,7 +110,9 @@ def find_source(tmp_dir: Path, source: Source) -> Path | None:
 
 
 def files_of(source: Path) -> list[Path]:
-    """Returns the files that are read of what ``find_source`` found: the table, or those of the simplified files that are there."""
+    """Returns the files that are read of what ``find_source`` found: the table, or those of the
+    simplified files that are there.
+    """
     if source.is_file():
         return [source]
     paths = [source / "numpred.train", _validation_file(source), *_test_files(source).values()]
@@ -113,26 +123,37 @@ def read_table(path: Path) -> Splits:
     """Returns the splits of the table.
 
     Raises:
-      UserError: the file is cut off or no gzip file, or a line is not of the format; names file and line.
+      UserError: the file is cut off or no gzip file, or a line is not of the format; names file and
+        line.
     """
     rows = list(_table_rows(path))
     random.Random(_SEED).shuffle(rows)
     trained = int(len(rows) * _TRAIN_SHARE)
     judged = trained + int(len(rows) * _VALIDATION_SHARE)
-    train, validation, rest = ([one for one, _ in part] for part in (rows[:trained], rows[trained:judged], ()))
+    train, validation, rest = (
+        [one for one, _ in part] for part in (rows[:trained], rows[trained:judged], ())
+    )
     rest = [one for one, is_uniform in rows[judged:] if is_uniform]
     if not (train and validation and rest):
-        raise UserError(f"{path} has {counted(len(rows), 'sentence')}, too few to divide: expected the whole table; put it in its place.")
-    told = f"{path.name}: {len(train)} sentences for training, {len(validation)} for validation, {len(rest)} for the test"
+        raise UserError(
+            f"{path} has {counted(len(rows), 'sentence')}, too few to divide: expected the whole"
+            " table; put it in its place."
+        )
+    told = (
+        f"{path.name}: {len(train)} sentences for training, {len(validation)} for validation,"
+        f" {len(rest)} for the test"
+    )
     return Splits(train, validation, rest, told=told, files=[path])
 
 
 def read_simplified(folder: Path) -> Splits:
-    """Returns the splits of the simplified files, in which the verb's tag stands in the verb's place.
+    """Returns the splits of the simplified files, in which the verb's tag stands in the verb's
+    place.
 
-    Where numpred.train is there it is trained on, numpred.valid (or numpred.val) validates and numpred.test.0 and so on test. Where it is
-    not, numpred.val and nine tenths of numpred.test.1 are trained on, but for lines that also stand in the test; a part of them is held out
-    for validation, and the others test.
+    Where numpred.train is there it is trained on, numpred.valid (or numpred.val) validates and
+    numpred.test.0 and so on test. Where it is not, numpred.val and nine tenths of numpred.test.1
+    are trained on, but for lines that also stand in the test; a part of them is held out for
+    validation, and the others test.
 
     Raises:
       UserError: a file is missing, or a line is not of the format; names file and line.
@@ -149,14 +170,18 @@ def read_simplified(folder: Path) -> Splits:
         train = list(_simplified_rows(training, UNKNOWN_ATTRACTORS))
         test = [one for rows in by_attractors.values() for one in rows]
         told = f"{training.name}: {len(train)} lines for training; {_groups_told(test)}"
-        return Splits(train, validation, test, "simplified files", told, tags=True, files=files_of(folder))
+        return Splits(
+            train, validation, test, "simplified files", told, tags=True, files=files_of(folder)
+        )
     if 1 not in tests:
         raise _missing(folder, "numpred.train, or else numpred.test.1")
     return _without_training_file(validating.name, validation, by_attractors, files_of(folder))
 
 
 def _validation_file(folder: Path) -> Path | None:
-    return next((path for name in ("valid", "val") if (path := folder / f"numpred.{name}").is_file()), None)
+    return next(
+        (path for name in ("valid", "val") if (path := folder / f"numpred.{name}").is_file()), None
+    )
 
 
 def _test_files(folder: Path) -> dict[int, Path]:
@@ -165,7 +190,9 @@ def _test_files(folder: Path) -> dict[int, Path]:
     return {number: path for number, path in paths.items() if path.is_file()}
 
 
-def _without_training_file(name: str, rows: list[Dependency], groups: dict[int, list[Dependency]], files: list[Path]) -> Splits:
+def _without_training_file(
+    name: str, rows: list[Dependency], groups: dict[int, list[Dependency]], files: list[Path]
+) -> Splits:
     shuffled = random.Random(_SEED)
     ones = list(groups[1])
     shuffled.shuffle(ones)
@@ -177,22 +204,31 @@ def _without_training_file(name: str, rows: list[Dependency], groups: dict[int, 
     shuffled.shuffle(pool)
     held_out = min(_HELD_OUT_MOST, int(len(pool) * _HELD_OUT_SHARE))
     told = (
-        f"no numpred.train: {len(pool) - held_out} lines of {name} and of nine tenths of numpred.test.1 for training, {held_out} more for "
-        f"validation, {alike} left out that stand in the test too; {_groups_told(test)}"
+        f"no numpred.train: {len(pool) - held_out} lines of {name} and of nine tenths of"
+        f" numpred.test.1 for training, {held_out} more for validation, {alike} left out that stand"
+        f" in the test too; {_groups_told(test)}"
     )
     note = f"simplified files, trained on {name} and 90 % of numpred.test.1"
     return Splits(pool[held_out:], pool[:held_out], test, note, told, tags=True, files=files)
 
 
 def _groups_told(test: list[Dependency]) -> str:
-    counts = {number: sum(one.attractors == number for one in test) for number in range(_MOST_ATTRACTORS + 1)}
+    counts = {
+        number: sum(one.attractors == number for one in test)
+        for number in range(_MOST_ATTRACTORS + 1)
+    }
     there = ", ".join(f"{count} with {number}" for number, count in counts.items() if count)
     missing = [str(number) for number, count in counts.items() if not count]
-    return f"tested on lines by their number of attractors: {there}" + (f" (none with {', '.join(missing)})" if missing else "")
+    return f"tested on lines by their number of attractors: {there}" + (
+        f" (none with {', '.join(missing)})" if missing else ""
+    )
 
 
 def _missing(folder: Path, files: str) -> UserError:
-    return UserError(f"{folder} has no {files}: expected the simplified agreement files; put it there, or name another --tmp_dir.")
+    return UserError(
+        f"{folder} has no {files}: expected the simplified agreement files; put it there, or name"
+        " another --tmp_dir."
+    )
 
 
 def _table_rows(path: Path) -> Iterator[tuple[Dependency, bool]]:
@@ -202,17 +238,29 @@ def _table_rows(path: Path) -> Iterator[tuple[Dependency, bool]]:
         header = next(reader, [])
         missing = [name for name in _COLUMNS if name not in header]
         if missing:
-            raise UserError(f"{path}, line 1: there is no column {', '.join(missing)}: expected the header of {TABLE.file}.")
+            raise UserError(
+                f"{path}, line 1: there is no column {', '.join(missing)}: expected the header of"
+                f" {TABLE.file}."
+            )
         columns = [header.index(name) for name in _COLUMNS]
         for row in reader:
             if len(row) != len(header):
-                raise _malformed(path, reader.line_num, f"{counted(len(row), 'column')}", f"{len(header)}, as in line 1")
+                raise _malformed(
+                    path,
+                    reader.line_num,
+                    f"{counted(len(row), 'column')}",
+                    f"{len(header)}, as in line 1",
+                )
             yield _table_row(path, reader.line_num, *(row[column] for column in columns))
     except csv.Error as error:
-        raise _malformed(path, reader.line_num, str(error), "columns with tabs between them") from error
+        raise _malformed(
+            path, reader.line_num, str(error), "columns with tabs between them"
+        ) from error
 
 
-def _table_row(path: Path, line: int, sentence: str, form: str, index: str, between: str, different: str) -> tuple[Dependency, bool]:
+def _table_row(
+    path: Path, line: int, sentence: str, form: str, index: str, between: str, different: str
+) -> tuple[Dependency, bool]:
     if form not in FORMS:
         raise _malformed(path, line, f"verb_pos {form!r}", " or ".join(FORMS))
     for name, value in zip(_COLUMNS[2:], (index, between, different), strict=True):
@@ -220,7 +268,12 @@ def _table_row(path: Path, line: int, sentence: str, form: str, index: str, betw
             raise _malformed(path, line, f"{name} {value!r}", "a whole number")
     one = Dependency(sentence, int(index) - 1, form, int(different))
     if not 0 <= one.place < len(one.words):
-        raise _malformed(path, line, f"verb_index {index}", f"from 1 to {len(one.words)}, the number of the sentence's words")
+        raise _malformed(
+            path,
+            line,
+            f"verb_index {index}",
+            f"from 1 to {len(one.words)}, the number of the sentence's words",
+        )
     return one, between == different
 
 
@@ -228,7 +281,12 @@ def _simplified_rows(path: Path, attractors: int) -> Iterator[Dependency]:
     for number, line in enumerate(_lines(path), start=1):
         parts = line.rstrip("\r\n").split("\t")
         if len(parts) != 2:
-            raise _malformed(path, number, f"{counted(len(parts), 'column')}", "a tag, a tab and the words before the verb")
+            raise _malformed(
+                path,
+                number,
+                f"{counted(len(parts), 'column')}",
+                "a tag, a tab and the words before the verb",
+            )
         form, before = parts
         if form not in FORMS:
             raise _malformed(path, number, f"tag {form!r}", " or ".join(FORMS))
@@ -237,7 +295,9 @@ def _simplified_rows(path: Path, attractors: int) -> Iterator[Dependency]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a plain or gzip file; raises UserError where it is cut off or a line is no UTF-8."""
+    """Yields the lines of a plain or gzip file; raises UserError where it is cut off or a line is
+    no UTF-8.
+    """
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -245,13 +305,18 @@ def _lines(path: Path) -> Iterator[str]:
                 number += 1
                 yield line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _malformed(path, number, f"bytes that are no UTF-8 ({error.reason})", "text in UTF-8") from error
+        raise _malformed(
+            path, number, f"bytes that are no UTF-8 ({error.reason})", "text in UTF-8"
+        ) from error
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(
-            f"{path} cannot be read after line {number} ({error or type(error).__name__}): it may be cut off or another file; "
-            "delete it, or put the whole file in its place."
+            f"{path} cannot be read after line {number} ({error or type(error).__name__}): it may"
+            " be cut off or another file; delete it, or put the whole file in its place."
         ) from error
 
 
 def _malformed(path: Path, line: int, found: str, expected: str) -> UserError:
-    return UserError(f"{path}, line {line}: {found}, expected {expected}; put the whole published file in its place.")
+    return UserError(
+        f"{path}, line {line}: {found}, expected {expected}; put the whole published file in its"
+        " place."
+    )

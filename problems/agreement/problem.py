@@ -1,12 +1,15 @@
-"""Agreement of subject and verb (Linzen, Dupoux and Goldberg, arXiv 1611.01368; Section 3.2 of arXiv 1807.03819).
+"""Agreement of subject and verb (Linzen, Dupoux and Goldberg, arXiv 1611.01368; Section 3.2 of
+arXiv 1807.03819).
 
-Names: sva_language_modeling (next word; judged by whether the right form of the verb outranks the wrong one, given the words before it)
-and sva_number_prediction (singular or plural, from the words before the verb). ``agreement_files`` says where the data comes from.
+Names: sva_language_modeling (next word; judged by whether the right form of the verb outranks the
+wrong one, given the words before it) and sva_number_prediction (singular or plural, from the words
+before the verb). ``agreement_files`` says where the data comes from.
 
-How it works: prepared data is one file of ids per split, in a folder for each problem and source. Words that stand once in the training
-text are unknown, so that training knows what it is not to know a word. The wrong form of a verb comes from a dictionary; of those that the
-vocabulary has, the most common one. A sentence whose verb has no such form, or is itself unknown, cannot be judged by ranking: it is left
-out of validation and test, counted and told.
+How it works: prepared data is one file of ids per split, in a folder for each problem and source.
+Words that stand once in the training text are unknown, so that training knows what it is not to
+know a word. The wrong form of a verb comes from a dictionary; of those that the vocabulary has, the
+most common one. A sentence whose verb has no such form, or is itself unknown, cannot be judged by
+ranking: it is left out of validation and test, counted and told.
 """
 
 from __future__ import annotations
@@ -23,17 +26,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ut_tf.data.download import find_or_download
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
-from ut_tf.storage.files import exclusive, sha256_of, write_bytes, write_text
+from ut_tf.data.download import find_or_download
 from ut_tf.data.prepared import undamaged
 from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError
-from ut_tf.problems.agreement.files import FORMS, TABLE, Dependency, Source, Splits, files_of, find_source, read_simplified, read_table
-from ut_tf.problems.agreement.verb_forms import other_forms
 from ut_tf.problems.agreement.codec import NUMBERS, WORDS_FILE, NumberCodec
+from ut_tf.problems.agreement.files import (
+    FORMS,
+    TABLE,
+    Dependency,
+    Source,
+    Splits,
+    files_of,
+    find_source,
+    read_simplified,
+    read_table,
+)
+from ut_tf.problems.agreement.verb_forms import other_forms
+from ut_tf.storage.files import exclusive, sha256_of, write_bytes, write_text
 
 _FOLDER = "agreement"
 _SUMMARY_FILE = "summary.json"
@@ -43,7 +56,9 @@ _VALIDATED = 2000
 
 @dataclass(frozen=True)
 class Example:
-    """One example: its ids, its answer (the id of the wrong form, or the class), and its number of attractors."""
+    """One example: its ids, its answer (the id of the wrong form, or the class), and its number of
+    attractors.
+    """
 
     ids: list[int]
     answer: int
@@ -52,7 +67,9 @@ class Example:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A split in memory: ids of all examples, and by number of example its length, answer and attractors, int32 [examples]."""
+    """A split in memory: ids of all examples, and by number of example its length, answer and
+    attractors, int32 [examples].
+    """
 
     side: Side
     host: HostSide
@@ -76,7 +93,9 @@ class Agreement(Problem):
         self._loaded: dict[tuple[Path, str], _Loaded] = {}
 
     @abstractmethod
-    def example(self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool) -> Example | str:
+    def example(
+        self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
+    ) -> Example | str:
         """Returns the example that a dependency makes or, where it makes none, why it is left out.
 
         Args:
@@ -88,24 +107,29 @@ class Agreement(Problem):
 
     @abstractmethod
     def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
-        """Returns the features of a batch of ids [batch, length], answers [batch] and numbers of attractors [batch], all int32."""
+        """Returns the features of a batch of ids [batch, length], answers [batch] and numbers of
+        attractors [batch], all int32.
+        """
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
-        """Writes ids and vocabulary and, last of all, the summary that says that everything is there.
+        """Writes ids and vocabulary and, last of all, the summary that says that everything is
+        there.
 
         Raises:
-          UserError: the files cannot be had or are not as published, or what was prepared before is damaged.
+          UserError: the files cannot be had or are not as published, or what was prepared before is
+            damaged.
         """
         folder = self._folder(data_dir)
         if not self._is_prepared(data_dir):
-            # Several workers may start at once with the same empty directory: the first prepares, the others find it done.
+            # Several workers may start at once with the same empty directory: the first prepares,
+            # the others find it done.
             with exclusive(folder.with_name(f".{folder.name}.lock")):
                 if not self._is_prepared(data_dir):
                     self._prepare(folder, tmp_dir)
         elif self._changed(data_dir, tmp_dir):
             print(
-                f"warning: {self.name} uses the data in {folder}, prepared earlier from other files than those below {tmp_dir}: "
-                "delete that folder to prepare it from these.",
+                f"warning: {self.name} uses the data in {folder}, prepared earlier from other files"
+                f" than those below {tmp_dir}: delete that folder to prepare it from these.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -114,12 +138,20 @@ class Agreement(Problem):
         """Returns what a model must know, with the size of the vocabulary in `data_dir`."""
         return self._spec(int(self._summary(data_dir)["vocab_size"]))
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
-        """Returns the problem's features (see ``features``) of single examples; `length` means nothing."""
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
+        """Returns the problem's features (see ``features``) of single examples; `length` means
+        nothing.
+        """
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table; the split is read into memory the first time."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns the examples of ``dataset`` as a table; the split is read into memory the first
+        time.
+        """
         del length
         import tensorflow as tf
 
@@ -128,11 +160,19 @@ class Agreement(Problem):
         if split == "train":
             order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(order))
         with tf.device("/CPU:0"):
-            rows, answers, attractors = (tf.constant(column, tf.int32) for column in (order, loaded.answers, loaded.attractors))
+            rows, answers, attractors = (
+                tf.constant(column, tf.int32)
+                for column in (order, loaded.answers, loaded.attractors)
+            )
 
         def batch(numbers: Any) -> dict[str, Any]:
             chosen = tf.gather(rows, numbers)
-            return self.features(split, loaded.host.padded(chosen), tf.gather(answers, chosen), tf.gather(attractors, chosen))
+            return self.features(
+                split,
+                loaded.host.padded(chosen),
+                tf.gather(answers, chosen),
+                tf.gather(attractors, chosen),
+            )
 
         return ExampleTable(loaded.side.lengths[order].astype(np.int32), batch)
 
@@ -153,20 +193,35 @@ class Agreement(Problem):
         words = [UNKNOWN, *_vocabulary(splits.train)]
         ids = {word: number for number, word in enumerate(words, start=FIRST_SYMBOL_ID)}
         counts: dict[str, dict[str, int]] = {}
-        for split, dependencies in (("train", splits.train), ("validation", splits.validation), ("test", splits.test)):
+        for split, dependencies in (
+            ("train", splits.train),
+            ("validation", splits.validation),
+            ("test", splits.test),
+        ):
             made = [self.example(one, ids, split == "train", splits.tags) for one in dependencies]
             left_out = Counter(one for one in made if isinstance(one, str))
             counts[split] = {"examples": len(made) - left_out.total(), **left_out}
-            _write_examples(folder / f"{split}.npz", [one for one in made if isinstance(one, Example)], len(ids) + FIRST_SYMBOL_ID)
+            _write_examples(
+                folder / f"{split}.npz",
+                [one for one in made if isinstance(one, Example)],
+                len(ids) + FIRST_SYMBOL_ID,
+            )
             for reason, count in sorted(left_out.items()):
-                print(f"{split}: {count} of {len(made)} sentences left out: {reason}", file=sys.stderr, flush=True)
+                print(
+                    f"{split}: {count} of {len(made)} sentences left out: {reason}",
+                    file=sys.stderr,
+                    flush=True,
+                )
         write_symbols(folder / WORDS_FILE, words)
         summary = {
             "vocab_size": len(words) + FIRST_SYMBOL_ID,
             "note": splits.note,
             "splits": counts,
             "files": {path.name: sha256_of(path) for path in splits.files},
-            "sha256": {name: sha256_of(folder / name) for name in (WORDS_FILE, *(f"{split}.npz" for split in counts))},
+            "sha256": {
+                name: sha256_of(folder / name)
+                for name in (WORDS_FILE, *(f"{split}.npz" for split in counts))
+            },
         }
         write_text(folder / _SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
@@ -176,51 +231,73 @@ class Agreement(Problem):
             return read_simplified(found)
         if self._source == "simplified":
             raise UserError(
-                f"{self.name} needs the simplified files (numpred.val, numpred.test.1 and so on), which are not in {tmp_dir}: put their "
-                f"folder rnn_agr_simple there, or set --tmp_dir to the folder that has it."
+                f"{self.name} needs the simplified files (numpred.val, numpred.test.1 and so on),"
+                f" which are not in {tmp_dir}: put their folder rnn_agr_simple there, or set"
+                " --tmp_dir to the folder that has it."
             )
         return read_table(found or find_or_download(TABLE, tmp_dir, self.name))
 
     def _changed(self, data_dir: Path, tmp_dir: Path) -> bool:
-        """Returns whether a file is there that would be read now, and was not, or with another content."""
+        """Returns whether a file is there that would be read now, and was not, or with another
+        content.
+        """
         before: dict[str, str] = self._summary(data_dir)["files"]
         found = find_source(tmp_dir, self._source)
-        return found is not None and any(before.get(path.name) != sha256_of(path) for path in files_of(found))
+        return found is not None and any(
+            before.get(path.name) != sha256_of(path) for path in files_of(found)
+        )
 
     def _folder(self, data_dir: Path) -> Path:
         return data_dir / _FOLDER / f"{self._form}-{self._source}"
 
     def _is_prepared(self, data_dir: Path) -> bool:
-        return (self._folder(data_dir) / _SUMMARY_FILE).is_file() and all(path.is_file() for path in self.vocab_files(data_dir))
+        return (self._folder(data_dir) / _SUMMARY_FILE).is_file() and all(
+            path.is_file() for path in self.vocab_files(data_dir)
+        )
 
     def _summary(self, data_dir: Path) -> dict[str, Any]:
-        """Returns the summary; raises UserError where it or the vocabulary is not as it was written."""
+        """Returns the summary; raises UserError where it or the vocabulary is not as it was
+        written.
+        """
         folder = self._folder(data_dir)
         if not self._is_prepared(data_dir):
-            raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
+            raise UserError(
+                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
+                " with that --data_dir."
+            )
         with undamaged(folder):
-            summary: dict[str, Any] = json.loads((folder / _SUMMARY_FILE).read_text(encoding="utf-8"))
+            summary: dict[str, Any] = json.loads(
+                (folder / _SUMMARY_FILE).read_text(encoding="utf-8")
+            )
             if sha256_of(folder / WORDS_FILE) != summary["sha256"][WORDS_FILE]:
                 raise ValueError(f"{WORDS_FILE} is not as it was written")
         return summary
 
     def _load(self, split: str, data_dir: Path) -> _Loaded:
         if split not in self.splits:
-            raise UserError(f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}.")
+            raise UserError(
+                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
+            )
         key = (data_dir, split)
         if key not in self._loaded:
-            digest, path = self._summary(data_dir)["sha256"][f"{split}.npz"], self._folder(data_dir) / f"{split}.npz"
+            digest, path = (
+                self._summary(data_dir)["sha256"][f"{split}.npz"],
+                self._folder(data_dir) / f"{split}.npz",
+            )
             with undamaged(path.parent):
                 if sha256_of(path) != digest:
                     raise ValueError(f"{path.name} is not as it was written")
                 with np.load(path) as file:
                     side = Side(file["ids"], file["lengths"])
-                    self._loaded[key] = _Loaded(side, HostSide(side), file["answers"], file["attractors"])
+                    self._loaded[key] = _Loaded(
+                        side, HostSide(side), file["answers"], file["attractors"]
+                    )
         return self._loaded[key]
 
 
 class SvaLanguageModeling(Agreement):
-    """Next word, on whole sentences; the verb's right form should be more probable than its wrong one.
+    """Next word, on whole sentences; the verb's right form should be more probable than its wrong
+    one.
 
     Args:
       source, name: as for Agreement.
@@ -232,10 +309,14 @@ class SvaLanguageModeling(Agreement):
     def __init__(self, source: Source = "auto", name: str = "sva_language_modeling") -> None:
         super().__init__(name, source)
 
-    def example(self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool) -> Example | str:
-        """Returns the whole sentence and the end or, to be judged, the words up to the verb and the id of the verb's wrong form.
+    def example(
+        self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
+    ) -> Example | str:
+        """Returns the whole sentence and the end or, to be judged, the words up to the verb and the
+        id of the verb's wrong form.
 
-        Where the verb's tag stands in its place nothing comes after it, in training neither: not even the end.
+        Where the verb's tag stands in its place nothing comes after it, in training neither: not
+        even the end.
         """
         words = one.words
         numbers = [ids.get(word, FIRST_SYMBOL_ID) for word in words]
@@ -248,22 +329,33 @@ class SvaLanguageModeling(Agreement):
         if not others:
             return "no other form of the verb is known"
         known = [ids[other] for other in others if other in ids and other != verb]
-        # Words are numbered by how common they are: of "am" and "are", the wrong forms of "is", the more common one.
-        return Example(numbers[: one.place + 1], min(known), one.attractors) if known else "the verb's other form is not in the vocabulary"
+        # Words are numbered by how common they are: of "am" and "are", the wrong forms of "is", the
+        # more common one.
+        return (
+            Example(numbers[: one.place + 1], min(known), one.attractors)
+            if known
+            else "the verb's other form is not in the vocabulary"
+        )
 
     def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
-        """Returns {"targets": int32 [batch, length]}, and but for training {"alternative", "attractors"}: int32 [batch]."""
+        """Returns {"targets": int32 [batch, length]}, and but for training {"alternative",
+        "attractors"}: int32 [batch].
+        """
         judged = {} if split == "train" else {"alternative": answers, "attractors": attractors}
         return {"targets": ids, **judged}
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split, ranked, each number of attractors reported for itself; `lengths` means nothing here."""
+        """Returns the test split, ranked, each number of attractors reported for itself; `lengths`
+        means nothing here.
+        """
         del lengths
         return [EvaluationSet(name="", split="test", method="ranking", group_by="attractors")]
 
     def validation_sets(self) -> list[EvaluationSet]:
         """Returns some of the validation split, ranked."""
-        return [EvaluationSet(name="", split="validation", method="ranking", max_examples=_VALIDATED)]
+        return [
+            EvaluationSet(name="", split="validation", method="ranking", max_examples=_VALIDATED)
+        ]
 
     def _spec(self, vocab_size: int) -> ProblemSpec:
         return ProblemSpec("none", "tokens", input_vocab_size=0, target_vocab_size=vocab_size)
@@ -282,7 +374,9 @@ class SvaNumberPrediction(Agreement):
     def __init__(self, source: Source = "auto", name: str = "sva_number_prediction") -> None:
         super().__init__(name, source)
 
-    def example(self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool) -> Example:
+    def example(
+        self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
+    ) -> Example:
         """Returns the words before the verb, the end, and the class."""
         del trained, tags
         before = [ids.get(word, FIRST_SYMBOL_ID) for word in one.words[: one.place]]
@@ -294,32 +388,43 @@ class SvaNumberPrediction(Agreement):
         return {"inputs": ids, "targets": answers, "attractors": attractors}
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split, each number of attractors reported for itself; `lengths` means nothing here."""
+        """Returns the test split, each number of attractors reported for itself; `lengths` means
+        nothing here.
+        """
         del lengths
         return [EvaluationSet(name="", split="test", method="classify", group_by="attractors")]
 
     def validation_sets(self) -> list[EvaluationSet]:
         """Returns some of the validation split."""
-        return [EvaluationSet(name="", split="validation", method="classify", max_examples=_VALIDATED)]
+        return [
+            EvaluationSet(name="", split="validation", method="classify", max_examples=_VALIDATED)
+        ]
 
     def text_codec(self, vocab_dir: Path) -> NumberCodec:
         """Returns the codec of sentences up to their verb."""
         return NumberCodec(vocab_dir)
 
     def _spec(self, vocab_size: int) -> ProblemSpec:
-        return ProblemSpec("tokens", "class", input_vocab_size=vocab_size, target_vocab_size=len(NUMBERS))
+        return ProblemSpec(
+            "tokens", "class", input_vocab_size=vocab_size, target_vocab_size=len(NUMBERS)
+        )
 
 
 def _vocabulary(dependencies: Iterable[Dependency]) -> list[str]:
     """Returns the words that stand more than once, the most common first, and the verbs' tags."""
     counts = Counter(word for one in dependencies for word in one.words)
-    words = [word for word, count in counts.items() if (count > 1 or word in FORMS) and word != UNKNOWN]
+    words = [
+        word for word, count in counts.items() if (count > 1 or word in FORMS) and word != UNKNOWN
+    ]
     return sorted(words, key=lambda word: (-counts[word], word))
 
 
 def _write_examples(path: Path, examples: list[Example], vocab_size: int) -> None:
     side = Side.of([one.ids for one in examples], vocab_size)
     content = io.BytesIO()
-    answers, attractors = (np.array([getattr(one, name) for one in examples], np.int32) for name in ("answer", "attractors"))
+    answers, attractors = (
+        np.array([getattr(one, name) for one in examples], np.int32)
+        for name in ("answer", "attractors")
+    )
     np.savez(content, ids=side.ids, lengths=side.lengths, answers=answers, attractors=attractors)
     write_bytes(path, content.getvalue())

@@ -5,7 +5,8 @@ How it is used::
     other_forms("are", "VBP")        # ("is",)
     other_forms("is", "VBZ")         # ("am", "are")
 
-How it works: LemmInflect's dictionary gives the verb's lemmas and their forms; its models for words that it does not know are not asked.
+How it works: LemmInflect's dictionary gives the verb's lemmas and their forms; its models for words
+that it does not know are not asked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _KINDS = ("VERB", "AUX")
 
 @functools.cache
 def other_forms(verb: str, form: str) -> tuple[str, ...]:
-    """Returns the verb in the other number: every spelling of it, none where the dictionary does not know the verb.
+    """Returns the verb in the other number: every spelling of it, none where the dictionary does
+    not know the verb.
 
     Args:
       verb: lower-case.
@@ -32,9 +34,17 @@ def other_forms(verb: str, form: str) -> tuple[str, ...]:
     try:
         from lemminflect import getInflection, getLemma
     except ImportError as error:
-        raise UserError("the wrong forms of verbs come from LemmInflect, which is not installed: pip install lemminflect.") from error
+        raise UserError(
+            "the wrong forms of verbs come from LemmInflect, which is not installed: pip install"
+            " lemminflect."
+        ) from error
     lemmas = [lemma for kind in _KINDS for lemma in getLemma(verb, kind, lemmatize_oov=False)]
-    # "Lay" is the past of "lie" besides: where a lemma has the verb itself in this form, it is the one that is meant.
+    # "Lay" is the past of "lie" besides: where a lemma has the verb itself in this form, it is the
+    # one that is meant.
     meant = [lemma for lemma in lemmas if verb in getInflection(lemma, form, inflect_oov=False)]
-    forms = [other for lemma in meant or lemmas for other in getInflection(lemma, _OTHER[form], inflect_oov=False)]
+    forms = [
+        other
+        for lemma in meant or lemmas
+        for other in getInflection(lemma, _OTHER[form], inflect_oov=False)
+    ]
     return tuple(other for other in dict.fromkeys(forms) if other != verb)

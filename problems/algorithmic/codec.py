@@ -1,4 +1,5 @@
-"""Digit strings as people write them: "31415" to be copied or reversed, "12+34" to be added, "46" as its answer.
+"""Digit strings as people write them: "31415" to be copied or reversed, "12+34" to be added, "46"
+as its answer.
 
 How it is used::
 
@@ -6,9 +7,10 @@ How it is used::
     codec.encode(tf.constant(["12+34"]))["inputs"]       # [[4, 3, 12, 6, 5, 1]]: little-endian, as in training
     codec.decode(tf.constant([[8, 6, 1, 0]]))            # ["46"]
 
-How it works: the examples of addition are little-endian; the text is not, so the numbers are turned around here, by TensorFlow
-operations. Zeros in front of a summand are left out, as in training. ``read`` refuses what is no example of the problem; in a graph, where
-nothing can be refused without harm to the other lines of the batch, symbols that the problem does not have are left out.
+How it works: the examples of addition are little-endian; the text is not, so the numbers are turned
+around here, by TensorFlow operations. Zeros in front of a summand are left out, as in training.
+``read`` refuses what is no example of the problem; in a graph, where nothing can be refused without
+harm to the other lines of the batch, symbols that the problem does not have are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _END_TOKEN = "<end>"
 
 
 class DigitCodec(TextCodec):
-    """The text form of ``Algorithmic``: digits are ids from 2; in addition base + 2 stands between the summands.
+    """The text form of ``Algorithmic``: digits are ids from 2; in addition base + 2 stands between
+    the summands.
 
     Args:
       operation: "copy", "reverse" or "addition".
@@ -42,7 +45,10 @@ class DigitCodec(TextCodec):
     def __init__(self, operation: str, base: int) -> None:
         super().__init__(name="digit_codec")
         if base > len(_DIGITS):
-            raise UserError(f"base={base}: expected at most {len(_DIGITS)}, beyond which there are no digits to write numbers with.")
+            raise UserError(
+                f"base={base}: expected at most {len(_DIGITS)}, beyond which there are no digits to"
+                " write numbers with."
+            )
         self._digits = _DIGITS[:base]
         self._adds = operation == "addition"
         self._symbols = self._digits + (_PLUS if self._adds else "")
@@ -51,23 +57,31 @@ class DigitCodec(TextCodec):
         self._written = tf.constant(["", "", *self._symbols])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and padded with 0."""
+        """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
+        padded with 0.
+        """
         plain = tf.strings.regex_replace(texts[0], r"\s", "")
         return {"inputs": self._ids(_turn_summands(plain) if self._adds else plain)}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded with 0."""
+        """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded
+        with 0.
+        """
         plain = tf.strings.regex_replace(texts, r"\s", "")
         return self._ids(_turn(plain) if self._adds else plain)
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding."""
+        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
+        padding.
+        """
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
         texts = tf.strings.reduce_join(tf.gather(self._written, outputs * kept), axis=1)
         return _turn(texts) if self._adds else texts
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the digit or sign at each position of features["inputs"], strings [batch, length]; "" on padding."""
+        """Returns the digit or sign at each position of features["inputs"], strings [batch,
+        length]; "" on padding.
+        """
         inputs = features["inputs"]
         return tf.where(tf.equal(inputs, END_ID), _END_TOKEN, tf.gather(self._written, inputs))
 
@@ -75,7 +89,8 @@ class DigitCodec(TextCodec):
         """Yields each line; an empty one too.
 
         Raises:
-          UserError: a line is no string of digits, or in addition no two numbers with a plus between them.
+          UserError: a line is no string of digits, or in addition no two numbers with a plus
+            between them.
         """
         allowed = {*self._digits, *" \t\r"}
         for count, line in enumerate(lines, start=1):
@@ -83,7 +98,9 @@ class DigitCodec(TextCodec):
             wrong = {*"".join(parts)} - allowed
             complete = len(parts) == 2 and all(part.strip() for part in parts)
             if line.strip() and (wrong or (self._adds and not complete)):
-                raise self._refusal(name, count, line, "two numbers with + between them" if self._adds else "digits")
+                raise self._refusal(
+                    name, count, line, "two numbers with + between them" if self._adds else "digits"
+                )
             yield (line,)
 
     def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
@@ -96,8 +113,8 @@ class DigitCodec(TextCodec):
 
     def _refusal(self, name: str, count: int, line: str, expected: str) -> UserError:
         return UserError(
-            f"{name}, line {count}: {line.strip()[:80]!r} is not what this problem reads: expected {expected}, of the digits "
-            f"{self._digits[0]} to {self._digits[-1]}; mend the line."
+            f"{name}, line {count}: {line.strip()[:80]!r} is not what this problem reads: expected"
+            f" {expected}, of the digits {self._digits[0]} to {self._digits[-1]}; mend the line."
         )
 
     def _ids(self, plain: Any) -> Any:
@@ -105,7 +122,9 @@ class DigitCodec(TextCodec):
 
 
 def symbol_ids(plain: Any, symbols: str) -> Any:
-    """Returns int32 [batch, length] of strings [batch]: the ids of those characters that are `symbols`, from 2, the end, and padding."""
+    """Returns int32 [batch, length] of strings [batch]: the ids of those characters that are
+    `symbols`, from 2, the end, and padding.
+    """
     characters = tf.strings.unicode_split(plain, "UTF-8")
     ids = characters.with_flat_values(_lookup(characters.flat_values, symbols))
     known = tf.ragged.boolean_mask(ids, ids >= FIRST_SYMBOL_ID)
@@ -114,7 +133,9 @@ def symbol_ids(plain: Any, symbols: str) -> Any:
 
 
 def _lookup(characters: Any, symbols: str) -> Any:
-    """Returns the int32 ids of `characters` (strings [count]): FIRST_SYMBOL_ID for the first of `symbols`; -1 for all others."""
+    """Returns the int32 ids of `characters` (strings [count]): FIRST_SYMBOL_ID for the first of
+    `symbols`; -1 for all others.
+    """
     same = tf.equal(characters[:, tf.newaxis], tf.constant([*symbols])[tf.newaxis])
     found = FIRST_SYMBOL_ID + tf.argmax(tf.cast(same, tf.int32), 1, output_type=tf.int32)
     return tf.where(tf.reduce_any(same, 1), found, -1)
@@ -127,7 +148,9 @@ def _turn(texts: Any) -> Any:
 
 
 def _turn_summands(texts: Any) -> Any:
-    """Returns strings [batch] with the digits of each summand in reverse, without the zeros in front of them."""
+    """Returns strings [batch] with the digits of each summand in reverse, without the zeros in
+    front of them.
+    """
     summands = tf.strings.split(texts, _PLUS)
     plain = tf.strings.regex_replace(summands.flat_values, r"^0+([0-9a-z])", r"\1")
     return tf.strings.reduce_join(summands.with_flat_values(_turn(plain)), axis=1, separator=_PLUS)

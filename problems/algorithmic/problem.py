@@ -1,11 +1,13 @@
-"""Copy, reverse and addition of digit strings (Section 3.3 of arXiv 1807.03819; tensor2tensor's algorithmic problems).
+"""Copy, reverse and addition of digit strings (Section 3.3 of arXiv 1807.03819; tensor2tensor's
+algorithmic problems).
 
-Trained on lengths up to 40 and judged at ten times that. Ids: digit + 2; 1 ends inputs and targets; in addition base + 2 separates
-the summands. Addition is little-endian: two summands of 1..20 and 1..(39 - first) digits, both counted with the separator in the
-length of the example, without leading zeros, and their sum.
+Trained on lengths up to 40 and judged at ten times that. Ids: digit + 2; 1 ends inputs and targets;
+in addition base + 2 separates the summands. Addition is little-endian: two summands of 1..20 and
+1..(39 - first) digits, both counted with the separator in the length of the example, without
+leading zeros, and their sum.
 
-How it works: examples are made in graph, in blocks, by stateless draws from (seed, epoch, block), so that an epoch needs no file
-and is the same whenever it is made again.
+How it works: examples are made in graph, in blocks, by stateless draws from (seed, epoch, block),
+so that an epoch needs no file and is the same whenever it is made again.
 """
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ class Algorithmic(Problem):
     Args:
       operation: "copy", "reverse" or "addition".
       base: number of digits, 2 or 10.
-      max_length: the longest training example (end of sequence not counted); lengths are uniform from 1.
+      max_length: the longest training example (end of sequence not counted); lengths are uniform
+        from 1.
       train_examples: examples in one epoch.
-      validation_length: length of the greedily decoded validation examples that choose the checkpoint: beyond those of training,
-        because accuracy there peaks early and erodes, and short of those of the final test.
+      validation_length: length of the greedily decoded validation examples that choose the
+        checkpoint: beyond those of training, because accuracy there peaks early and erodes, and
+          short of those of the final test.
       validation_examples: how many of those there are.
       test_examples: examples judged at lengths up to max_length.
       long_test_examples: examples judged at greater lengths, where decoding is slow.
@@ -76,23 +80,41 @@ class Algorithmic(Problem):
         del data_dir, tmp_dir
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns tokens to tokens over one vocabulary: padding, end, the digits and, for addition, the separator."""
+        """Returns tokens to tokens over one vocabulary: padding, end, the digits and, for addition,
+        the separator.
+        """
         del data_dir
         size = FIRST_SYMBOL_ID + self.base + (1 if self.operation == "addition" else 0)
-        return ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True)
+        return ProblemSpec(
+            inputs="tokens",
+            targets="tokens",
+            input_vocab_size=size,
+            target_vocab_size=size,
+            shared_vocab=True,
+        )
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
-        """Returns {"inputs": [length + 1], "targets": [target length + 1]}; (seed, epoch) matter for "train" only.
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
+        """Returns {"inputs": [length + 1], "targets": [target length + 1]}; (seed, epoch) matter
+        for "train" only.
 
-        Without `length` the examples have the lengths of training. With it their inputs have exactly `length` symbols before the end.
+        Without `length` the examples have the lengths of training. With it their inputs have
+        exactly `length` symbols before the end.
         """
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table: one epoch, generated at once, is a few megabytes."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns the examples of ``dataset`` as a table: one epoch, generated at once, is a few
+        megabytes.
+        """
         del data_dir
         if split not in _SPLIT_SEEDS:
-            raise UserError(f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}.")
+            raise UserError(
+                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
+            )
         if length is not None:
             _at_least(self.shortest, f"a length of {self.name}", length)
         stream = tf.constant([_SPLIT_SEEDS[split], 0], tf.int64)
@@ -100,8 +122,14 @@ class Algorithmic(Problem):
             stream = _fold_in(_fold_in(stream, seed), epoch)
         generate = self._generator(length)
         count = self._count(split, length)
-        blocks = [generate(stream, tf.constant(block, tf.int64)) for block in range(math.ceil(count / _BLOCK))]
-        inputs, targets, sizes = (tf.concat([block[name] for block in blocks], 0)[:count] for name in ("inputs", "targets", "sizes"))
+        blocks = [
+            generate(stream, tf.constant(block, tf.int64))
+            for block in range(math.ceil(count / _BLOCK))
+        ]
+        inputs, targets, sizes = (
+            tf.concat([block[name] for block in blocks], 0)[:count]
+            for name in ("inputs", "targets", "sizes")
+        )
 
         def batch(numbers: Any) -> dict[str, Any]:
             return {"inputs": tf.gather(inputs, numbers), "targets": tf.gather(targets, numbers)}
@@ -109,18 +137,32 @@ class Algorithmic(Problem):
         return ExampleTable(sizes.numpy().max(axis=1).astype("int32"), batch)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns one greedily decoded set for each length, by default the longest of training and ten times that."""
+        """Returns one greedily decoded set for each length, by default the longest of training and
+        ten times that.
+        """
         return [
-            EvaluationSet(name=f"length_{length}", split="test", method="greedy", length=length, max_examples=self._examples_at(length))
+            EvaluationSet(
+                name=f"length_{length}",
+                split="test",
+                method="greedy",
+                length=length,
+                max_examples=self._examples_at(length),
+            )
             for length in lengths or (self.max_length, 10 * self.max_length)
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the lengths of training, teacher-forced, and a greedily decoded set at a length between training and test."""
+        """Returns the lengths of training, teacher-forced, and a greedily decoded set at a length
+        between training and test.
+        """
         return [
             EvaluationSet(name="", split="validation", method="teacher_forced"),
             EvaluationSet(
-                name=MIDDLE, split="validation", method="greedy", length=self.validation_length, max_examples=self.validation_examples
+                name=MIDDLE,
+                split="validation",
+                method="greedy",
+                length=self.validation_length,
+                max_examples=self.validation_examples,
             ),
         ]
 
@@ -134,48 +176,74 @@ class Algorithmic(Problem):
 
     def _count(self, split: str, length: int | None) -> int:
         """Returns how many examples a split has: of a given length at least as many as are judged."""
-        count = {"train": self.train_examples, "validation": 10 * self.max_length, "test": self.test_examples}[split]
+        count = {
+            "train": self.train_examples,
+            "validation": 10 * self.max_length,
+            "test": self.test_examples,
+        }[split]
         if length is None or split == "train":
             return count
-        return max(count, self.validation_examples if split == "validation" else self._examples_at(length))
+        return max(
+            count, self.validation_examples if split == "validation" else self._examples_at(length)
+        )
 
     def _generator(self, length: int | None) -> Any:
-        """Returns the graph from a stream's seed, int64 [2], and a block's number to what ``_block`` returns; it is traced once."""
+        """Returns the graph from a stream's seed, int64 [2], and a block's number to what
+        ``_block`` returns; it is traced once.
+        """
         if length not in self._generators:
 
             def generate(stream: Any, block: Any) -> dict[str, Any]:
                 return self._block(_fold_in(stream, block), length)
 
-            # Concrete, since TensorFlow would count the traces of all lengths together and warn of them.
-            function = tf.function(generate, input_signature=[tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)])
+            # Concrete, since TensorFlow would count the traces of all lengths together and warn of
+            # them.
+            function = tf.function(
+                generate,
+                input_signature=[tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)],
+            )
             self._generators[length] = function.get_concrete_function()
         return self._generators[length]
 
     def _block(self, seed: Any, length: int | None) -> dict[str, Any]:
-        """Returns `_BLOCK` padded examples and, as "sizes" [_BLOCK, 2], how many symbols of their inputs and targets count."""
+        """Returns `_BLOCK` padded examples and, as "sizes" [_BLOCK, 2], how many symbols of their
+        inputs and targets count.
+        """
         if self.operation == "addition":
             return _addition(seed, self.base, self.max_length, length)
-        return _strings(seed, self.base, self.max_length, length, reverse=self.operation == "reverse")
+        return _strings(
+            seed, self.base, self.max_length, length, reverse=self.operation == "reverse"
+        )
 
 
-def _strings(seed: Any, base: int, max_length: int, length: int | None, reverse: bool) -> dict[str, Any]:
+def _strings(
+    seed: Any, base: int, max_length: int, length: int | None, reverse: bool
+) -> dict[str, Any]:
     width = length or max_length
     digits = _uniform(_fold_in(seed, 0), [_BLOCK, width], 0, base) + FIRST_SYMBOL_ID
-    lengths = tf.fill([_BLOCK], width) if length else _uniform(_fold_in(seed, 1), [_BLOCK], 1, max_length + 1)
+    lengths = (
+        tf.fill([_BLOCK], width)
+        if length
+        else _uniform(_fold_in(seed, 1), [_BLOCK], 1, max_length + 1)
+    )
     inputs = _end(digits, lengths)
     targets = _end(tf.reverse_sequence(digits, lengths, seq_axis=1), lengths) if reverse else inputs
     return {"inputs": inputs, "targets": targets, "sizes": tf.stack([lengths + 1, lengths + 1], 1)}
 
 
 def _addition(seed: Any, base: int, max_length: int, length: int | None) -> dict[str, Any]:
-    """Two little-endian numbers, a separator between them, and their sum; only the number zero has a zero as highest digit."""
+    """Two little-endian numbers, a separator between them, and their sum; only the number zero has
+    a zero as highest digit.
+    """
     width = length or max_length
     columns = tf.range(width)[tf.newaxis, :]
     first = _uniform(_fold_in(seed, 0), [_BLOCK], 1, width // 2 + 1)
     longest = width - 1 - first
     second = longest if length else _uniform(_fold_in(seed, 1), [_BLOCK], 1, longest + 1)
     separator, size = first[:, tf.newaxis], (first + 1 + second)[:, tf.newaxis]
-    highest = (columns == separator - 1) & (separator > 1) | (columns == size - 1) & (second[:, tf.newaxis] > 1)
+    highest = (columns == separator - 1) & (separator > 1) | (columns == size - 1) & (
+        second[:, tf.newaxis] > 1
+    )
     digits = tf.where(
         highest,
         _uniform(_fold_in(seed, 2), [_BLOCK, width], 1, base),
@@ -183,7 +251,12 @@ def _addition(seed: Any, base: int, max_length: int, length: int | None) -> dict
     )
     summand = tf.where(columns < separator, digits, 0)
     shifted = tf.gather(digits, tf.minimum(columns + separator + 1, width - 1), batch_dims=1)
-    total, total_size = _add(summand, tf.where(columns < second[:, tf.newaxis], shifted, 0), tf.maximum(first, second), base)
+    total, total_size = _add(
+        summand,
+        tf.where(columns < second[:, tf.newaxis], shifted, 0),
+        tf.maximum(first, second),
+        base,
+    )
     inputs = tf.where(columns == separator, base, digits) + FIRST_SYMBOL_ID
     return {
         "inputs": _end(inputs, size[:, 0]),
@@ -193,17 +266,23 @@ def _addition(seed: Any, base: int, max_length: int, length: int | None) -> dict
 
 
 def _add(first: Any, second: Any, size: Any, base: int) -> tuple[Any, Any]:
-    """Returns the sums of little-endian numbers [rows, width] with their digits' number [rows]; `size` is the longer summand's.
+    """Returns the sums of little-endian numbers [rows, width] with their digits' number [rows];
+    `size` is the longer summand's.
 
-    A column carries where it alone reaches the base, or where it is one short of it and the column below carries; so the last
-    column that is not one short decides. That column is found for all columns at once by a running maximum in log2(width) steps.
+    A column carries where it alone reaches the base, or where it is one short of it and the column
+    below carries; so the last column that is not one short decides. That column is found for all
+    columns at once by a running maximum in log2(width) steps.
     """
     width = first.shape[1]
     sums = first + second
-    carries = tf.where(sums == base - 1, -1, 2 * tf.range(width)[tf.newaxis, :] + tf.cast(sums >= base, tf.int32))
+    carries = tf.where(
+        sums == base - 1, -1, 2 * tf.range(width)[tf.newaxis, :] + tf.cast(sums >= base, tf.int32)
+    )
     reach = 1
     while reach < width:
-        carries = tf.maximum(carries, tf.pad(carries[:, :-reach], [[0, 0], [reach, 0]], constant_values=-1))
+        carries = tf.maximum(
+            carries, tf.pad(carries[:, :-reach], [[0, 0], [reach, 0]], constant_values=-1)
+        )
         reach *= 2
     carried = tf.where(carries < 0, 0, carries % 2)
     digits = (sums + tf.pad(carried[:, :-1], [[0, 0], [1, 0]])) % base
@@ -211,10 +290,14 @@ def _add(first: Any, second: Any, size: Any, base: int) -> tuple[Any, Any]:
 
 
 def _end(symbols: Any, sizes: Any) -> Any:
-    """Returns [rows, width + 1]: the first `sizes` [rows] symbols of each row, the end, and padding."""
+    """Returns [rows, width + 1]: the first `sizes` [rows] symbols of each row, the end, and
+    padding.
+    """
     columns = tf.range(symbols.shape[1] + 1)[tf.newaxis, :]
     wider = tf.pad(symbols, [[0, 0], [0, 1]])
-    return tf.where(columns < sizes[:, tf.newaxis], wider, tf.where(columns == sizes[:, tf.newaxis], END_ID, 0))
+    return tf.where(
+        columns < sizes[:, tf.newaxis], wider, tf.where(columns == sizes[:, tf.newaxis], END_ID, 0)
+    )
 
 
 def _uniform(seed: Any, shape: list[int], low: int, high: Any) -> Any:
@@ -223,7 +306,9 @@ def _uniform(seed: Any, shape: list[int], low: int, high: Any) -> Any:
         return tf.random.stateless_uniform(shape, seed, low, high, tf.int32)
     share = tf.random.stateless_uniform(shape, seed, dtype=tf.float32)
     drawn = low + tf.cast(share * tf.cast(high - low, tf.float32), tf.int32)
-    return tf.minimum(drawn, high - 1)  # float32 may round a share close to 1 up to the bound itself
+    return tf.minimum(
+        drawn, high - 1
+    )  # float32 may round a share close to 1 up to the bound itself
 
 
 def _fold_in(seed: Any, number: Any) -> Any:

@@ -1,4 +1,5 @@
-"""bAbI as people write it: a story and a question in, the answer's word out; and the lines of bAbI's own files.
+"""bAbI as people write it: a story and a question in, the answer's word out; and the lines of
+bAbI's own files.
 
 How it is used::
 
@@ -7,8 +8,9 @@ How it is used::
     codec.decode(tf.constant([4]))                                                                                     # ["hallway"]
     for story, question in codec.read(open("questions.txt"), "questions.txt"): ...
 
-How it works: the sentences of a story stand between newlines; the last ``max_facts`` of them are kept, as in training. Words become ids by
-TensorFlow operations, by the vocabulary that training had. A sentence without a word is none.
+How it works: the sentences of a story stand between newlines; the last ``max_facts`` of them are
+kept, as in training. Words become ids by TensorFlow operations, by the vocabulary that training
+had. A sentence without a word is none.
 """
 
 from __future__ import annotations
@@ -51,26 +53,38 @@ class StoryCodec(TextCodec):
         self._words = WordVocabulary(vocab_dir / WORDS_FILE)
         answers = read_symbols(vocab_dir / ANSWERS_FILE)
         self._answers = tf.constant(answers)
-        classes = tf.lookup.KeyValueTensorInitializer(self._answers, tf.range(len(answers), dtype=tf.int64))
+        classes = tf.lookup.KeyValueTensorInitializer(
+            self._answers, tf.range(len(answers), dtype=tf.int64)
+        )
         self._classes = tf.lookup.StaticHashTable(classes, default_value=_UNKNOWN_ANSWER)
         self.vocab_sizes = (len(self._words), len(answers))
         self._tokens = tf.constant(["", _END_TOKEN, *self._words.words])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs"}: int32 [batch, rows, words] of facts, each example's question after its last, or [batch, length] of tokens.
+        """Returns {"inputs"}: int32 [batch, rows, words] of facts, each example's question after
+        its last, or [batch, length] of tokens.
 
         Args:
-          texts: stories and questions, strings [batch] each. A question without a word counts as one unknown word.
+          texts: stories and questions, strings [batch] each. A question without a word counts as
+            one unknown word.
         """
         stories, questions = texts
-        rows = tf.concat([self._last_facts(stories), tf.expand_dims(self._question(questions), 1)], 1)
+        rows = tf.concat(
+            [self._last_facts(stories), tf.expand_dims(self._question(questions), 1)], 1
+        )
         if self._form == "facts":
             return {"inputs": rows.to_tensor()}
         ends = tf.fill([tf.shape(questions)[0], 1], END_ID)
-        return {"inputs": tf.concat([rows.merge_dims(1, 2), tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()}
+        return {
+            "inputs": (
+                tf.concat([rows.merge_dims(1, 2), tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()
+            )
+        }
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns the classes, int32 [batch], of answers, strings [batch]; -1 for what is no answer in the vocabulary."""
+        """Returns the classes, int32 [batch], of answers, strings [batch]; -1 for what is no answer
+        in the vocabulary.
+        """
         plain = tf.strings.lower(tf.strings.strip(texts), encoding="utf-8")
         return tf.cast(self._classes.lookup(plain), tf.int32)
 
@@ -79,19 +93,31 @@ class StoryCodec(TextCodec):
         return tf.gather(self._answers, outputs)
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word at each position of features["inputs"] or, of facts, the sentence of each row, strings [batch, length]."""
+        """Returns the word at each position of features["inputs"] or, of facts, the sentence of
+        each row, strings [batch, length].
+        """
         words = tf.gather(self._tokens, features["inputs"])
-        return words if self._form == "tokens" else tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
+        return (
+            words
+            if self._form == "tokens"
+            else tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
+        )
 
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
         """Returns the words in stories and questions that words.txt lacks, each once, sorted."""
         sentences = [*dict.fromkeys(sentence for text in texts for sentence in text.split("\n"))]
-        return sorted({*distinct_words(tf.constant(sentences))} - {*self._words.words}) if sentences else []
+        return (
+            sorted({*distinct_words(tf.constant(sentences))} - {*self._words.words})
+            if sentences
+            else []
+        )
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields (story, question) for each question of a file in bAbI's format, as soon as its line is read.
+        """Yields (story, question) for each question of a file in bAbI's format, as soon as its
+        line is read.
 
-        A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is not looked at.
+        A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is
+        not looked at.
 
         Raises:
           UserError: names the file and the line that is not of the format.
@@ -99,7 +125,9 @@ class StoryCodec(TextCodec):
         yield from questions(lines, name)
 
     def _last_facts(self, stories: Any) -> Any:
-        """Returns the ids of the last sentences of stories, strings [batch], as a RaggedTensor [batch, facts, words]."""
+        """Returns the ids of the last sentences of stories, strings [batch], as a RaggedTensor
+        [batch, facts, words].
+        """
         sentences = tf.strings.split(stories, "\n")
         words = self._words.encode(sentences.flat_values)
         sizes = words.row_lengths()
@@ -111,7 +139,11 @@ class StoryCodec(TextCodec):
         return recent.with_flat_values(tf.gather(words, recent.flat_values))
 
     def _question(self, questions: Any) -> Any:
-        """Returns the ids of questions, strings [batch], as a RaggedTensor [batch, words] without an empty row."""
+        """Returns the ids of questions, strings [batch], as a RaggedTensor [batch, words] without
+        an empty row.
+        """
         words = self._words.encode(questions)
         empty = tf.equal(words.row_lengths(), 0)[:, tf.newaxis]
-        return tf.concat([words, tf.ragged.boolean_mask(tf.where(empty, FIRST_SYMBOL_ID, 0), empty)], 1)
+        return tf.concat(
+            [words, tf.ragged.boolean_mask(tf.where(empty, FIRST_SYMBOL_ID, 0), empty)], 1
+        )

@@ -15,10 +15,11 @@ from ut_tf.errors import UserError
 
 
 def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    """Yields (story, question) for each question of a file in bAbI's format, as soon as its line is read.
+    """Yields (story, question) for each question of a file in bAbI's format, as soon as its line is
+    read.
 
-    A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is not looked at. The sentences of a story
-    stand between newlines.
+    A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is not
+    looked at. The sentences of a story stand between newlines.
 
     Args:
       lines: of the file.
@@ -40,8 +41,11 @@ def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
             raise malformed(name, count, text, "a question before the tab")
 
 
-def numbered_lines(lines: Iterable[str], file: str, skip_blank: bool = False) -> Iterator[tuple[int, int, str]]:
-    """Yields (count of the line in the file, its number in the story, its text) for each line in bAbI's format.
+def numbered_lines(
+    lines: Iterable[str], file: str, skip_blank: bool = False
+) -> Iterator[tuple[int, int, str]]:
+    """Yields (count of the line in the file, its number in the story, its text) for each line in
+    bAbI's format.
 
     Args:
       lines: the file's lines.
@@ -49,7 +53,8 @@ def numbered_lines(lines: Iterable[str], file: str, skip_blank: bool = False) ->
       skip_blank: whether a blank line is passed over; otherwise it is not of the format.
 
     Raises:
-      UserError: a line does not begin with the number after that of the line before it, or with 1; names the file and the line.
+      UserError: a line does not begin with the number after that of the line before it, or with 1;
+        names the file and the line.
     """
     last = 0
     for count, line in enumerate(lines, start=1):
@@ -59,7 +64,12 @@ def numbered_lines(lines: Iterable[str], file: str, skip_blank: bool = False) ->
         if number == "1":
             last = 0
         if number != str(last + 1) or not text.strip():
-            raise malformed(file, count, line, f"a line that begins with {last + 1} (or 1, for a new story) and a blank")
+            raise malformed(
+                file,
+                count,
+                line,
+                f"a line that begins with {last + 1} (or 1, for a new story) and a blank",
+            )
         last += 1
         yield count, last, text.strip(" \r\n")
 
@@ -67,5 +77,6 @@ def numbered_lines(lines: Iterable[str], file: str, skip_blank: bool = False) ->
 def malformed(file: str, count: int, line: str, expected: str) -> UserError:
     """Returns the error about a line that is not of bAbI's format."""
     return UserError(
-        f"{file}, line {count}: {line.rstrip()[:80]!r} is not in bAbI's format: expected {expected}; mend or replace the file."
+        f"{file}, line {count}: {line.rstrip()[:80]!r} is not in bAbI's format: expected"
+        f" {expected}; mend or replace the file."
     )

@@ -1,12 +1,15 @@
-"""bAbI: twenty tasks of questions about short stories (Weston et al., arXiv 1502.05698; Section 3.1 of arXiv 1807.03819).
+"""bAbI: twenty tasks of questions about short stories (Weston et al., arXiv 1502.05698; Section 3.1
+of arXiv 1807.03819).
 
-Names: babi_qa (all tasks jointly, 10,000 training questions each), babi_qa_1k, babi_qa_task<1..20>_<1k|10k>; and the same as one
-sequence of tokens under tensor2tensor's names, babi_qa_concat_<all_tasks|task1..task20>_<1k|10k>.
+Names: babi_qa (all tasks jointly, 10,000 training questions each), babi_qa_1k,
+babi_qa_task<1..20>_<1k|10k>; and the same as one sequence of tokens under tensor2tensor's names,
+babi_qa_concat_<all_tasks|task1..task20>_<1k|10k>.
 
-The archive is bAbI tasks 1-20 v1.2 with its folders en and en-10k. Its folders en-valid and en-valid-10k divide the same training
-questions; here the last stories of each task's training file, with 10 % of its questions, are the validation split instead, so that
-only two files per task are needed. An archive with missing stories is used as it is. As in the paper's code an example has the last
-70 facts before its question, or the last 130 where task 3 is trained alone.
+The archive is bAbI tasks 1-20 v1.2 with its folders en and en-10k. Its folders en-valid and
+en-valid-10k divide the same training questions; here the last stories of each task's training file,
+with 10 % of its questions, are the validation split instead, so that only two files per task are
+needed. An archive with missing stories is used as it is. As in the paper's code an example has the
+last 70 facts before its question, or the last 130 where task 3 is trained alone.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ ARCHIVE = Archive(
 
 
 def default_facts(tasks: tuple[int, ...]) -> int:
-    """Returns how many facts before a question are kept, as in the paper's code: 130 for task 3 alone, otherwise 70."""
+    """Returns how many facts before a question are kept, as in the paper's code: 130 for task 3
+    alone, otherwise 70.
+    """
     return 130 if tasks == (3,) else 70
 
 
@@ -71,14 +76,18 @@ class BabiQA(StoryQuestions):
         files = _read_files(archive, _FOLDERS[self.size])
         splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
         for task in self.tasks:
-            train, validation = split_validation(_task_stories(archive, files, self.size, task, "train"))
+            train, validation = split_validation(
+                _task_stories(archive, files, self.size, task, "train")
+            )
             splits["train"] += train
             splits["validation"] += validation
             splits["test"] += _task_stories(archive, files, self.size, task, "test")
         return splits
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns "other archive" where the stories were read from one that is not the published one; otherwise nothing."""
+        """Returns "other archive" where the stories were read from one that is not the published
+        one; otherwise nothing.
+        """
         return "" if self._summary(data_dir)["source_sha256"] == ARCHIVE.sha256 else "other archive"
 
     def source(self, tmp_dir: Path) -> Path:
@@ -98,8 +107,8 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
                     files[int(found[1]), found[2]] = (member.name, _text(tar, member))
     except (tarfile.TarError, EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(
-            f"{archive} cannot be read as an archive ({error or type(error).__name__}): it may be cut off or another file; "
-            "delete it, or put the whole archive in its place."
+            f"{archive} cannot be read as an archive ({error or type(error).__name__}): it may be"
+            " cut off or another file; delete it, or put the whole archive in its place."
         ) from error
     return files
 
@@ -109,14 +118,19 @@ def _text(tar: Any, member: Any) -> str:
         return str(file.read().decode("utf-8"))
 
 
-def _task_stories(archive: Path, files: dict[tuple[int, str], tuple[str, str]], size: str, task: int, part: str) -> list[Story]:
+def _task_stories(
+    archive: Path, files: dict[tuple[int, str], tuple[str, str]], size: str, task: int, part: str
+) -> list[Story]:
     if (task, part) not in files:
         raise UserError(
-            f"{archive} has no file {_FOLDERS[size]}/qa{task}_*_{part}.txt: expected the archive of bAbI tasks 1-20 v1.2; "
-            "delete it, or put that archive in its place."
+            f"{archive} has no file {_FOLDERS[size]}/qa{task}_*_{part}.txt: expected the archive of"
+            " bAbI tasks 1-20 v1.2; delete it, or put that archive in its place."
         )
     name, text = files[task, part]
     stories = list(parse_stories(text.splitlines(), task, f"{archive}:{name}"))
     if not any(story.questions for story in stories):
-        raise UserError(f"{archive}:{name} has no question: expected stories in bAbI's format; put the whole archive in its place.")
+        raise UserError(
+            f"{archive}:{name} has no question: expected stories in bAbI's format; put the whole"
+            " archive in its place."
+        )
     return stories

@@ -7,9 +7,10 @@ How it is used::
     sources.vocabulary()                     # [("the", 10_240_123), ...], or None
     for book, words in sources.books(tokenize=False): ...
 
-How it works: the published archive holds plain text files, a vocabulary and a tar file of novels, which is read through without unpacking
-it. Each text file of the archive may also lie for itself in --tmp_dir or its folder `lambada`, plain or compressed by gzip; it goes before
-the archive's own. Training text may come from elsewhere: a folder or a tar file of texts.
+How it works: the published archive holds plain text files, a vocabulary and a tar file of novels,
+which is read through without unpacking it. Each text file of the archive may also lie for itself in
+--tmp_dir or its folder `lambada`, plain or compressed by gzip; it goes before the archive's own.
+Training text may come from elsewhere: a folder or a tar file of texts.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ ARCHIVE = Archive(
         "http://clic.cimec.unitn.it/lambada/lambada-dataset.tar.gz",
         "https://zenodo.org/records/2630551/files/lambada-dataset.tar.gz",
     ),
-    advice="with the development passages alone (lambada_development_plain_text.txt) give training text of your own by "
-    "--problem_args=train_files=...",
+    advice=(
+        "with the development passages alone (lambada_development_plain_text.txt) give training"
+        " text of your own by --problem_args=train_files=..."
+    ),
 )
 PASSAGE_FILES = {
     "validation": "lambada_development_plain_text.txt",
@@ -69,7 +72,8 @@ class Sources:
         return [*([self.archive] if self.archive else []), *self.plain.values(), *texts]
 
     def passages(self, split: str) -> list[list[str]] | None:
-        """Returns the words of each passage of "validation", "test" or "control"; None where there is neither file nor archive.
+        """Returns the words of each passage of "validation", "test" or "control"; None where there
+        is neither file nor archive.
 
         Raises:
           UserError: the archive lacks the file, or a line has fewer than two words.
@@ -81,14 +85,19 @@ class Sources:
         passages = [line.lower().split() for line in text.removesuffix("\n").split("\n")]
         for number, words in enumerate(passages, start=1):
             if len(words) < 2:
-                raise UserError(f"{name}, line {number}: {' '.join(words)!r}: expected a passage of at least two words; mend the line.")
+                raise UserError(
+                    f"{name}, line {number}: {' '.join(words)!r}: expected a passage of at least"
+                    " two words; mend the line."
+                )
         return passages
 
     def vocabulary(self) -> list[tuple[str, int]] | None:
-        """Returns the words of the vocabulary file with their counts, in its order; None where there is neither file nor archive.
+        """Returns the words of the vocabulary file with their counts, in its order; None where
+        there is neither file nor archive.
 
         Raises:
-          UserError: the archive lacks the file, a row is not a word, a tab and a count, or a word has two rows.
+          UserError: the archive lacks the file, a row is not a word, a tab and a count, or a word
+            has two rows.
         """
         found = self._text(VOCABULARY_FILE)
         if found is None:
@@ -98,15 +107,20 @@ class Sources:
         for number, row in enumerate(text.removesuffix("\n").split("\n"), start=1):
             word, count = _vocabulary_row(row, number, name)
             if word in rows:
-                raise UserError(f"{name}, line {number}: {word!r} has a row before: expected each word once; take one of the rows out.")
+                raise UserError(
+                    f"{name}, line {number}: {word!r} has a row before: expected each word once;"
+                    " take one of the rows out."
+                )
             rows[word] = count
         return list(rows.items())
 
     def books(self, tokenize: bool) -> Iterator[tuple[str, list[str]]]:
-        """Yields name and words of each training text: of a folder by name, of a tar file in its order.
+        """Yields name and words of each training text: of a folder by name, of a tar file in its
+        order.
 
         Args:
-          tokenize: whether one's own texts are running text, to be divided as LAMBADA's are; the archive's novels are divided already.
+          tokenize: whether one's own texts are running text, to be divided as LAMBADA's are; the
+            archive's novels are divided already.
 
         Raises:
           UserError: there is no text, or one cannot be read.
@@ -124,10 +138,15 @@ class Sources:
                 empty = False
                 yield name, words
         if empty:
-            raise UserError(f"{self.train or self.archive} has no training text: expected files *.txt with words.")
+            raise UserError(
+                f"{self.train or self.archive} has no training text: expected files *.txt with"
+                " words."
+            )
 
     def _text(self, file: str) -> tuple[str, str] | None:
-        """Returns the text of a file and its name for messages: of one that lies for itself, or of the archive's."""
+        """Returns the text of a file and its name for messages: of one that lies for itself, or of
+        the archive's.
+        """
         plain = self.plain.get(file)
         if plain is not None:
             return _decoded(_plain_content(plain), str(plain)), str(plain)
@@ -141,11 +160,13 @@ class Sources:
 
 
 def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = True) -> Sources:
-    """Returns what there is in `tmp_dir` and its folder `lambada`; downloads the archive where passages or training text are missing.
+    """Returns what there is in `tmp_dir` and its folder `lambada`; downloads the archive where
+    passages or training text are missing.
 
     Args:
       tmp_dir: where files are looked for.
-      train_files: folder or tar file with texts to train on, also from `tmp_dir`; empty: the archive's novels.
+      train_files: folder or tar file with texts to train on, also from `tmp_dir`; empty: the
+        archive's novels.
       name: of the problem, for messages.
       needs_text: whether training text is needed at all.
 
@@ -153,7 +174,11 @@ def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = 
       UserError: `train_files` does not exist, or the archive is needed and cannot be had.
     """
     folders = [tmp_dir / _FOLDER, tmp_dir]
-    plain = {file: path for file in (*PASSAGE_FILES.values(), VOCABULARY_FILE) if (path := _find_plain(file, folders)) is not None}
+    plain = {
+        file: path
+        for file in (*PASSAGE_FILES.values(), VOCABULARY_FILE)
+        if (path := _find_plain(file, folders)) is not None
+    }
     train = find_texts(tmp_dir, train_files) if train_files else None
     there = next((folder for folder in folders if (folder / ARCHIVE.file).is_file()), None)
     enough = PASSAGE_FILES["validation"] in plain and (train is not None or not needs_text)
@@ -168,7 +193,8 @@ def _find_plain(file: str, folders: list[Path]) -> Path | None:
 
 
 def find_texts(tmp_dir: Path, train_files: str) -> Path:
-    """Returns the absolute path of one's own training texts, which may also be given from `tmp_dir` or its folder `lambada`.
+    """Returns the absolute path of one's own training texts, which may also be given from `tmp_dir`
+    or its folder `lambada`.
 
     Raises:
       UserError: they are in none of these places.
@@ -177,19 +203,31 @@ def find_texts(tmp_dir: Path, train_files: str) -> Path:
     for path in (given, tmp_dir / _FOLDER / given, tmp_dir / given):
         if path.exists():
             return path.absolute()
-    raise UserError(f"train_files={train_files}: neither there nor in {tmp_dir}: expected a folder or a tar file of texts (*.txt).")
+    raise UserError(
+        f"train_files={train_files}: neither there nor in {tmp_dir}: expected a folder or a tar"
+        " file of texts (*.txt)."
+    )
 
 
 def text_files(train: Path) -> list[Path]:
-    """Returns the files that one's own training texts are read from: those *.txt of a folder and its folders, or the tar file."""
+    """Returns the files that one's own training texts are read from: those *.txt of a folder and
+    its folders, or the tar file.
+    """
     if not train.is_dir():
         return [train]
-    found = [Path(folder) / file for folder, _, files in os.walk(train, onerror=_refuse) for file in files if file.endswith(".txt")]
+    found = [
+        Path(folder) / file
+        for folder, _, files in os.walk(train, onerror=_refuse)
+        for file in files
+        if file.endswith(".txt")
+    ]
     return sorted(path for path in found if path.is_file())
 
 
 def _refuse(error: OSError) -> None:
-    """Raises what os.walk would pass over: a folder that cannot be read has texts that would be missing."""
+    """Raises what os.walk would pass over: a folder that cannot be read has texts that would be
+    missing.
+    """
     raise error
 
 
@@ -197,8 +235,8 @@ def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
     word, *rest = row.rstrip("\r").split("\t")
     if not word.strip() or len(rest) != 1 or not rest[0].strip().isdecimal():
         raise UserError(
-            f"{name}, line {number}: {row[:80]!r} has {len(rest) + 1} columns: expected two, a word and its count, with a tab between; "
-            "mend the line."
+            f"{name}, line {number}: {row[:80]!r} has {len(rest) + 1} columns: expected two, a word"
+            " and its count, with a tab between; mend the line."
         )
     return word.strip(), int(rest[0])
 
@@ -231,10 +269,15 @@ def _novels(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _members(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, bytes]]:
     for member in archive:
-        content = archive.extractfile(member) if member.isfile() and member.name.endswith(".txt") else None
+        content = (
+            archive.extractfile(member)
+            if member.isfile() and member.name.endswith(".txt")
+            else None
+        )
         if content is not None:
             yield f"{name}:{member.name}", content.read()
-    # Cut off between two members, or inside of a header, a tar file looks whole to tarfile; a whole one ends with a block of zeros.
+    # Cut off between two members, or inside of a header, a tar file looks whole to tarfile; a whole
+    # one ends with a block of zeros.
     assert archive.fileobj is not None
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
@@ -242,10 +285,19 @@ def _members(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, bytes]]
 
 
 def _member(archive: tarfile.TarFile, file: str, path: Path) -> tarfile.TarInfo:
-    """Returns the archive's member of that name, in whatever folder; reads the whole list, and so finds out where it is cut off."""
-    members = [member for member in archive.getmembers() if member.isfile() and Path(member.name).name == file]
+    """Returns the archive's member of that name, in whatever folder; reads the whole list, and so
+    finds out where it is cut off.
+    """
+    members = [
+        member
+        for member in archive.getmembers()
+        if member.isfile() and Path(member.name).name == file
+    ]
     if not members:
-        raise UserError(f"{path} has no {file}: expected LAMBADA's own archive; put that in its place, or the file {file} beside it.")
+        raise UserError(
+            f"{path} has no {file}: expected LAMBADA's own archive; put that in its place, or the"
+            f" file {file} beside it."
+        )
     return members[0]
 
 
@@ -257,7 +309,8 @@ def _undamaged(path: Path, member: str = "") -> Iterator[None]:
     except _DAMAGED as error:
         name = f"{path}:{member}" if member else str(path)
         raise UserError(
-            f"{name} cannot be read to its end ({error or type(error).__name__}): it is truncated or damaged; put the whole file there."
+            f"{name} cannot be read to its end ({error or type(error).__name__}): it is truncated"
+            " or damaged; put the whole file there."
         ) from error
 
 
@@ -266,4 +319,7 @@ def _decoded(content: bytes, name: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{name}, line {line}: byte 0x{content[error.start]:02x} is no UTF-8: convert the file to UTF-8.") from error
+        raise UserError(
+            f"{name}, line {line}: byte 0x{content[error.start]:02x} is no UTF-8: convert the file"
+            " to UTF-8."
+        ) from error

@@ -1,4 +1,5 @@
-"""LAMBADA as text: words in the form of its files, lower-case and with blanks between them (``lambada_tokens.treebank_tokens``).
+"""LAMBADA as text: words in the form of its files, lower-case and with blanks between them
+(``lambada_tokens.treebank_tokens``).
 
 How it is used::
 
@@ -7,8 +8,9 @@ How it is used::
     codec = PassageCodec(vocab_dir, unknown_words=20)                    # context, tab, question; the answer is a word
     for context, question in codec.read(open("passages.txt"), "passages.txt"): ...
 
-How it works: unknown words are numbered inside each text, as in training. An unknown word that the model chooses is written as
-"<unknown-2>": the second word of the passage, in order, that the vocabulary lacks.
+How it works: unknown words are numbered inside each text, as in training. An unknown word that the
+model chooses is written as "<unknown-2>": the second word of the passage, in order, that the
+vocabulary lacks.
 """
 
 from __future__ import annotations
@@ -28,19 +30,24 @@ from ut_tf.problems.lambada.passages import number_unknown
 
 _HASHED = 2**30
 _END_TOKEN = "<end>"
-# What Python's str.split, which divides the passages in preparation, takes for a blank and TensorFlow's does not.
+# What Python's str.split, which divides the passages in preparation, takes for a blank and
+# TensorFlow's does not.
 _BLANKS = r"[\pZ\x{1c}-\x{1f}\x{85}]"
 
 
 class _Words(tf.Module):  # type: ignore[misc]
-    """Words to numbers as ``LambadaCorpus`` has them, an unknown word's by its hash, and ids to words."""
+    """Words to numbers as ``LambadaCorpus`` has them, an unknown word's by its hash, and ids to
+    words.
+    """
 
     def __init__(self, vocab_dir: Path) -> None:
         super().__init__(name="lambada_words")
         symbols = read_symbols(vocab_dir / WORDS_FILE)
         self.size = FIRST_SYMBOL_ID + len(symbols)
         ids = tf.range(FIRST_SYMBOL_ID, self.size, dtype=tf.int64)
-        self._table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(symbols), ids), default_value=-1)
+        self._table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(tf.constant(symbols), ids), default_value=-1
+        )
         self.written = tf.constant(["", _END_TOKEN, *symbols])
 
     def known(self, words: Any) -> Any:
@@ -48,8 +55,12 @@ class _Words(tf.Module):  # type: ignore[misc]
         return tf.cast(self._table.lookup(words), tf.int32)
 
     def numbers(self, texts: Any) -> Any:
-        """Returns the numbers of the words of `texts` (strings [batch]): a RaggedTensor int32 [batch, words]."""
-        words = tf.strings.split(tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _BLANKS, " "))
+        """Returns the numbers of the words of `texts` (strings [batch]): a RaggedTensor int32
+        [batch, words].
+        """
+        words = tf.strings.split(
+            tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _BLANKS, " ")
+        )
         flat = words.flat_values
         known = self.known(flat)
         unknown = self.size + tf.cast(tf.strings.to_hash_bucket_fast(flat, _HASHED), tf.int32)
@@ -81,23 +92,34 @@ class WordsCodec(TextCodec):
         raise UserError("a language model has no inputs to encode: it can score texts.")
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, length] of strings [batch], padded with 0; no end symbol, which the model never saw."""
-        return number_unknown(self._words.numbers(texts).to_tensor(), self._words.size, self._unknown_words)[0]
+        """Returns int32 [batch, length] of strings [batch], padded with 0; no end symbol, which the
+        model never saw.
+        """
+        return number_unknown(
+            self._words.numbers(texts).to_tensor(), self._words.size, self._unknown_words
+        )[0]
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding, with blanks between the words."""
+        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
+        padding, with blanks between the words.
+        """
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
         words = tf.gather(self._words.written, outputs * kept)
         return tf.strings.strip(tf.strings.reduce_join(words, axis=1, separator=" "))
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word at each position of features["targets"], strings [batch, length]; "" on padding."""
+        """Returns the word at each position of features["targets"], strings [batch, length]; "" on
+        padding.
+        """
         return tf.gather(self._words.written, features["targets"])
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Raises UserError: a language model has no inputs."""
         del lines
-        raise UserError(f"{name}: a language model has no inputs to answer; its texts, one a line, are scored (--score_file).")
+        raise UserError(
+            f"{name}: a language model has no inputs to answer; its texts, one a line, are scored"
+            " (--score_file)."
+        )
 
 
 class PassageCodec(TextCodec):
@@ -119,7 +141,8 @@ class PassageCodec(TextCodec):
         self.vocab_sizes = (self._words.size, self._words.size)
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]}: the context's words, END_ID, the question's words, END_ID, padded with 0.
+        """Returns {"inputs": int32 [batch, length]}: the context's words, END_ID, the question's
+        words, END_ID, padded with 0.
 
         Args:
           texts: contexts and questions, strings [batch] each.
@@ -130,7 +153,9 @@ class PassageCodec(TextCodec):
         return {"inputs": number_unknown(words, self._words.size, self._unknown_words)[0]}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns the ids int32 [batch] of answers, strings [batch]; -1 for what is no word of the vocabulary."""
+        """Returns the ids int32 [batch] of answers, strings [batch]; -1 for what is no word of the
+        vocabulary.
+        """
         return self._words.known(tf.strings.lower(tf.strings.strip(texts), encoding="utf-8"))
 
     def decode(self, outputs: Any) -> Any:
@@ -138,7 +163,9 @@ class PassageCodec(TextCodec):
         return tf.gather(self._words.written, outputs)
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word at each position of features["inputs"], strings [batch, length]; "" on padding."""
+        """Returns the word at each position of features["inputs"], strings [batch, length]; "" on
+        padding.
+        """
         return tf.gather(self._words.written, features["inputs"])
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
@@ -150,5 +177,8 @@ class PassageCodec(TextCodec):
         for number, line in enumerate(lines, start=1):
             parts = line.split("\t")
             if len(parts) != 2 or not all(part.strip() for part in parts):
-                raise UserError(f"{name}, line {number}: {line.strip()[:80]!r}: expected a context, a tab and a question; mend the line.")
+                raise UserError(
+                    f"{name}, line {number}: {line.strip()[:80]!r}: expected a context, a tab and a"
+                    " question; mend the line."
+                )
             yield parts[0], parts[1]

@@ -1,4 +1,5 @@
-"""LAMBADA made ready for training: words as numbers, novels and passages one after the other in one array each.
+"""LAMBADA made ready for training: words as numbers, novels and passages one after the other in one
+array each.
 
 How it is used::
 
@@ -7,10 +8,12 @@ How it is used::
         corpus.prepare(find_sources(tmp_dir, "", "lambada_lm"), settings, "lambada_lm")
     corpus.summary["splits"], corpus.texts("train").words
 
-How it works: a word of the vocabulary has its id; every other word has a number of its own above the vocabulary, so that equal unknown
-words can be told from different ones (``lambada_passages.number_unknown``). ``words.txt`` holds the symbols from id 2 on: the unknown word,
-the absent word (one to be guessed that stands neither in the vocabulary nor in its passage), the numbered unknown words, the vocabulary.
-Files are complete or absent, and ``summary.json`` is the last one written.
+How it works: a word of the vocabulary has its id; every other word has a number of its own above
+the vocabulary, so that equal unknown words can be told from different ones
+(``lambada_passages.number_unknown``). ``words.txt`` holds the symbols from id 2 on: the unknown
+word, the absent word (one to be guessed that stands neither in the vocabulary nor in its passage),
+the numbered unknown words, the vocabulary. Files are complete or absent, and ``summary.json`` is
+the last one written.
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ import numpy as np
 import numpy.typing as npt
 import tqdm
 
-from ut_tf.storage.files import sha256_of, write_bytes, write_text
 from ut_tf.data.prepared import undamaged
 from ut_tf.data.problem import FIRST_SYMBOL_ID
 from ut_tf.data.text.vocabulary import UNKNOWN, read_symbols, write_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.archive import PASSAGE_FILES, Sources
+from ut_tf.storage.files import sha256_of, write_bytes, write_text
 
 WORDS_FILE = "words.txt"
 UNKNOWN_ID = FIRST_SYMBOL_ID
@@ -53,7 +56,8 @@ class Texts:
     """Texts one after the other.
 
     Args:
-      words: int32 [words]: ids, or numbers from the vocabulary's size on for unknown words; perhaps a mapped file, only to be read.
+      words: int32 [words]: ids, or numbers from the vocabulary's size on for unknown words; perhaps
+        a mapped file, only to be read.
       starts: int64 [texts + 1], where each begins, and the end of the last.
     """
 
@@ -64,7 +68,9 @@ class Texts:
         return len(self.starts) - 1
 
     def translate(self, ids: Ids) -> None:
-        """Puts ids[word] in place of each word, text by text: a second array of all words could be too much for the memory."""
+        """Puts ids[word] in place of each word, text by text: a second array of all words could be
+        too much for the memory.
+        """
         for start, end in itertools.pairwise(self.starts):
             self.words[start:end] = ids[self.words[start:end]]
 
@@ -76,10 +82,13 @@ class LambadaSettings:
     Args:
       vocab_size: words of the vocabulary at most, the most frequent ones.
       unknown_words: how many different unknown words of a passage are told apart.
-      min_books: of a vocabulary made from the training text: a word stands in at least that many of its books.
+      min_books: of a vocabulary made from the training text: a word stands in at least that many of
+        its books.
       tokenize: whether one's own training texts are running text.
-      use_novels: whether there is training text; without, the vocabulary is made of the development passages.
-      folds, fold: where there is no training text: the passages that this fold is judged on have no part in the vocabulary.
+      use_novels: whether there is training text; without, the vocabulary is made of the development
+        passages.
+      folds, fold: where there is no training text: the passages that this fold is judged on have no
+        part in the vocabulary.
     """
 
     vocab_size: int
@@ -99,24 +108,33 @@ def special_symbols(unknown_words: int) -> list[str]:
 def fold_of(passages: Texts, folds: int) -> npt.NDArray[np.int64]:
     """Returns the fold, from 1, of each development passage: by a fixed order drawn at random.
 
-    Passages that overlap have the fold of the first of them, so that none is judged by a network that was trained on its sentences.
+    Passages that overlap have the fold of the first of them, so that none is judged by a network
+    that was trained on its sentences.
     """
     return (np.random.default_rng(0).permutation(len(passages)) % folds + 1)[_first_alike(passages)]
 
 
 def _first_alike(passages: Texts) -> Places:
-    """Returns the number of the first passage that each is connected with by runs of `_OVERLAP` words that both have."""
+    """Returns the number of the first passage that each is connected with by runs of `_OVERLAP`
+    words that both have.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     # Where a run of words begins that ends in the same passage.
-    places = np.concatenate([np.arange(start, end - _OVERLAP + 1) for start, end in itertools.pairwise(passages.starts)])
+    places = np.concatenate(
+        [np.arange(start, end - _OVERLAP + 1) for start, end in itertools.pairwise(passages.starts)]
+    )
     owners = np.searchsorted(passages.starts, places, side="right") - 1
     runs: Any = np.ascontiguousarray(passages.words[places[:, np.newaxis] + np.arange(_OVERLAP)])
-    _, same = np.unique(runs.view(np.dtype((np.void, runs.itemsize * _OVERLAP))).ravel(), return_inverse=True)
+    _, same = np.unique(
+        runs.view(np.dtype((np.void, runs.itemsize * _OVERLAP))).ravel(), return_inverse=True
+    )
     size = len(passages)
     # Passages and runs are the two sides of a graph; what hangs together in it shares text.
-    graph = coo_array((np.ones(len(places), np.int8), (owners, size + same)), shape=(size + len(places),) * 2)
+    graph = coo_array(
+        (np.ones(len(places), np.int8), (owners, size + same)), shape=(size + len(places),) * 2
+    )
     labels = connected_components(graph, directed=False)[1][:size]
     _, firsts, groups = np.unique(labels, return_index=True, return_inverse=True)
     return np.asarray(firsts[groups], np.int64)
@@ -141,14 +159,28 @@ class LambadaCorpus:
           UserError: a file is not what it should be.
         """
         print(f"preparing {name} in {self.folder}", file=sys.stderr, flush=True)
-        passages = {split: found for split in PASSAGE_FILES if (found := sources.passages(split)) is not None}
+        passages = {
+            split: found
+            for split in PASSAGE_FILES
+            if (found := sources.passages(split)) is not None
+        }
         numbers = _Numbers()
         books = sources.books(settings.tokenize) if settings.use_novels else iter(())
-        train = numbers.texts(words for _, words in tqdm.tqdm(books, desc="reading", unit=" books", delay=1.0, mininterval=_SECONDS))
+        train = numbers.texts(
+            words
+            for _, words in tqdm.tqdm(
+                books, desc="reading", unit=" books", delay=1.0, mininterval=_SECONDS
+            )
+        )
         judged = {split: numbers.texts(found) for split, found in passages.items()}
         given = sources.vocabulary() if settings.use_novels else None
         if given is not None:
-            words = [word for word, _ in sorted(given, key=lambda row: (-row[1], row[0]))[: settings.vocab_size]]
+            words = [
+                word
+                for word, _ in sorted(given, key=lambda row: (-row[1], row[0]))[
+                    : settings.vocab_size
+                ]
+            ]
         else:
             counted = train if settings.use_novels else _other_folds(judged["validation"], settings)
             words = numbers.frequent(counted, settings.vocab_size, settings.min_books)
@@ -175,7 +207,8 @@ class LambadaCorpus:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What is there: "vocab_size" (all ids), "words", "splits" with counts, "own_vocabulary", "own_text".
+        """What is there: "vocab_size" (all ids), "words", "splits" with counts, "own_vocabulary",
+        "own_text".
 
         Raises:
           UserError: it or the vocabulary is not as it was written.
@@ -192,17 +225,24 @@ class LambadaCorpus:
         """Raises UserError where a file has changed since the data was prepared from it.
 
         Args:
-          texts: the files of one's own training texts that are there now: all must have been among those, by name and size.
+          texts: the files of one's own training texts that are there now: all must have been among
+            those, by name and size.
         """
         files = self.summary["files"]
         for before in files:
             path = Path(before["path"])
             if path.is_file() and path.stat().st_size != before["size"]:
-                raise UserError(f"{path} has changed since {self.folder} was prepared from it: put the former file back, {_ANEW}.")
+                raise UserError(
+                    f"{path} has changed since {self.folder} was prepared from it: put the former"
+                    f" file back, {_ANEW}."
+                )
         read = {(Path(before["path"]).name, before["size"]) for before in files}
         for path in texts:
             if (path.name, path.stat().st_size) not in read:
-                raise UserError(f"{path} is not among the files that {self.folder} was prepared from: take it away, {_ANEW}.")
+                raise UserError(
+                    f"{path} is not among the files that {self.folder} was prepared from: take it"
+                    f" away, {_ANEW}."
+                )
 
     def words(self) -> list[str]:
         """Returns the symbols from FIRST_SYMBOL_ID on."""
@@ -211,7 +251,9 @@ class LambadaCorpus:
     def texts(self, split: str) -> Texts:
         """Returns the books of "train", mapped from their file, or the passages of a split."""
         with undamaged(self.folder):
-            words: Ids = np.load(self.folder / f"{split}.words.npy", mmap_mode="r" if split == "train" else None)
+            words: Ids = np.load(
+                self.folder / f"{split}.words.npy", mmap_mode="r" if split == "train" else None
+            )
             starts: Places = np.load(self.folder / f"{split}.starts.npy")
             if starts[-1] != len(words):
                 raise ValueError(f"{split} has {len(words)} words where {starts[-1]} were written")
@@ -233,53 +275,90 @@ class _Numbers:
 
     def texts(self, texts: Iterable[list[str]]) -> Texts:
         numbers = self._numbers
-        parts = [np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int32, len(words)) for words in texts]
+        parts = [
+            np.fromiter(
+                (numbers.setdefault(word, len(numbers)) for word in words), np.int32, len(words)
+            )
+            for words in texts
+        ]
         starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         return Texts(np.concatenate(parts) if parts else np.zeros(0, np.int32), starts)
 
     def frequent(self, texts: Texts, size: int, min_books: int) -> list[str]:
-        """Returns the most frequent words of those that stand in at least `min_books` texts, at most `size`."""
-        counts, books = np.zeros(len(self._numbers), np.int64), np.zeros(len(self._numbers), np.int32)
+        """Returns the most frequent words of those that stand in at least `min_books` texts, at
+        most `size`.
+        """
+        counts, books = (
+            np.zeros(len(self._numbers), np.int64),
+            np.zeros(len(self._numbers), np.int32),
+        )
         for start, end in itertools.pairwise(texts.starts):
             of_book = np.bincount(texts.words[start:end], minlength=len(counts))
             counts += of_book
             books += of_book > 0
-        found = [(-int(counts[number]), word) for word, number in self._numbers.items() if books[number] >= max(min_books, 1)]
+        found = [
+            (-int(counts[number]), word)
+            for word, number in self._numbers.items()
+            if books[number] >= max(min_books, 1)
+        ]
         if not found:
             raise UserError(
-                f"min_books={min_books}: no word stands in that many of the {len(texts)} training texts; give fewer, or more texts."
+                f"min_books={min_books}: no word stands in that many of the {len(texts)} training"
+                " texts; give fewer, or more texts."
             )
         return [word for _, word in sorted(found)[:size]]
 
     def ids(self, words: list[str], first: int) -> Ids:
-        """Returns the id of every word by its number: from `first` on for `words`, above those for all others."""
+        """Returns the id of every word by its number: from `first` on for `words`, above those for
+        all others.
+        """
         known = {word: first + place for place, word in enumerate(words)}
         unknown = iter(range(first + len(words), first + len(words) + len(self._numbers)))
-        return np.array([known[word] if word in known else next(unknown) for word in self._numbers], np.int32)
+        return np.array(
+            [known[word] if word in known else next(unknown) for word in self._numbers], np.int32
+        )
 
 
 def _other_folds(passages: Texts, settings: LambadaSettings) -> Texts:
     kept = np.flatnonzero(fold_of(passages, settings.folds) != settings.fold)
-    parts = [passages.words[passages.starts[number] : passages.starts[number + 1]] for number in kept]
+    parts = [
+        passages.words[passages.starts[number] : passages.starts[number + 1]] for number in kept
+    ]
     return Texts(np.concatenate(parts), np.cumsum([0, *map(len, parts)], dtype=np.int64))
 
 
 def _counts(texts: Texts, vocab_size: int) -> dict[str, int]:
     words = texts.words
     last = words[texts.starts[1:] - 1]
-    unknown = {"unknown": int((words >= vocab_size).sum()), "unknown_last": int((last >= vocab_size).sum())}
+    unknown = {
+        "unknown": int((words >= vocab_size).sum()),
+        "unknown_last": int((last >= vocab_size).sum()),
+    }
     return {"texts": len(texts), "words": len(words), **unknown}
 
 
 def _told(name: str, summary: dict[str, Any], sources: Sources) -> Iterator[str]:
-    made = "made from the training text" if summary["own_vocabulary"] else "from the vocabulary file"
+    made = (
+        "made from the training text" if summary["own_vocabulary"] else "from the vocabulary file"
+    )
     yield f"{name}: {summary['words']:,} words, {made}"
     for split, counts in summary["splits"].items():
-        where = (sources.train or sources.archive) if split == "train" else sources.plain.get(PASSAGE_FILES[split], sources.archive)
+        where = (
+            (sources.train or sources.archive)
+            if split == "train"
+            else sources.plain.get(PASSAGE_FILES[split], sources.archive)
+        )
         kind = "books" if split == "train" else "passages"
-        last = "" if split == "train" else f"; of the words to be guessed {_percent(counts['unknown_last'], counts['texts'])}"
+        last = (
+            ""
+            if split == "train"
+            else f"; of the words to be guessed {_percent(counts['unknown_last'], counts['texts'])}"
+        )
         unknown = f"{_percent(counts['unknown'], counts['words'])} of the words are unknown{last}"
-        yield f"{name}: {split}: {counts['texts']:,} {kind}, {counts['words']:,} words from {where}; {unknown}"
+        yield (
+            f"{name}: {split}: {counts['texts']:,} {kind}, {counts['words']:,} words from {where};"
+            f" {unknown}"
+        )
     missing = [file for split, file in PASSAGE_FILES.items() if split not in summary["splits"]]
     if missing:
         yield f"{name}: there is no {' and no '.join(missing)}: nothing can be judged on these"

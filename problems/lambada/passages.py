@@ -1,8 +1,10 @@
-"""What is cut from LAMBADA's texts: windows for a language model, and passages whose last word stands in them before.
+"""What is cut from LAMBADA's texts: windows for a language model, and passages whose last word
+stands in them before.
 
-How it works: unknown words are numbered inside each window or passage, in the order in which they first come: two different names that
-the vocabulary lacks stay different, and a name that comes again can be guessed. A passage for reading ends with the last word of a
-sentence; its context are the sentences before that one, as few as make fifty words, as in LAMBADA itself.
+How it works: unknown words are numbered inside each window or passage, in the order in which they
+first come: two different names that the vocabulary lacks stay different, and a name that comes
+again can be guessed. A passage for reading ends with the last word of a sentence; its context are
+the sentences before that one, as few as make fifty words, as in LAMBADA itself.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ut_tf.data.problem import FIRST_SYMBOL_ID
-from ut_tf.problems.lambada.corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Ids, Places, Texts
+from ut_tf.problems.lambada.corpus import (
+    ABSENT_ID,
+    FIRST_NUMBERED_ID,
+    UNKNOWN_ID,
+    Ids,
+    Places,
+    Texts,
+)
 
 _ENDS = (".", "!", "?")
 _CLOSINGS = ("''", "'", "-rrb-")
@@ -45,11 +54,19 @@ class _Kinds:
     def of(cls, words: list[str]) -> _Kinds:
         """Returns the kinds of `words`, symbols from FIRST_SYMBOL_ID on."""
         ends, closings = (
-            FIRST_SYMBOL_ID + np.array([number for number, word in enumerate(words) if word in wanted], np.int64)
+            FIRST_SYMBOL_ID
+            + np.array([number for number, word in enumerate(words) if word in wanted], np.int64)
             for wanted in (_ENDS, _CLOSINGS)
         )
-        common = FIRST_SYMBOL_ID + next((number for number, word in enumerate(words) if not word.startswith("<")), 0) + _COMMON
-        guessed = np.array([False] * FIRST_SYMBOL_ID + [word.replace("-", "").isalpha() for word in words], np.bool_)
+        common = (
+            FIRST_SYMBOL_ID
+            + next((number for number, word in enumerate(words) if not word.startswith("<")), 0)
+            + _COMMON
+        )
+        guessed = np.array(
+            [False] * FIRST_SYMBOL_ID + [word.replace("-", "").isalpha() for word in words],
+            np.bool_,
+        )
         guessed[:common] = False
         return cls(ends, closings, guessed)
 
@@ -81,11 +98,13 @@ class Passages:
 
 
 def windows(starts: Places, size: int, rng: np.random.Generator) -> tuple[Places, Places]:
-    """Returns begin and length, int64 [windows] each, of windows that cover every text once, in an order drawn at random.
+    """Returns begin and length, int64 [windows] each, of windows that cover every text once, in an
+    order drawn at random.
 
     Args:
       starts: of the texts, and the end of the last.
-      size: words in a window; at a text's begin and end it has fewer, and the rests shorter than eight words are left out.
+      size: words in a window; at a text's begin and end it has fewer, and the rests shorter than
+        eight words are left out.
       rng: draws where the first whole window of each text begins, and the order.
     """
     begins, ends = [], []
@@ -104,7 +123,8 @@ def number_unknown(words: Any, vocab_size: int, unknown_words: int) -> tuple[Any
     Args:
       words: int32 [batch, length], ids, and from `vocab_size` on numbers of unknown words.
       vocab_size: all ids.
-      unknown_words: how many different ones of a row are told apart, by the ids from FIRST_NUMBERED_ID on; the others are UNKNOWN_ID.
+      unknown_words: how many different ones of a row are told apart, by the ids from
+        FIRST_NUMBERED_ID on; the others are UNKNOWN_ID.
 
     Returns:
       int32 and bool [batch, length].
@@ -122,7 +142,8 @@ def number_unknown(words: Any, vocab_size: int, unknown_words: int) -> tuple[Any
 
 
 def hide_last(ids: Any, fresh: Any, lengths: Any) -> Any:
-    """Returns `ids` with ABSENT_ID in place of a last word that cannot be told: guessing that it is unknown must not count as right.
+    """Returns `ids` with ABSENT_ID in place of a last word that cannot be told: guessing that it is
+    unknown must not count as right.
 
     Args:
       ids, fresh: from ``number_unknown``, [batch, length].
@@ -135,11 +156,15 @@ def hide_last(ids: Any, fresh: Any, lengths: Any) -> Any:
 
 
 def given_passages(texts: Texts, words: list[str]) -> Passages:
-    """Returns LAMBADA's own passages: the question is what follows the last sentence end; without one there is a context alone."""
+    """Returns LAMBADA's own passages: the question is what follows the last sentence end; without
+    one there is a context alone.
+    """
     begins = _sentence_starts(texts, _Kinds.of(words))
     answers = texts.starts[1:] - 1
     questions = begins[np.searchsorted(begins, answers, side="right") - 1]
-    return Passages(texts.starts[:-1], np.where(questions > texts.starts[:-1], questions, answers), answers)
+    return Passages(
+        texts.starts[:-1], np.where(questions > texts.starts[:-1], questions, answers), answers
+    )
 
 
 def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
@@ -151,9 +176,18 @@ def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
       longest: words of a passage at most.
     """
     kinds = _Kinds.of(words)
-    # Book by book: arrays over all words of the published novels would fill a small machine's memory.
-    found = [_cut_book(texts.words[start:end], kinds, longest).moved(start) for start, end in itertools.pairwise(texts.starts)]
-    return Passages(*(np.concatenate([getattr(some, side) for some in found]) for side in ("starts", "questions", "answers")))
+    # Book by book: arrays over all words of the published novels would fill a small machine's
+    # memory.
+    found = [
+        _cut_book(texts.words[start:end], kinds, longest).moved(start)
+        for start, end in itertools.pairwise(texts.starts)
+    ]
+    return Passages(
+        *(
+            np.concatenate([getattr(some, side) for some in found])
+            for side in ("starts", "questions", "answers")
+        )
+    )
 
 
 def answerable(texts: Texts, passages: Passages) -> Passages:
@@ -163,17 +197,24 @@ def answerable(texts: Texts, passages: Passages) -> Passages:
         some = passages.taken(np.arange(first, min(first + _AT_ONCE, len(passages))))
         places = some.starts[:, np.newaxis] + np.arange((some.questions - some.starts).max())
         inside = places < some.questions[:, np.newaxis]
-        same = texts.words[np.minimum(places, len(texts.words) - 1)] == texts.words[some.answers][:, np.newaxis]
+        same = (
+            texts.words[np.minimum(places, len(texts.words) - 1)]
+            == texts.words[some.answers][:, np.newaxis]
+        )
         found[first : first + len(some)] = (same & inside).any(axis=1)
     return passages.taken(np.flatnonzero(found))
 
 
 def gathered(texts: Texts, passages: Passages) -> tuple[Texts, Passages]:
-    """Returns the words of the passages alone, one passage after the other, and where the passages stand among them."""
+    """Returns the words of the passages alone, one passage after the other, and where the passages
+    stand among them.
+    """
     sizes = passages.answers - passages.starts + 1
     starts = np.cumsum([0, *sizes], dtype=np.int64)
     places = np.repeat(passages.starts - starts[:-1], sizes) + np.arange(starts[-1])
-    return Texts(np.asarray(texts.words[places]), starts), passages.moved(starts[:-1] - passages.starts)
+    return Texts(np.asarray(texts.words[places]), starts), passages.moved(
+        starts[:-1] - passages.starts
+    )
 
 
 def _cut_book(book: Ids, kinds: _Kinds, longest: int) -> Passages:
@@ -198,7 +239,9 @@ def _sentence_starts(texts: Texts, kinds: _Kinds) -> Places:
 
 
 def _last_words(texts: Texts, kinds: _Kinds, begins: Places) -> Places:
-    """Returns where the word stands with which each sentence ends, -1 where that must not be guessed."""
+    """Returns where the word stands with which each sentence ends, -1 where that must not be
+    guessed.
+    """
     marks = np.isin(texts.words, [*kinds.ends, *kinds.closings])
     place = np.maximum.accumulate(np.where(marks, -1, np.arange(len(texts.words))))
     ends = np.append(begins[1:], len(texts.words))

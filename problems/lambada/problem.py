@@ -1,4 +1,5 @@
-"""LAMBADA: the last word of a passage, which follows from its broader context, as a language model or read from the context.
+"""LAMBADA: the last word of a passage, which follows from its broader context, as a language model
+or read from the context.
 
 How it is used::
 
@@ -7,8 +8,9 @@ How it is used::
       --problem_args=train_files=novels.tar.xz,evaluate_on=development                # DIR: the development passages and other novels
     ut-trainer --problem=lambada_rc --hparams_set=ut_lambada_rc --tmp_dir=DIR         # chooses among the words of the context
 
-How it works: ``lambada_archive`` reads the files, ``lambada_corpus`` keeps them as numbers, ``lambada_passages`` cuts windows and passages.
-Sources: Paperno et al. 2016 (arXiv 1606.06031); reading: Chu et al. 2017 (arXiv 1610.08431).
+How it works: ``lambada_archive`` reads the files, ``lambada_corpus`` keeps them as numbers,
+``lambada_passages`` cuts windows and passages. Sources: Paperno et al. 2016 (arXiv 1606.06031);
+reading: Chu et al. 2017 (arXiv 1610.08431).
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.storage.files import exclusive
 from ut_tf.data.problem import END_ID, EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.archive import find_sources, find_texts, text_files
+from ut_tf.problems.lambada.codec import PassageCodec, WordsCodec
 from ut_tf.problems.lambada.corpus import UNKNOWN_ID, LambadaCorpus, LambadaSettings, Texts, fold_of
 from ut_tf.problems.lambada.passages import (
     LEAST_CONTEXT,
@@ -39,7 +41,7 @@ from ut_tf.problems.lambada.passages import (
     number_unknown,
     windows,
 )
-from ut_tf.problems.lambada.codec import PassageCodec, WordsCodec
+from ut_tf.storage.files import exclusive
 
 _FOLDER = "lambada"
 # Passages judged at every evaluation during training: enough to tell checkpoints apart.
@@ -56,15 +58,28 @@ class _Lambada(Problem):
       control: whether the control passages are judged instead of the test passages.
       settings: what decides the prepared data.
       train_files: see the subclasses.
-      evaluate_on: what ut-eval judges: the test passages, or the development passages where one has no others.
+      evaluate_on: what ut-eval judges: the test passages, or the development passages where one has
+        no others.
     """
 
-    def __init__(self, name: str, control: bool, settings: LambadaSettings, train_files: str, evaluate_on: EvaluateOn) -> None:
+    def __init__(
+        self,
+        name: str,
+        control: bool,
+        settings: LambadaSettings,
+        train_files: str,
+        evaluate_on: EvaluateOn,
+    ) -> None:
         for argument, least in (("vocab_size", 1), ("unknown_words", 0), ("min_books", 1)):
             if getattr(settings, argument) < least:
-                raise UserError(f"{argument}={getattr(settings, argument)}: expected at least {least}.")
+                raise UserError(
+                    f"{argument}={getattr(settings, argument)}: expected at least {least}."
+                )
         if control and evaluate_on != "test":
-            raise UserError(f"{name} judges the control passages: leave evaluate_on={evaluate_on} out, or take another problem.")
+            raise UserError(
+                f"{name} judges the control passages: leave evaluate_on={evaluate_on} out, or take"
+                " another problem."
+            )
         self.name = name
         self._settings = settings
         self._train_files = train_files
@@ -80,19 +95,26 @@ class _Lambada(Problem):
           UserError: the files cannot be had or are not as they should be, or have changed since.
         """
         corpus = self._corpus(data_dir)
-        # Several workers may start at once with the same empty directory: the first prepares, the others find it done.
+        # Several workers may start at once with the same empty directory: the first prepares, the
+        # others find it done.
         if not corpus.is_prepared():
             with exclusive(corpus.folder.with_name(f".{corpus.folder.name}.lock")):
                 if not corpus.is_prepared():
-                    sources = find_sources(tmp_dir, self._train_files, self.name, self._settings.use_novels)
+                    sources = find_sources(
+                        tmp_dir, self._train_files, self.name, self._settings.use_novels
+                    )
                     corpus.prepare(sources, self._settings, self.name)
         corpus.check(self._own_texts(tmp_dir))
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         """Returns the single examples of ``examples``; `length` means nothing."""
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
         """Returns the examples of a split as a table; see the subclasses for their features."""
         raise NotImplementedError
 
@@ -111,11 +133,15 @@ class _Lambada(Problem):
         return "; ".join(notes)
 
     def _corpus(self, data_dir: Path) -> LambadaCorpus:
-        decides = json.dumps([dataclasses.asdict(self._settings), self._train_files], sort_keys=True)
+        decides = json.dumps(
+            [dataclasses.asdict(self._settings), self._train_files], sort_keys=True
+        )
         return LambadaCorpus(data_dir / _FOLDER / hashlib.sha256(decides.encode()).hexdigest()[:8])
 
     def _own_texts(self, tmp_dir: Path) -> list[Path]:
-        """Returns the files of one's own training texts, none where they cannot be had: data that is prepared does not need them."""
+        """Returns the files of one's own training texts, none where they cannot be had: data that
+        is prepared does not need them.
+        """
         try:
             return text_files(find_texts(tmp_dir, self._train_files)) if self._train_files else []
         except (UserError, OSError):
@@ -124,27 +150,35 @@ class _Lambada(Problem):
     def _prepared(self, data_dir: Path) -> LambadaCorpus:
         corpus = self._corpus(data_dir)
         if not corpus.is_prepared():
-            raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
+            raise UserError(
+                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
+                " with that --data_dir."
+            )
         return corpus
 
     def _texts(self, split: str, data_dir: Path) -> Texts:
         """Returns the texts of "train", "validation", or what the split "test" means here."""
         if split not in self.splits:
-            raise UserError(f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}.")
+            raise UserError(
+                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
+            )
         kept = "control" if split == "test" and self._control else split
         key = (data_dir, kept)
         if key not in self._loaded:
             corpus = self._prepared(data_dir)
             if kept not in corpus.summary["splits"]:
                 raise UserError(
-                    f"{self.name} was prepared in {corpus.folder} without the {kept} passages: put them in --tmp_dir and delete that "
-                    "folder, or judge the development passages (--split=validation, or --problem_args=evaluate_on=development in training)."
+                    f"{self.name} was prepared in {corpus.folder} without the {kept} passages: put"
+                    " them in --tmp_dir and delete that folder, or judge the development passages"
+                    " (--split=validation, or --problem_args=evaluate_on=development in training)."
                 )
             self._loaded[key] = corpus.texts(kept)
         return self._loaded[key]
 
     def _words(self, split: str, data_dir: Path) -> Any:
-        """Returns the words of ``_texts`` as a tensor, made once: the novels fill a good part of the memory."""
+        """Returns the words of ``_texts`` as a tensor, made once: the novels fill a good part of
+        the memory.
+        """
         key = (data_dir, split)
         if key not in self._tensors:
             self._tensors[key] = tf.constant(self._texts(split, data_dir).words, tf.int32)
@@ -159,13 +193,16 @@ class LambadaLM(_Lambada):
 
     Args:
       name, control, evaluate_on: as for _Lambada.
-      train_files: folder or tar file of texts (*.txt) to train on instead of the archive's novels; a relative path is also looked for in
-        --tmp_dir and its folder lambada.
-      tokenize: whether these are running text, to be put in lower case and divided into words as LAMBADA's files are.
-      vocab_size: words of the vocabulary at most: the most frequent ones of the vocabulary file or, without it, of the training text.
-      min_books: of a vocabulary made from the training text: a word stands in at least that many books. A name that only one book has is an
-        unknown word in every other book.
-      unknown_words: how many different unknown words of a passage are told apart, by their order; 0: all are one symbol.
+      train_files: folder or tar file of texts (*.txt) to train on instead of the archive's novels;
+        a relative path is also looked for in --tmp_dir and its folder lambada.
+      tokenize: whether these are running text, to be put in lower case and divided into words as
+        LAMBADA's files are.
+      vocab_size: words of the vocabulary at most: the most frequent ones of the vocabulary file or,
+        without it, of the training text.
+      min_books: of a vocabulary made from the training text: a word stands in at least that many
+        books. A name that only one book has is an unknown word in every other book.
+      unknown_words: how many different unknown words of a passage are told apart, by their order;
+        0: all are one symbol.
       window: words in a training example.
     """
 
@@ -185,19 +222,36 @@ class LambadaLM(_Lambada):
     ) -> None:
         if window < 2:
             raise UserError(f"window={window}: expected at least 2 words.")
-        super().__init__(name, control, LambadaSettings(vocab_size, unknown_words, min_books, tokenize), train_files, evaluate_on)
+        super().__init__(
+            name,
+            control,
+            LambadaSettings(vocab_size, unknown_words, min_books, tokenize),
+            train_files,
+            evaluate_on,
+        )
         self._window = window
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns no inputs, words as targets."""
-        return ProblemSpec("none", "tokens", input_vocab_size=0, target_vocab_size=int(self._prepared(data_dir).summary["vocab_size"]))
+        return ProblemSpec(
+            "none",
+            "tokens",
+            input_vocab_size=0,
+            target_vocab_size=int(self._prepared(data_dir).summary["vocab_size"]),
+        )
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
-        """Returns {"targets": int32 [length]}, without an end symbol: windows of the novels, or whole passages."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns {"targets": int32 [length]}, without an end symbol: windows of the novels, or
+        whole passages.
+        """
         del length
         texts = self._texts(split, data_dir)
         if split == "train":
-            begins, lengths = windows(texts.starts, self._window, np.random.default_rng([seed % 2**63, epoch]))
+            begins, lengths = windows(
+                texts.starts, self._window, np.random.default_rng([seed % 2**63, epoch])
+            )
         else:
             begins, lengths = texts.starts[:-1], np.diff(texts.starts)
         vocab_size = int(self._prepared(data_dir).summary["vocab_size"])
@@ -207,7 +261,9 @@ class LambadaLM(_Lambada):
 
         def batch(numbers: Any) -> dict[str, Any]:
             size = tf.gather(sizes, numbers)
-            ids, fresh = number_unknown(_rows(words, tf.gather(first, numbers), size), vocab_size, unknown_words)
+            ids, fresh = number_unknown(
+                _rows(words, tf.gather(first, numbers), size), vocab_size, unknown_words
+            )
             return {"targets": hide_last(ids, fresh, size) if judged else ids}
 
         return ExampleTable(lengths.astype(np.int32), batch)
@@ -219,7 +275,9 @@ class LambadaLM(_Lambada):
 
     def validation_sets(self) -> list[EvaluationSet]:
         """Returns evenly spaced development passages, judged likewise."""
-        return [EvaluationSet(name="", split="validation", method="last_word", max_examples=_VALIDATED)]
+        return [
+            EvaluationSet(name="", split="validation", method="last_word", max_examples=_VALIDATED)
+        ]
 
     def text_codec(self, vocab_dir: Path) -> WordsCodec:
         """Returns the codec of texts in LAMBADA's form, to be scored."""
@@ -227,16 +285,21 @@ class LambadaLM(_Lambada):
 
 
 class LambadaRC(_Lambada):
-    """The last sentence asks for its last word, which is chosen among the words of the sentences before it.
+    """The last sentence asks for its last word, which is chosen among the words of the sentences
+    before it.
 
-    Passages whose word does not stand there count as wrong when they are judged, and are not trained on.
+    Passages whose word does not stand there count as wrong when they are judged, and are not
+    trained on.
 
     Args:
-      name, control, evaluate_on, train_files, tokenize, vocab_size, min_books, unknown_words: as for LambadaLM.
-      passages: how many passages are cut from the novels, evenly spaced over all that there are; 0: none, and no novels are needed.
+      name, control, evaluate_on, train_files, tokenize, vocab_size, min_books, unknown_words: as
+      for LambadaLM.
+      passages: how many passages are cut from the novels, evenly spaced over all that there are; 0:
+        none, and no novels are needed.
       longest: words of such a passage at most.
-      folds: cross-validation over the development passages: the split "test" is every `folds`-th of them, and the others are trained on
-        beside the novels' passages (a tenth of them is the validation split); 0: none.
+      folds: cross-validation over the development passages: the split "test" is every `folds`-th of
+        them, and the others are trained on beside the novels' passages (a tenth of them is the
+        validation split); 0: none.
       fold: which of the folds is judged, from 1.
     """
 
@@ -259,15 +322,29 @@ class LambadaRC(_Lambada):
     ) -> None:
         if passages < 0 or folds < 0 or folds == 1 or not 1 <= fold <= max(folds, 1):
             given = f"passages={passages}, folds={folds}, fold={fold}"
-            raise UserError(f"{given}: expected no folds or at least 2, and a fold from 1 to folds.")
+            raise UserError(
+                f"{given}: expected no folds or at least 2, and a fold from 1 to folds."
+            )
         if not passages and not folds:
-            raise UserError(f"{name}: passages=0 and folds=0 leave nothing to train on; give passages of the novels, or folds.")
+            raise UserError(
+                f"{name}: passages=0 and folds=0 leave nothing to train on; give passages of the"
+                " novels, or folds."
+            )
         if longest < LEAST_CONTEXT + 2:
-            raise UserError(f"longest={longest}: expected at least {LEAST_CONTEXT + 2} words, a context of {LEAST_CONTEXT} and a question.")
+            raise UserError(
+                f"longest={longest}: expected at least {LEAST_CONTEXT + 2} words, a context of"
+                f" {LEAST_CONTEXT} and a question."
+            )
         if train_files and not passages:
-            raise UserError(f"{name}: passages=0 trains on no novels: leave train_files={train_files} out, or give passages.")
+            raise UserError(
+                f"{name}: passages=0 trains on no novels: leave train_files={train_files} out, or"
+                " give passages."
+            )
         if folds and (control or evaluate_on != "test"):
-            raise UserError(f"{name}: folds={folds} says what is judged: leave evaluate_on out, and use lambada_rc.")
+            raise UserError(
+                f"{name}: folds={folds} says what is judged: leave evaluate_on out, and use"
+                " lambada_rc."
+            )
         whole = LambadaSettings(vocab_size, unknown_words, min_books, tokenize)
         without = dataclasses.replace(whole, use_novels=False, folds=folds, fold=fold)
         super().__init__(name, control, whole if passages else without, train_files, evaluate_on)
@@ -277,15 +354,23 @@ class LambadaRC(_Lambada):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns words in, one of them out."""
         size = int(self._prepared(data_dir).summary["vocab_size"])
-        return ProblemSpec("tokens", "word", input_vocab_size=size, target_vocab_size=size, shared_vocab=True)
+        return ProblemSpec(
+            "tokens", "word", input_vocab_size=size, target_vocab_size=size, shared_vocab=True
+        )
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
-        """Returns {"inputs": int32 [length]: context, END_ID, question, END_ID; "targets": int32 [], 0 for no word of the context}."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns {"inputs": int32 [length]: context, END_ID, question, END_ID; "targets": int32
+        [], 0 for no word of the context}.
+        """
         del length
         key = (data_dir, split)
         if key not in self._tables:
             size = int(self._prepared(data_dir).summary["vocab_size"])
-            self._tables[key] = _PassageTable(*self._chosen(split, data_dir), size, self._settings.unknown_words)
+            self._tables[key] = _PassageTable(
+                *self._chosen(split, data_dir), size, self._settings.unknown_words
+            )
         table = self._tables[key]
         order = np.arange(len(table.lengths))
         if split == "train":
@@ -299,7 +384,9 @@ class LambadaRC(_Lambada):
 
     def validation_sets(self) -> list[EvaluationSet]:
         """Returns evenly spaced development passages."""
-        return [EvaluationSet(name="", split="validation", method="classify", max_examples=_VALIDATED)]
+        return [
+            EvaluationSet(name="", split="validation", method="classify", max_examples=_VALIDATED)
+        ]
 
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
         """Returns accuracy, the share of the passages answered rightly, from "error" (percent)."""
@@ -326,11 +413,17 @@ class LambadaRC(_Lambada):
             development = self._texts("validation", data_dir)
             given = given_passages(development, words)
             chosen = given.taken(np.flatnonzero(self._part(development) == split))
-            parts.append((development, answerable(development, chosen) if split == "train" else chosen))
+            parts.append(
+                (development, answerable(development, chosen) if split == "train" else chosen)
+            )
         if split == "train" and self._passages:
             novels = self._texts("train", data_dir)
             cut = cut_passages(novels, words, self._longest)
-            some = np.arange(min(self._passages, len(cut)), dtype=np.int64) * len(cut) // max(min(self._passages, len(cut)), 1)
+            some = (
+                np.arange(min(self._passages, len(cut)), dtype=np.int64)
+                * len(cut)
+                // max(min(self._passages, len(cut)), 1)
+            )
             parts.append(gathered(novels, cut.taken(some)))
         return [texts for texts, _ in parts], [passages for _, passages in parts]
 
@@ -352,12 +445,19 @@ class _PassageTable:
       vocab_size, unknown_words: as for ``number_unknown``.
     """
 
-    def __init__(self, texts: list[Texts], passages: list[Passages], vocab_size: int, unknown_words: int) -> None:
+    def __init__(
+        self, texts: list[Texts], passages: list[Passages], vocab_size: int, unknown_words: int
+    ) -> None:
         self._vocab_size, self._unknown_words = vocab_size, unknown_words
         self._words = tf.concat([tf.constant(one.words, tf.int32) for one in texts], 0)
         offsets = np.cumsum([0, *(len(one.words) for one in texts)])[:-1]
         self._places = [
-            np.concatenate([getattr(some, side) + offset for some, offset in zip(passages, offsets, strict=True)])
+            np.concatenate(
+                [
+                    getattr(some, side) + offset
+                    for some, offset in zip(passages, offsets, strict=True)
+                ]
+            )
             for side in ("starts", "questions", "answers")
         ]
         starts, _, answers = self._places
@@ -366,13 +466,19 @@ class _PassageTable:
 
     def examples(self, order: Any) -> ExampleTable:
         """Returns them in an order: int [passages]."""
-        starts, questions, answers = (tf.constant(places[order], tf.int64) for places in self._places)
+        starts, questions, answers = (
+            tf.constant(places[order], tf.int64) for places in self._places
+        )
 
         def batch(numbers: Any) -> dict[str, Any]:
-            start, question, answer = (tf.gather(places, numbers) for places in (starts, questions, answers))
+            start, question, answer = (
+                tf.gather(places, numbers) for places in (starts, questions, answers)
+            )
             context, asked = tf.cast(question - start, tf.int32), tf.cast(answer - start, tf.int32)
             # The answer is the last word of a row, and numbered with the others.
-            ids, _ = number_unknown(_rows(self._words, start, asked + 1), self._vocab_size, self._unknown_words)
+            ids, _ = number_unknown(
+                _rows(self._words, start, asked + 1), self._vocab_size, self._unknown_words
+            )
             return passage_features(ids, context, asked)
 
         return ExampleTable(self.lengths[order], batch)
@@ -382,25 +488,36 @@ def passage_features(ids: Any, context: Any, asked: Any) -> dict[str, Any]:
     """Returns the features of passages.
 
     Args:
-      ids: int32 [batch, length], from ``number_unknown``: context, question, and the answer, which stands at `asked`.
+      ids: int32 [batch, length], from ``number_unknown``: context, question, and the answer, which
+        stands at `asked`.
       context: int32 [batch], words of the context.
       asked: int32 [batch], words of context and question.
 
     Returns:
-      "inputs" int32 [batch, length + 1] and "targets" int32 [batch], 0 where the answer is not among the words of the context.
+      "inputs" int32 [batch, length + 1] and "targets" int32 [batch], 0 where the answer is not
+      among the words of the context.
     """
     places = tf.range(tf.shape(ids)[1] + 1)[tf.newaxis]
     begin, end = context[:, tf.newaxis], asked[:, tf.newaxis]
     source = tf.where(places <= begin, places, places - 1)
     words = tf.gather(ids, tf.minimum(source, tf.shape(ids)[1] - 1), batch_dims=1)
-    inputs = tf.where(tf.equal(places, begin) | tf.equal(places, end + 1), END_ID, tf.where(places <= end, words, 0))
+    inputs = tf.where(
+        tf.equal(places, begin) | tf.equal(places, end + 1),
+        END_ID,
+        tf.where(places <= end, words, 0),
+    )
     answer = tf.gather(ids, asked, batch_dims=1)
     stands = tf.reduce_any(tf.equal(inputs, answer[:, tf.newaxis]) & (places < begin), axis=1)
-    return {"inputs": inputs, "targets": tf.where(stands & tf.not_equal(answer, UNKNOWN_ID), answer, 0)}
+    return {
+        "inputs": inputs,
+        "targets": tf.where(stands & tf.not_equal(answer, UNKNOWN_ID), answer, 0),
+    }
 
 
 def _rows(words: Any, begin: Any, size: Any) -> Any:
-    """Returns int32 [batch, length], the `size` words from `begin` on in each row, and zeros behind."""
+    """Returns int32 [batch, length], the `size` words from `begin` on in each row, and zeros
+    behind.
+    """
     columns = tf.range(tf.reduce_max(size))[tf.newaxis]
     inside = columns < size[:, tf.newaxis]
     places = tf.where(inside, begin[:, tf.newaxis] + tf.cast(columns, tf.int64), 0)

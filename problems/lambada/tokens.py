@@ -1,14 +1,16 @@
-"""Running English text as LAMBADA's files have it: lower-case words and marks with blanks between them, as the Penn Treebank divides them.
+"""Running English text as LAMBADA's files have it: lower-case words and marks with blanks between
+them, as the Penn Treebank divides them.
 
 How it is used::
 
     treebank_tokens('"I can\\'t," said Mr. Pip.')      # ["``", "i", "ca", "n't", ",", "''", "said", "mr.", "pip", "."]
 
-How it works: regular expressions, one after the other, over a whole text. Libraries that divide words by the Treebank's rules want single
-sentences, and for these a model of sentence ends that has to be downloaded. LAMBADA's own files were divided by Stanford's tools, whose
-marks are used here: `` and '' for double quotation marks, ` and ' for single ones, -lrb- and -rrb- for brackets, -- for a dash, ... for
-three dots. A full stop stays with a title (mr.), an initial (j.) and letters with full stops between them (a.m.), and is a word of its own
-elsewhere.
+How it works: regular expressions, one after the other, over a whole text. Libraries that divide
+words by the Treebank's rules want single sentences, and for these a model of sentence ends that has
+to be downloaded. LAMBADA's own files were divided by Stanford's tools, whose marks are used here:
+`` and '' for double quotation marks, ` and ' for single ones, -lrb- and -rrb- for brackets, -- for
+a dash, ... for three dots. A full stop stays with a title (mr.), an initial (j.) and letters with
+full stops between them (a.m.), and is a word of its own elsewhere.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(got)(ta)\b", r"\1 \2"),
         (r"\b(gim|lem)(me)\b", r"\1 \2"),
         (r"(?<!\w)('t)(is|was|were|will|would|ain)\b", r"\1 \2"),
-        # A full stop at a word's end, unless the word is a title, an initial or an abbreviation with full stops.
+        # A full stop at a word's end, unless the word is a title, an initial or an abbreviation
+        # with full stops.
         (rf"(?<![.\w'])((?:{_TITLES})\.|(?!i\.){_LETTER}\.|(?:{_LETTER}\.){{2,}})(?=\s)", "\\1\1"),
         (r"\.(?=\s|$|[''`,;:)-])(?<!\.\.)", " . "),
         ("\1", ""),

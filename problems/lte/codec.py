@@ -1,4 +1,5 @@
-"""Programs and digit strings as lines of text: "(16738*68213)-25718" to be executed, "723476" as its result.
+"""Programs and digit strings as lines of text: "(16738*68213)-25718" to be executed, "723476" as
+its result.
 
 How it is used::
 
@@ -6,9 +7,11 @@ How it is used::
     codec.encode(tf.constant([r"j=8584\\nprint((j+920))"]))["inputs"]       # one id per character
     codec.decode(tf.constant([[11, 7, 2, 6, 1]]))                           # ["9504"]
 
-How it works: a symbol is a character, its id its place in ``symbols`` + 2. A line of text is an example; where programs have several lines,
-their line ends are written ``\\n`` (a backslash and an n), in the inputs as in ``tokens``. Where blanks are no symbols of the problem, they
-mean nothing and are left out. ``read`` refuses a line with a foreign symbol; in a graph such symbols are left out.
+How it works: a symbol is a character, its id its place in ``symbols`` + 2. A line of text is an
+example; where programs have several lines, their line ends are written ``\\n`` (a backslash and an
+n), in the inputs as in ``tokens``. Where blanks are no symbols of the problem, they mean nothing
+and are left out. ``read`` refuses a line with a foreign symbol; in a graph such symbols are left
+out.
 """
 
 from __future__ import annotations
@@ -43,24 +46,41 @@ class CharacterCodec(TextCodec):
         self._symbols = symbols
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(symbols),) * 2
         # By id; an id that stands for nothing is written as nothing.
-        self._written = tf.constant(["", "", *(_WRITTEN_LINE_END if one == _LINE_END else one for one in symbols)])
+        self._written = tf.constant(
+            ["", "", *(_WRITTEN_LINE_END if one == _LINE_END else one for one in symbols)]
+        )
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and padded with 0."""
+        """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
+        padded with 0.
+        """
         return {"inputs": self.encode_targets(texts[0])}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded with 0."""
+        """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded
+        with 0.
+        """
         stripped = tf.strings.strip(texts)
-        return symbol_ids(tf.strings.regex_replace(stripped, r"\\n", "\n") if _LINE_END in self._symbols else stripped, self._symbols)
+        return symbol_ids(
+            (
+                tf.strings.regex_replace(stripped, r"\\n", "\n")
+                if _LINE_END in self._symbols
+                else stripped
+            ),
+            self._symbols,
+        )
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding."""
+        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
+        padding.
+        """
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
         return tf.strings.reduce_join(tf.gather(self._written, outputs * kept), axis=1)
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the character at each position of features["inputs"], strings [batch, length]; "" on padding."""
+        """Returns the character at each position of features["inputs"], strings [batch, length]; ""
+        on padding.
+        """
         inputs = features["inputs"]
         return tf.where(tf.equal(inputs, END_ID), _END_TOKEN, tf.gather(self._written, inputs))
 
@@ -83,27 +103,36 @@ class CharacterCodec(TextCodec):
             wrong = {*plain} - allowed - {*ignored}
             if wrong:
                 raise UserError(
-                    f"{name}, line {count}: {min(wrong)!r} in {text[:80]!r} is no symbol of this problem: expected "
-                    f"{self._shown()}; mend the line."
+                    f"{name}, line {count}: {min(wrong)!r} in {text[:80]!r} is no symbol of this"
+                    f" problem: expected {self._shown()}; mend the line."
                 )
             yield line
 
     def _shown(self) -> str:
         plain = "".join(sorted(one for one in self._symbols if one not in _LINE_END + _BLANK))
-        more = (", blanks" if _BLANK in self._symbols else "") + (r", and \n where a line of it ends" if _LINE_END in self._symbols else "")
+        more = (", blanks" if _BLANK in self._symbols else "") + (
+            r", and \n where a line of it ends" if _LINE_END in self._symbols else ""
+        )
         return f"characters of {plain!r}{more}"
 
 
-def text_rows(texts: Sequence[str], symbols: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """Returns what ``CharacterCodec.encode`` does, quickly for many texts: ids uint8 [texts, longest], and their lengths int32 [texts].
+def text_rows(
+    texts: Sequence[str], symbols: str
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """Returns what ``CharacterCodec.encode`` does, quickly for many texts: ids uint8 [texts,
+    longest], and their lengths int32 [texts].
 
     Each text consists of `symbols` alone; its end counts in its length.
     """
     table = np.zeros(128, np.uint8)
     table[0] = END_ID
-    table[[ord(one) for one in symbols]] = np.arange(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(symbols))
+    table[[ord(one) for one in symbols]] = np.arange(
+        FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(symbols)
+    )
     joined = "\0".join(texts) + "\0"
     lengths = np.fromiter(map(len, texts), np.int32, len(texts)) + np.int32(1)
     rows = np.zeros([len(texts), int(lengths.max())], np.uint8)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = table[np.frombuffer(joined.encode("ascii"), np.uint8)]
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = table[
+        np.frombuffer(joined.encode("ascii"), np.uint8)
+    ]
     return rows, lengths

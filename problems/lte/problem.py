@@ -1,17 +1,19 @@
-"""Learning to execute: programs and their results, digit strings to be copied, doubled or reversed (arXiv 1807.03819, Appendix D.4).
+"""Learning to execute: programs and their results, digit strings to be copied, doubled or reversed
+(arXiv 1807.03819, Appendix D.4).
 
 How it is used::
 
     ut-trainer --problem=lte_addition --hparams_set=ut_lte
     LearningToExecute("program").dataset("test", Path())       # "(16738*68213)-25718" as ids, "723476" as ids
 
-How it works: the difficulty of an example is the number of digits of its numerals and, for programs, the number of nested operations.
-Training follows the mix strategy of "Learning to Execute" (arXiv 1410.4615): both are uniform from 1 to the target, drawn for each example.
-What is judged has the target difficulty itself. ``lte_programs`` and ``lte_zaremba`` write the programs.
+How it works: the difficulty of an example is the number of digits of its numerals and, for
+programs, the number of nested operations. Training follows the mix strategy of "Learning to
+Execute" (arXiv 1410.4615): both are uniform from 1 to the target, drawn for each example. What is
+judged has the target difficulty itself. ``lte_programs`` and ``lte_zaremba`` write the programs.
 
-The checksum of an input decides its split, so that no input of one split is ever met in another, whatever the seed, the epoch, and the
-difficulty; of ten inputs one is in the test split and one in the validation split. Inputs of one split may repeat: there are only nine
-numerals of one digit.
+The checksum of an input decides its split, so that no input of one split is ever met in another,
+whatever the seed, the epoch, and the difficulty; of ten inputs one is in the test split and one in
+the validation split. Inputs of one split may repeat: there are only nine numerals of one digit.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ import tensorflow as tf
 from ut_tf.data.problem import FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problems.lte.codec import CharacterCodec, text_rows
 from ut_tf.problems.lte.problem import programs as lte_programs
 from ut_tf.problems.lte.problem import zaremba as lte_zaremba
-from ut_tf.problems.lte.codec import CharacterCodec, text_rows
 
 Task = Literal["program", "control", "addition", "copy", "double", "reverse"]
 Form = Literal["expressions", "statements"]
@@ -41,7 +43,8 @@ _PROGRAM_TARGET = (5, 2)
 _MEMORY_TARGET = (55, 1)
 _SPLITS_BY_REST = {0: "test", 1: "validation"}
 _SHARES = 10
-# A split whose share of the inputs is a tenth is found within so many draws per example, unless there is hardly any input.
+# A split whose share of the inputs is a tenth is found within so many draws per example, unless
+# there is hardly any input.
 _DRAWS_PER_EXAMPLE = 200
 
 
@@ -50,13 +53,14 @@ class LearningToExecute(Problem):
 
     Args:
       task: "program", "control" and "addition" compute, "copy", "double" and "reverse" memorise.
-      form: of programs: "expressions" (``lte_programs``), or "statements" with variables and print (``lte_zaremba``).
+      form: of programs: "expressions" (``lte_programs``), or "statements" with variables and print
+        (``lte_zaremba``).
       length: the target's digits per numeral; 0: 5 for programs, 55 for digit strings.
       nesting: the target's operations per program; 0: 2.
       operations: names of the operations of programs, with + between, instead of the task's.
       train_examples: examples in one epoch.
-      validation_examples: examples of the target difficulty, decoded greedily, that choose the checkpoint; as many of mixed difficulty
-        are teacher-forced.
+      validation_examples: examples of the target difficulty, decoded greedily, that choose the
+        checkpoint; as many of mixed difficulty are teacher-forced.
       test_examples: examples judged.
       name: the problem's name, for messages.
     """
@@ -89,20 +93,36 @@ class LearningToExecute(Problem):
         del data_dir, tmp_dir
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns tokens to tokens over one vocabulary: padding, end, and the characters of inputs and targets."""
+        """Returns tokens to tokens over one vocabulary: padding, end, and the characters of inputs
+        and targets.
+        """
         del data_dir
         size = FIRST_SYMBOL_ID + len(self._symbols)
-        return ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True)
+        return ProblemSpec(
+            inputs="tokens",
+            targets="tokens",
+            input_vocab_size=size,
+            target_vocab_size=size,
+            shared_vocab=True,
+        )
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
-        """Returns {"inputs": [input length + 1], "targets": [target length + 1]}; (seed, epoch) matter for "train" only.
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
+        """Returns {"inputs": [input length + 1], "targets": [target length + 1]}; (seed, epoch)
+        matter for "train" only.
 
-        Without `length` the examples are of mixed difficulty. With it each numeral has `length` digits, and the nesting is the target's.
+        Without `length` the examples are of mixed difficulty. With it each numeral has `length`
+        digits, and the nesting is the target's.
         """
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table: one epoch takes about a second and some megabytes."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns the examples of ``dataset`` as a table: one epoch takes about a second and some
+        megabytes.
+        """
         del data_dir
         if length is not None:
             _at_least(1, f"a length of {self.name}", length)
@@ -112,19 +132,29 @@ class LearningToExecute(Problem):
         tensors = {"inputs": tf.constant(inputs), "targets": tf.constant(targets)}
 
         def batch(numbers: Any) -> dict[str, Any]:
-            return {name: tf.cast(tf.gather(rows, numbers), tf.int32) for name, rows in tensors.items()}
+            return {
+                name: tf.cast(tf.gather(rows, numbers), tf.int32) for name, rows in tensors.items()
+            }
 
         return ExampleTable(tf.maximum(input_lengths, target_lengths).numpy(), batch)
 
-    def pairs(self, split: str, seed: int = 0, epoch: int = 0, length: int | None = None) -> list[tuple[str, str]]:
+    def pairs(
+        self, split: str, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> list[tuple[str, str]]:
         """Returns the texts of inputs and targets of ``dataset``; the same arguments.
 
         Raises:
           UserError: there is no such split, or no input of so few digits belongs to it.
         """
         if split not in self.splits:
-            raise UserError(f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}.")
-        count = {"train": self.train_examples, "validation": self.validation_examples, "test": self.test_examples}[split]
+            raise UserError(
+                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
+            )
+        count = {
+            "train": self.train_examples,
+            "validation": self.validation_examples,
+            "test": self.test_examples,
+        }[split]
         draws = random.Random(f"{split}/{seed}/{epoch}" if split == "train" else split)
         found: list[tuple[str, str]] = []
         for _ in range(_DRAWS_PER_EXAMPLE * (count + 10)):
@@ -136,19 +166,30 @@ class LearningToExecute(Problem):
             if len(found) == count:
                 return found
         most = length or self.length
-        raise UserError(f"{self.name} has no inputs of {most} digits or less that belong to its {split} split: set a larger length.")
+        raise UserError(
+            f"{self.name} has no inputs of {most} digits or less that belong to its {split} split:"
+            " set a larger length."
+        )
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """Returns one greedily decoded set for each length of numerals, by default the target's."""
         return [
-            EvaluationSet(name=f"length_{length}", split="test", method="greedy", length=length) for length in lengths or (self.length,)
+            EvaluationSet(name=f"length_{length}", split="test", method="greedy", length=length)
+            for length in lengths or (self.length,)
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the mixed difficulties of training, teacher-forced, and the target's, decoded greedily."""
+        """Returns the mixed difficulties of training, teacher-forced, and the target's, decoded
+        greedily.
+        """
         return [
             EvaluationSet(name="", split="validation", method="teacher_forced"),
-            EvaluationSet(name=f"length_{self.length}", split="validation", method="greedy", length=self.length),
+            EvaluationSet(
+                name=f"length_{self.length}",
+                split="validation",
+                method="greedy",
+                length=self.length,
+            ),
         ]
 
     def text_codec(self, vocab_dir: Path) -> CharacterCodec:
@@ -160,17 +201,32 @@ class LearningToExecute(Problem):
         """Returns what writes an example, and the characters that it may hold."""
         if self._memorises:
             if operations or form != "expressions":
-                raise UserError(f"{self.name}: {task} takes digit strings; operations and form are for program, control and addition.")
-            return functools.partial(lte_programs.write_digits, result=lte_programs.RESULTS[task]), lte_programs.DIGITS
+                raise UserError(
+                    f"{self.name}: {task} takes digit strings; operations and form are for program,"
+                    " control and addition."
+                )
+            return (
+                functools.partial(lte_programs.write_digits, result=lte_programs.RESULTS[task]),
+                lte_programs.DIGITS,
+            )
         if form == "expressions":
             names = _names(operations, lte_programs.SETS[task], lte_programs.OPERATIONS)
             chosen = [lte_programs.OPERATIONS[name] for name in names]
-            return functools.partial(lte_programs.write_program, operations=chosen), lte_programs.SYMBOLS
+            return (
+                functools.partial(lte_programs.write_program, operations=chosen),
+                lte_programs.SYMBOLS,
+            )
         if self.nesting > len(lte_zaremba.LETTERS):
-            raise UserError(f"nesting={self.nesting}: expected at most {len(lte_zaremba.LETTERS)}, one letter for each variable.")
+            raise UserError(
+                f"nesting={self.nesting}: expected at most {len(lte_zaremba.LETTERS)}, one letter"
+                " for each variable."
+            )
         default_names, signs = lte_zaremba.SETS[task]
         names = _names(operations, default_names, lte_zaremba.OPERATIONS)
-        return functools.partial(lte_zaremba.write_printing_program, operations=names, signs=signs), lte_zaremba.SYMBOLS
+        return (
+            functools.partial(lte_zaremba.write_printing_program, operations=names, signs=signs),
+            lte_zaremba.SYMBOLS,
+        )
 
 
 def split_of(text: str) -> str:
@@ -183,7 +239,10 @@ def _names(operations: str, default: Sequence[str], known: Iterable[str]) -> tup
     names = tuple(name.strip() for name in operations.split("+")) if operations else tuple(default)
     wrong = [name for name in names if name not in known]
     if wrong:
-        raise UserError(f"operations={operations}: {wrong[0]!r} is none of {', '.join(known)}; name some of them with + between.")
+        raise UserError(
+            f"operations={operations}: {wrong[0]!r} is none of {', '.join(known)}; name some of"
+            " them with + between."
+        )
     return names
 
 

@@ -1,4 +1,5 @@
-"""Programs and digit strings of learning to execute, in the form of the generator whose task names the paper uses.
+"""Programs and digit strings of learning to execute, in the form of the generator whose task names
+the paper uses.
 
 How it is used::
 
@@ -6,16 +7,16 @@ How it is used::
     write_program(draws, length=5, nesting=2, operations=SETS["program"])     # ("(16738*68213)-25718", "723476")
     write_digits(draws, length=7, nesting=1, result=RESULTS["double"])        # ("3141592", "31415923141592")
 
-How it works: each of `nesting` operations takes the result so far as its first operand and numerals of exactly `length` digits, no zero in
-front, as the others. What is computed is exact; the last result is taken modulo 10^(length + 1), which is never negative. No blanks are
-written.
+How it works: each of `nesting` operations takes the result so far as its first operand and numerals
+of exactly `length` digits, no zero in front, as the others. What is computed is exact; the last
+result is taken modulo 10^(length + 1), which is never negative. No blanks are written.
 
     a+b   a-b   a*b        the arithmetic of integers
     aifb>celsed            a where b > c (or b<c: b < c), otherwise d
     x=afor[n]x+=b          a + n * b, with n from 1 to 9
 
-Sources: the operations and their sets are those of the learning-to-execute tasks of "Relational recurrent neural networks" (arXiv
-1806.01822), which follow "Learning to Execute" (arXiv 1410.4615).
+Sources: the operations and their sets are those of the learning-to-execute tasks of "Relational
+recurrent neural networks" (arXiv 1806.01822), which follow "Learning to Execute" (arXiv 1410.4615).
 """
 
 from __future__ import annotations
@@ -36,14 +37,17 @@ class Operation:
 
     Args:
       operands: how many values it takes.
-      write: from draws, the operands' values and their code to the result and the code of the operation.
+      write: from draws, the operands' values and their code to the result and the code of the
+        operation.
     """
 
     operands: int
     write: Callable[[random.Random, Values, Codes], tuple[int, str]]
 
 
-def write_program(draws: random.Random, length: int, nesting: int, operations: Sequence[Operation]) -> tuple[str, str]:
+def write_program(
+    draws: random.Random, length: int, nesting: int, operations: Sequence[Operation]
+) -> tuple[str, str]:
     """Returns a program and its result, modulo 10^(length + 1), in decimal digits.
 
     Args:
@@ -58,15 +62,21 @@ def write_program(draws: random.Random, length: int, nesting: int, operations: S
     code = ""
     for _ in range(nesting):
         operation = draws.choice(operations)
-        values += [lowest + draws.randrange(9 * lowest) for _ in range(operation.operands - len(values))]
+        values += [
+            lowest + draws.randrange(9 * lowest) for _ in range(operation.operands - len(values))
+        ]
         codes += map(str, values[len(codes) :])
         value, code = operation.write(draws, values, codes)
         values, codes = [value], [f"({code})"]
     return code, str(values[0] % (100 * lowest))
 
 
-def write_digits(draws: random.Random, length: int, nesting: int, result: Callable[[str], str]) -> tuple[str, str]:
-    """Returns a numeral of `length` digits, no zero in front, and what `result` makes of it; `nesting` means nothing here."""
+def write_digits(
+    draws: random.Random, length: int, nesting: int, result: Callable[[str], str]
+) -> tuple[str, str]:
+    """Returns a numeral of `length` digits, no zero in front, and what `result` makes of it;
+    `nesting` means nothing here.
+    """
     del nesting
     lowest = 10 ** (length - 1)
     digits = str(lowest + draws.randrange(9 * lowest))

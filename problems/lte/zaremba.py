@@ -1,13 +1,15 @@
-"""Programs with variables and ``print``, as in Zaremba and Sutskever's "Learning to Execute" (arXiv 1410.4615), and what they print.
+"""Programs with variables and ``print``, as in Zaremba and Sutskever's "Learning to Execute" (arXiv
+1410.4615), and what they print.
 
 How it is used::
 
     write_printing_program(random.Random("train/0/0"), length=4, nesting=3, operations=("pair", "assign", "loop"), signs="+-")
     # ("j=8584\\nfor x in range(8):\\n  j+=920\\nb=(1500+j)\\nprint((b+7567))", "25011")
 
-How it works: each of `nesting` operations takes the result so far, at a place drawn among its operands, and numerals of exactly `length`
-digits for the others. What is written is Python, and the target is what Python prints, with its minus sign. The full stop that ends a
-target in the paper is left out: the end of sequence says the same.
+How it works: each of `nesting` operations takes the result so far, at a place drawn among its
+operands, and numerals of exactly `length` digits for the others. What is written is Python, and the
+target is what Python prints, with its minus sign. The full stop that ends a target in the paper is
+left out: the end of sequence says the same.
 
     pair       (a+b) or (a-b)
     multiply   (a*n) or (n*a), n from 1 to 4 * length

@@ -4,9 +4,10 @@ How it is used::
 
     align(["the", "cat", "cat", "sat"], ["the", "cat", "sat", "."])     # [[0], [1], [], [2]]
 
-How it works: the alignment with the fewest words written too many or left out, and words in another's place. A written word that is too
-many stands for none. A word left out before one that is written stands with it; words after the last one that is written stand with none.
-XX stands for any word; so does a kind of words such as ``<A>``, where there is no better way.
+How it works: the alignment with the fewest words written too many or left out, and words in
+another's place. A written word that is too many stands for none. A word left out before one that is
+written stands with it; words after the last one that is written stand with none. XX stands for any
+word; so does a kind of words such as ``<A>``, where there is no better way.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ _GAP, _OTHER_WORD, _KIND = 1.0, 1.5, 0.5
 
 
 def align(written: Sequence[str], words: Sequence[str]) -> list[list[int]]:
-    """Returns for each of the `written` leaves the places, in order, of the `words` that it stands for."""
+    """Returns for each of the `written` leaves the places, in order, of the `words` that it stands
+    for.
+    """
     costs = _costs(written, words)
     stands_for: list[list[int]] = [[] for _ in written]
     row, column = len(written), len(words)
     while row and column:
         here = costs[row][column]
-        # Of equally good alignments the one that goes wrong last: what is too many or left out is looked for from the end.
+        # Of equally good alignments the one that goes wrong last: what is too many or left out is
+        # looked for from the end.
         if here == costs[row][column - 1] + _GAP:
             column -= 1
             later = next((one for one in stands_for[row:] if one), None)
@@ -48,7 +52,13 @@ def _costs(written: Sequence[str], words: Sequence[str]) -> list[list[float]]:
         before = costs[-1]
         line = [_GAP * row]
         for column, word in enumerate(words, start=1):
-            line.append(min(before[column - 1] + _difference(leaf, word), before[column] + _GAP, line[-1] + _GAP))
+            line.append(
+                min(
+                    before[column - 1] + _difference(leaf, word),
+                    before[column] + _GAP,
+                    line[-1] + _GAP,
+                )
+            )
         costs.append(line)
     return costs
 

@@ -6,9 +6,10 @@ How it is used::
     codec.encode(tf.constant(["It works ."]))["inputs"]           # [[57, 12, 4, 1]]
     codec.decode(tf.constant([[3, 5, 57, 6, 1]]))                 # ["(S (NP It )NP"], or "(S (NP XX )NP" where trees have no words
 
-How it works: a word that training did not know has the id of its kind, such as ``<A>`` (a capital), ``<0-ar>`` (a digit, a hyphen, and
-how it ends), or of the kind without its end where that is too rare: all by TensorFlow operations. Words that stand once in the training
-trees are unknown there, so that the kinds are trained.
+How it works: a word that training did not know has the id of its kind, such as ``<A>`` (a capital),
+``<0-ar>`` (a digit, a hyphen, and how it ends), or of the kind without its end where that is too
+rare: all by TensorFlow operations. Words that stand once in the training trees are unknown there,
+so that the kinds are trained.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _BRACKET = r"[()].+"
 
 
 def kinds_of_words(words: Any, with_ends: bool = True) -> Any:
-    """Returns the kind of each of `words`: its capital, digit and hyphen, and the last two letters of a word of more.
+    """Returns the kind of each of `words`: its capital, digit and hyphen, and the last two letters
+    of a word of more.
 
     Args:
       words: strings [words].
@@ -53,7 +55,8 @@ def kinds_of_words(words: Any, with_ends: bool = True) -> Any:
 
 
 class ParseCodec(TextCodec):
-    """The text form of ``Parsing``: a sentence of tokens with blanks between them; the tree as symbols with blanks between them.
+    """The text form of ``Parsing``: a sentence of tokens with blanks between them; the tree as
+    symbols with blanks between them.
 
     Args:
       vocab_dir: holds words.txt and labels.txt.
@@ -72,30 +75,45 @@ class ParseCodec(TextCodec):
         self._with_words = self._words.words == self._labels.words
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]} of sentences, strings [batch], each ended by END_ID and padded with 0."""
+        """Returns {"inputs": int32 [batch, length]} of sentences, strings [batch], each ended by
+        END_ID and padded with 0.
+        """
         words = split_blanks(texts[0])
         return {"inputs": _ended(words.with_flat_values(self._word_ids(words.flat_values)))}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, target_length] of linearised trees, strings [batch], each ended by END_ID and padded with 0."""
+        """Returns int32 [batch, target_length] of linearised trees, strings [batch], each ended by
+        END_ID and padded with 0.
+        """
         if not self._with_words:
             return _ended(self._labels.encode(texts))
         symbols = split_blanks(texts)
         flat = symbols.flat_values
         is_bracket = tf.strings.regex_full_match(flat, _BRACKET)
-        return _ended(symbols.with_flat_values(tf.where(is_bracket, self._labels.encode(flat).flat_values, self._word_ids(flat))))
+        return _ended(
+            symbols.with_flat_values(
+                tf.where(is_bracket, self._labels.encode(flat).flat_values, self._word_ids(flat))
+            )
+        )
 
     def decode(self, outputs: Any) -> Any:
-        """Returns the linearised trees, strings [batch], of symbols int32 [batch, length], up to the first END_ID or padding."""
+        """Returns the linearised trees, strings [batch], of symbols int32 [batch, length], up to
+        the first END_ID or padding.
+        """
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        return tf.strings.strip(tf.strings.reduce_join(tf.gather(self._symbols, outputs * kept), axis=1, separator=" "))
+        return tf.strings.strip(
+            tf.strings.reduce_join(tf.gather(self._symbols, outputs * kept), axis=1, separator=" ")
+        )
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word or kind at each position of features["inputs"], strings [batch, length]; "" on padding."""
+        """Returns the word or kind at each position of features["inputs"], strings [batch, length];
+        "" on padding.
+        """
         return tf.gather(self._tokens, features["inputs"])
 
     def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Yields the linearised tree of each line: as it stands there or, of a tree in brackets with its words, made from it.
+        """Yields the linearised tree of each line: as it stands there or, of a tree in brackets
+        with its words, made from it.
 
         Raises:
           UserError: brackets are not balanced; names file and line.
@@ -105,7 +123,9 @@ class ParseCodec(TextCodec):
                 yield line  # Only symbols close a constituent by its label.
             else:
                 plain = filter(None, map(simplify, read_trees(line, f"{name}, line {count}")))
-                yield " ".join(symbol for tree in plain for symbol in linearise(tree, self._with_words))
+                yield " ".join(
+                    symbol for tree in plain for symbol in linearise(tree, self._with_words)
+                )
 
     def _word_ids(self, words: Any) -> Any:
         """Returns int32 [words], the ids of words, strings [words], or of their kinds."""
@@ -120,6 +140,8 @@ def _where(words: Any, pattern: str, mark: str) -> Any:
 
 
 def _ended(ids: Any) -> Any:
-    """Returns int32 [batch, length] of a RaggedTensor [batch, symbols], each ended by END_ID and padded with 0."""
+    """Returns int32 [batch, length] of a RaggedTensor [batch, symbols], each ended by END_ID and
+    padded with 0.
+    """
     ends = tf.fill([tf.cast(ids.nrows(), tf.int32), 1], END_ID)
     return tf.concat([ids, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()

@@ -6,9 +6,10 @@ How it is used::
     find_treebank(tmp_dir)                                    # a zip archive or a folder with a treebank; None: there is none
     split_treebank(path)                                      # Splits of a treebank as a whole
 
-How it works: a treebank whose files lie in folders 02 to 21, 22 and 23 has the Wall Street Journal's usual division: these train, validate
-and test. Any other, such as the sample of the Penn Treebank that NLTK hands out, is divided by files in the order of their names: the last
-tenth tests, the twentieth before it validates.
+How it works: a treebank whose files lie in folders 02 to 21, 22 and 23 has the Wall Street
+Journal's usual division: these train, validate and test. Any other, such as the sample of the Penn
+Treebank that NLTK hands out, is divided by files in the order of their names: the last tenth tests,
+the twentieth before it validates.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ut_tf.storage.files import sha256_of
 from ut_tf.errors import UserError, counted
 from ut_tf.problems.parsing.trees import Tree, read_trees, simplify
+from ut_tf.storage.files import sha256_of
 
 _SUFFIX = ".mrg"
 _FOLDER = "treebank"
 _ARCHIVE = "treebank.zip"
 # tensor2tensor's files.
-_NAMED = {"train": "parsing_train.trees", "validation": "parsing_dev.trees", "test": "parsing_test.trees"}
+_NAMED = {
+    "train": "parsing_train.trees",
+    "validation": "parsing_dev.trees",
+    "test": "parsing_test.trees",
+}
 _TRAIN_SECTIONS = frozenset(f"{section:02}" for section in range(2, 22))
 _VALIDATION_SECTION, _TEST_SECTION = "22", "23"
 _TEST_SHARE, _VALIDATION_SHARE = 0.1, 0.05
@@ -52,11 +57,12 @@ class TreeSplits:
 
 
 def read_tree_files(paths: Iterable[Path]) -> list[Tree]:
-    """Returns the plain trees of files, folders (all their .mrg files) and zip archives (likewise), in the order of paths and names.
+    """Returns the plain trees of files, folders (all their .mrg files) and zip archives (likewise),
+    in the order of paths and names.
 
     Raises:
-      UserError: a path is not there, holds no tree, is cut off, or is not of the format; names the file, in an archive the member, and the
-        line.
+      UserError: a path is not there, holds no tree, is cut off, or is not of the format; names the
+        file, in an archive the member, and the line.
     """
     trees = []
     for path in paths:
@@ -65,7 +71,9 @@ def read_tree_files(paths: Iterable[Path]) -> list[Tree]:
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Returns a checksum of the names and contents of all files with trees at `paths`; empty where a path is not there."""
+    """Returns a checksum of the names and contents of all files with trees at `paths`; empty where
+    a path is not there.
+    """
     digest = hashlib.sha256()
     for path in paths:
         if not path.exists():
@@ -77,7 +85,9 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 
 def find_treebank(tmp_dir: Path) -> Path | None:
-    """Returns the treebank in `tmp_dir`: tensor2tensor's files, treebank.zip, or a folder treebank with .mrg files; None: there is none."""
+    """Returns the treebank in `tmp_dir`: tensor2tensor's files, treebank.zip, or a folder treebank
+    with .mrg files; None: there is none.
+    """
     if (tmp_dir / _NAMED["train"]).is_file():
         return tmp_dir
     places = (tmp_dir / _ARCHIVE, tmp_dir / _FOLDER / _ARCHIVE, tmp_dir / _FOLDER)
@@ -95,45 +105,73 @@ def split_treebank(path: Path) -> TreeSplits:
     by_file = {name: list(_plain(text, name)) for name, text in _texts(path)}
     sections = {name: _place(name).parent.name for name in by_file}
     if {*_TRAIN_SECTIONS, _VALIDATION_SECTION, _TEST_SECTION} <= {*sections.values()}:
-        wanted = {"train": _TRAIN_SECTIONS, "validation": {_VALIDATION_SECTION}, "test": {_TEST_SECTION}}
-        parts = {split: [name for name in by_file if sections[name] in some] for split, some in wanted.items()}
+        wanted = {
+            "train": _TRAIN_SECTIONS,
+            "validation": {_VALIDATION_SECTION},
+            "test": {_TEST_SECTION},
+        }
+        parts = {
+            split: [name for name in by_file if sections[name] in some]
+            for split, some in wanted.items()
+        }
         note = ""
     else:
         parts = _by_files(path, sorted(by_file, key=_file_number))
         note = f"other trees: {path.name}, divided by files"
-    found = {split: [tree for name in names for tree in by_file[name]] for split, names in parts.items()}
+    found = {
+        split: [tree for name in names for tree in by_file[name]] for split, names in parts.items()
+    }
     left_out = len(by_file) - sum(map(len, parts.values()))
-    told = _told(path, found) + (f"; {counted(left_out, 'file')} of other sections left out" if left_out else "")
+    told = _told(path, found) + (
+        f"; {counted(left_out, 'file')} of other sections left out" if left_out else ""
+    )
     return TreeSplits(**found, note=note, told=told)
 
 
 def _by_files(path: Path, names: list[str]) -> dict[str, list[str]]:
-    tested, judged = (max(1, round(share * len(names))) for share in (_TEST_SHARE, _VALIDATION_SHARE))
+    tested, judged = (
+        max(1, round(share * len(names))) for share in (_TEST_SHARE, _VALIDATION_SHARE)
+    )
     if len(names) < 3:
         raise UserError(
-            f"{path} has {counted(len(names), 'file')} with trees, too few to divide: name the files of each split "
-            '(--problem_args="train_trees=...,dev_trees=...,test_trees=...").'
+            f"{path} has {counted(len(names), 'file')} with trees, too few to divide: name the"
+            " files of each split"
+            ' (--problem_args="train_trees=...,dev_trees=...,test_trees=...").'
         )
     first = len(names) - tested - judged
-    return {"train": names[:first], "validation": names[first : first + judged], "test": names[first + judged :]}
+    return {
+        "train": names[:first],
+        "validation": names[first : first + judged],
+        "test": names[first + judged :],
+    }
 
 
 def _named_files(folder: Path) -> TreeSplits:
-    missing = [name for split, name in _NAMED.items() if split != "test" and not (folder / name).is_file()]
+    missing = [
+        name for split, name in _NAMED.items() if split != "test" and not (folder / name).is_file()
+    ]
     if missing:
-        raise UserError(f"{folder} has no {missing[0]}: expected it beside {_NAMED['train']}; put it there.")
-    found = {split: read_tree_files([folder / name]) if (folder / name).is_file() else [] for split, name in _NAMED.items()}
+        raise UserError(
+            f"{folder} has no {missing[0]}: expected it beside {_NAMED['train']}; put it there."
+        )
+    found = {
+        split: read_tree_files([folder / name]) if (folder / name).is_file() else []
+        for split, name in _NAMED.items()
+    }
     return TreeSplits(**found, note="your own trees", told=_told(folder, found))
 
 
 def _told(path: Path, found: dict[str, list[Tree]]) -> str:
     return (
-        f"trees of {path}: {len(found['train'])} for training, {len(found['validation'])} for validation, {len(found['test'])} for the test"
+        f"trees of {path}: {len(found['train'])} for training, {len(found['validation'])} for"
+        f" validation, {len(found['test'])} for the test"
     )
 
 
 def _file_number(name: str) -> tuple[str, str]:
-    """Returns what files are ordered by: their own name first, so that folders within an archive change nothing."""
+    """Returns what files are ordered by: their own name first, so that folders within an archive
+    change nothing.
+    """
     return _place(name).name, name
 
 
@@ -150,42 +188,68 @@ def _plain(text: str, name: str) -> Iterator[Tree]:
             found = True
             yield plain
     if not found:
-        raise UserError(f"{name} has no tree with a word: expected trees in the Penn Treebank's brackets; put the whole file in its place.")
+        raise UserError(
+            f"{name} has no tree with a word: expected trees in the Penn Treebank's brackets; put"
+            " the whole file in its place."
+        )
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
     """Yields (name, text) of each file with trees at `path`."""
     if not path.exists():
-        raise UserError(f"there is no {path}: expected a file, a folder or a zip archive with trees; check its name.")
+        raise UserError(
+            f"there is no {path}: expected a file, a folder or a zip archive with trees; check its"
+            " name."
+        )
     if zipfile.is_zipfile(path) or path.suffix == ".zip":
         yield from _members(path)
         return
     files = _files(path)
     if not files:
-        raise UserError(f"{path} has no file *.mrg: expected a folder with a treebank; name one that has them.")
+        raise UserError(
+            f"{path} has no file *.mrg: expected a folder with a treebank; name one that has them."
+        )
     for file in files:
         try:
             yield str(file), _decoded(file.read_bytes(), str(file))
         except OSError as error:
-            raise UserError(f"{file} cannot be read ({error.strerror or error}): check its name and its rights.") from error
+            raise UserError(
+                f"{file} cannot be read ({error.strerror or error}): check its name and its rights."
+            ) from error
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(one for one in path.glob("**/*") if one.suffix == _SUFFIX and one.is_file()) if path.is_dir() else [path]
+    return (
+        sorted(one for one in path.glob("**/*") if one.suffix == _SUFFIX and one.is_file())
+        if path.is_dir()
+        else [path]
+    )
 
 
 def _members(path: Path) -> Iterator[tuple[str, str]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = sorted(name for name in archive.namelist() if PurePosixPath(name).suffix == _SUFFIX)
+            names = sorted(
+                name for name in archive.namelist() if PurePosixPath(name).suffix == _SUFFIX
+            )
             if not names:
-                raise UserError(f"{path} has no file *.mrg: expected an archive with a treebank; put it in its place.")
+                raise UserError(
+                    f"{path} has no file *.mrg: expected an archive with a treebank; put it in its"
+                    " place."
+                )
             for name in names:
                 yield f"{path}:{name}", _decoded(archive.read(name), f"{path}:{name}")
-    except (zipfile.BadZipFile, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        OSError,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise UserError(
-            f"{path} cannot be read as a zip archive ({error or type(error).__name__}): it may be cut off or another file; "
-            "delete it, or put the whole archive in its place."
+            f"{path} cannot be read as a zip archive ({error or type(error).__name__}): it may be"
+            " cut off or another file; delete it, or put the whole archive in its place."
         ) from error
 
 
@@ -195,5 +259,6 @@ def _decoded(content: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UserError(
-            f"{name}, line {line}: bytes that are no UTF-8 ({error.reason}); expected text in UTF-8: convert the file."
+            f"{name}, line {line}: bytes that are no UTF-8 ({error.reason}); expected text in"
+            " UTF-8: convert the file."
         ) from error

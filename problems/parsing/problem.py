@@ -1,11 +1,14 @@
-"""Constituency parsing: a sentence in, its tree as a sequence of symbols out (Section 6.3 of arXiv 1706.03762; arXiv 1412.7449).
+"""Constituency parsing: a sentence in, its tree as a sequence of symbols out (Section 6.3 of arXiv
+1706.03762; arXiv 1412.7449).
 
-Names: parse_ptb; wsj_parsing, parsing_english_ptb8k and parsing_english_ptb16k are tensor2tensor's. ``parsing_files`` says where trees are
-found and how they are divided, ``parsing_trees`` what is made of them, ``parsing_score`` how they are compared.
+Names: parse_ptb; wsj_parsing, parsing_english_ptb8k and parsing_english_ptb16k are tensor2tensor's.
+``parsing_files`` says where trees are found and how they are divided, ``parsing_trees`` what is
+made of them, ``parsing_score`` how they are compared.
 
-How it works: prepared data is a folder with the vocabularies of sentences and trees (one and the same where trees are written with their
-words), the ids of each split, and the plain trees of validation and test. Words that stand once in the training trees are left to the
-kinds of ``parsing_text``.
+How it works: prepared data is a folder with the vocabularies of sentences and trees (one and the
+same where trees are written with their words), the ids of each split, and the plain trees of
+validation and test. Words that stand once in the training trees are left to the kinds of
+``parsing_text``.
 """
 
 from __future__ import annotations
@@ -21,15 +24,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, PairTable, Side, read_shards, write_shard
-from ut_tf.storage.files import exclusive, sha256_of, write_text
 from ut_tf.data.prepared import undamaged
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problems.parsing.alignment import LEAF
-from ut_tf.problems.parsing.files import TreeSplits, digest_of, find_treebank, read_tree_files, split_treebank
+from ut_tf.problems.parsing.files import (
+    TreeSplits,
+    digest_of,
+    find_treebank,
+    read_tree_files,
+    split_treebank,
+)
 from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees
+from ut_tf.storage.files import exclusive, sha256_of, write_text
 
 if TYPE_CHECKING:
     from ut_tf.problems.parsing.codec import ParseCodec
@@ -55,7 +64,8 @@ class Parsing(Problem):
       dev_trees: likewise for validation; none: the last twentieth of the training trees.
       test_trees: likewise for ut-eval; none: the validation trees are judged.
       vocab_words: words of the vocabulary at most, the most common ones; 0: any number.
-      leaves: how a tree is written: with its "words", which are the inputs' own symbols, or with "XX" for each of them.
+      leaves: how a tree is written: with its "words", which are the inputs' own symbols, or with
+        "XX" for each of them.
       name: the problem's name, for messages.
     """
 
@@ -72,7 +82,11 @@ class Parsing(Problem):
     ) -> None:
         self.name = name
         self._with_words = leaves == "words"
-        self._files = {"train": _paths(train_trees), "validation": _paths(dev_trees), "test": _paths(test_trees)}
+        self._files = {
+            "train": _paths(train_trees),
+            "validation": _paths(dev_trees),
+            "test": _paths(test_trees),
+        }
         self._vocab_words = vocab_words
         self._tables: dict[tuple[Path, str], PairTable] = {}
         if vocab_words < 0:
@@ -80,24 +94,30 @@ class Parsing(Problem):
         if leaves not in ("words", "XX"):
             raise UserError(f"leaves={leaves!r}: expected words or XX.")
         if not self._files["train"] and (self._files["validation"] or self._files["test"]):
-            raise UserError("train_trees is missing: dev_trees and test_trees name files of their own; name all three.")
+            raise UserError(
+                "train_trees is missing: dev_trees and test_trees name files of their own; name all"
+                " three."
+            )
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
-        """Writes vocabularies, ids and trees and, last of all, the summary that says that everything is there.
+        """Writes vocabularies, ids and trees and, last of all, the summary that says that
+        everything is there.
 
         Raises:
           UserError: the trees cannot be found or read, or what was prepared before is damaged.
         """
         folder = self._folder(data_dir)
         if not self._is_prepared(data_dir):
-            # Several workers may start at once with the same empty directory: the first prepares, the others find it done.
+            # Several workers may start at once with the same empty directory: the first prepares,
+            # the others find it done.
             with exclusive(folder.with_name(f".{folder.name}.lock")):
                 if not self._is_prepared(data_dir):
                     self._prepare(folder, self._read(tmp_dir), digest_of(self._sources(tmp_dir)))
         elif self._changed(data_dir, tmp_dir):
             print(
-                f"warning: {self.name} uses the trees in {folder}, prepared earlier from other files than are there now "
-                f"({', '.join(map(str, self._sources(tmp_dir)))}): delete that folder to prepare them from these.",
+                f"warning: {self.name} uses the trees in {folder}, prepared earlier from other"
+                f" files than are there now ({', '.join(map(str, self._sources(tmp_dir)))}): delete"
+                " that folder to prepare them from these.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -105,14 +125,26 @@ class Parsing(Problem):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns tokens to tokens over one vocabulary or two, with their sizes."""
         words, symbols = self._summary(data_dir)["vocab_sizes"]
-        return ProblemSpec("tokens", "tokens", input_vocab_size=words, target_vocab_size=symbols, shared_vocab=self._with_words)
+        return ProblemSpec(
+            "tokens",
+            "tokens",
+            input_vocab_size=words,
+            target_vocab_size=symbols,
+            shared_vocab=self._with_words,
+        )
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means nothing."""
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table; the split is read into memory the first time."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns the examples of ``dataset`` as a table; the split is read into memory the first
+        time.
+        """
         del length
         table = self._table(split, data_dir)
         order = np.arange(len(table))
@@ -121,7 +153,9 @@ class Parsing(Problem):
         return table.examples(order)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split (the validation split, where trees were named for training alone), written by beam search."""
+        """Returns the test split (the validation split, where trees were named for training alone),
+        written by beam search.
+        """
         del lengths
         split = "validation" if self._files["train"] and not self._files["test"] else "test"
         return [
@@ -130,10 +164,18 @@ class Parsing(Problem):
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the validation split for the loss, and some of it written greedily: what chooses the checkpoint."""
+        """Returns the validation split for the loss, and some of it written greedily: what chooses
+        the checkpoint.
+        """
         return [
             EvaluationSet(name="", split="validation", method="teacher_forced"),
-            EvaluationSet(name="", split="validation", method="translate", decode=_GREEDY, max_examples=_VALIDATED),
+            EvaluationSet(
+                name="",
+                split="validation",
+                method="translate",
+                decode=_GREEDY,
+                max_examples=_VALIDATED,
+            ),
         ]
 
     def text_codec(self, vocab_dir: Path) -> ParseCodec:
@@ -143,7 +185,8 @@ class Parsing(Problem):
         return ParseCodec(vocab_dir)
 
     def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
-        """Returns the sentences of the validation or test split, words with blanks between them, and their trees in brackets.
+        """Returns the sentences of the validation or test split, words with blanks between them,
+        and their trees in brackets.
 
         Raises:
           UserError: it is another split.
@@ -151,21 +194,32 @@ class Parsing(Problem):
         self._check_split(split, data_dir)
         path = self._folder(data_dir) / f"{split}.trees"
         if split == "train":
-            raise UserError(f"the training trees of {self.name} are not kept: scores on text are for validation and test.")
+            raise UserError(
+                f"the training trees of {self.name} are not kept: scores on text are for validation"
+                " and test."
+            )
         with undamaged(path.parent):
             trees = list(read_trees(path.read_text(encoding="utf-8"), str(path)))
-        return [" ".join(leaf.word for leaf in tree.leaves()) for tree in trees], [str(tree) for tree in trees]
+        return [" ".join(leaf.word for leaf in tree.leaves()) for tree in trees], [
+            str(tree) for tree in trees
+        ]
 
     def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float]:
-        """Returns f1, precision, recall, exact_match and malformed, all in percent; see ``parsing_score``."""
+        """Returns f1, precision, recall, exact_match and malformed, all in percent; see
+        ``parsing_score``.
+        """
         return scores(map(compare, written, references))
 
-    def text_intervals(self, written: list[str], references: list[str]) -> dict[str, tuple[float, float]]:
+    def text_intervals(
+        self, written: list[str], references: list[str]
+    ) -> dict[str, tuple[float, float]]:
         """Returns the 95 % intervals of ``text_metrics``."""
         return intervals(map(compare, written, references))
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns which trees these are, where they are not the Wall Street Journal's usual sections."""
+        """Returns which trees these are, where they are not the Wall Street Journal's usual
+        sections.
+        """
         return str(self._summary(data_dir)["note"])
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
@@ -173,12 +227,18 @@ class Parsing(Problem):
         return [self._folder(data_dir) / name for name in (_WORDS_FILE, _LABELS_FILE)]
 
     def _sources(self, tmp_dir: Path) -> list[Path]:
-        """Returns the files, folders and archives that trees are read from; none where none were named or found."""
+        """Returns the files, folders and archives that trees are read from; none where none were
+        named or found.
+        """
         found = None if self._files["train"] else find_treebank(tmp_dir)
-        return [path for paths in self._files.values() for path in paths] + ([found] if found else [])
+        return [path for paths in self._files.values() for path in paths] + (
+            [found] if found else []
+        )
 
     def _changed(self, data_dir: Path, tmp_dir: Path) -> bool:
-        """Returns whether the sources are there, with another content than the data was prepared from."""
+        """Returns whether the sources are there, with another content than the data was prepared
+        from.
+        """
         before, sources = self._summary(data_dir).get("sources"), self._sources(tmp_dir)
         now = digest_of(sources) if before and sources else ""
         return bool(now) and now != before
@@ -188,8 +248,9 @@ class Parsing(Problem):
             found = find_treebank(tmp_dir)
             if found is None:
                 raise UserError(
-                    f"{self.name} finds no trees: expected treebank.zip or a folder treebank in {tmp_dir}, or --problem_args="
-                    '"train_trees=...,dev_trees=...,test_trees=..." with files, folders or zip archives (several with + between).'
+                    f"{self.name} finds no trees: expected treebank.zip or a folder treebank in"
+                    f' {tmp_dir}, or --problem_args="train_trees=...,dev_trees=...,test_trees=..."'
+                    " with files, folders or zip archives (several with + between)."
                 )
             return split_treebank(found)
         train, validation, test = (read_tree_files(paths) for paths in self._files.values())
@@ -197,8 +258,14 @@ class Parsing(Problem):
             held_out = max(1, int(len(train) * _HELD_OUT_SHARE))
             train, validation = train[:-held_out], train[-held_out:]
         if not train:
-            raise UserError(f"{self._files['train'][0]} has a single tree: expected one for training and one for validation at least.")
-        told = f"your own trees: {len(train)} for training, {len(validation)} for validation, {len(test)} for the test"
+            raise UserError(
+                f"{self._files['train'][0]} has a single tree: expected one for training and one"
+                " for validation at least."
+            )
+        told = (
+            f"your own trees: {len(train)} for training, {len(validation)} for validation,"
+            f" {len(test)} for the test"
+        )
         return TreeSplits(train, validation, test, "your own trees", told)
 
     def _prepare(self, folder: Path, trees: TreeSplits, sources: str) -> None:
@@ -206,18 +273,30 @@ class Parsing(Problem):
         from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 
         symbols = sorted({symbol for tree in trees.train for symbol in linearise(tree)})
-        words = _known_words([leaf.word for tree in trees.train for leaf in tree.leaves()], self._vocab_words)
+        words = _known_words(
+            [leaf.word for tree in trees.train for leaf in tree.leaves()], self._vocab_words
+        )
         both = [*(symbol for symbol in symbols if symbol != LEAF), *words]
         write_symbols(folder / _WORDS_FILE, [UNKNOWN, *(both if self._with_words else words)])
         write_symbols(folder / _LABELS_FILE, [UNKNOWN, *(both if self._with_words else symbols)])
         codec = self.text_codec(folder)
         counts = {}
-        for split, some in (("train", trees.train), ("validation", trees.validation), ("test", trees.test)):
+        for split, some in (
+            ("train", trees.train),
+            ("validation", trees.validation),
+            ("test", trees.test),
+        ):
             counts[split] = len(some)
-            write_shard(folder / f"{split}.npz", _encoded(codec, some, self._with_words), {"pairs": len(some)})
+            write_shard(
+                folder / f"{split}.npz",
+                _encoded(codec, some, self._with_words),
+                {"pairs": len(some)},
+            )
             if split != "train":
                 write_text(folder / f"{split}.trees", "".join(f"{tree}\n" for tree in some))
-        files = [path.name for path in folder.iterdir() if path.suffix in (".txt", ".npz", ".trees")]
+        files = [
+            path.name for path in folder.iterdir() if path.suffix in (".txt", ".npz", ".trees")
+        ]
         summary = {
             "vocab_sizes": codec.vocab_sizes,
             "note": trees.note,
@@ -234,15 +313,22 @@ class Parsing(Problem):
         return data_dir / _FOLDER / f"{'files' if self._files['train'] else 'found'}-{digest}"
 
     def _is_prepared(self, data_dir: Path) -> bool:
-        return (self._folder(data_dir) / _SUMMARY_FILE).is_file() and all(path.is_file() for path in self.vocab_files(data_dir))
+        return (self._folder(data_dir) / _SUMMARY_FILE).is_file() and all(
+            path.is_file() for path in self.vocab_files(data_dir)
+        )
 
     def _summary(self, data_dir: Path) -> dict[str, Any]:
         """Returns the summary; raises UserError where it or another file is not as it was written."""
         folder = self._folder(data_dir)
         if not self._is_prepared(data_dir):
-            raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
+            raise UserError(
+                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
+                " with that --data_dir."
+            )
         with undamaged(folder):
-            summary: dict[str, Any] = json.loads((folder / _SUMMARY_FILE).read_text(encoding="utf-8"))
+            summary: dict[str, Any] = json.loads(
+                (folder / _SUMMARY_FILE).read_text(encoding="utf-8")
+            )
             for name, digest in summary["sha256"].items():
                 if sha256_of(folder / name) != digest:
                     raise ValueError(f"{name} is not as it was written")
@@ -252,8 +338,9 @@ class Parsing(Problem):
         there = [name for name, count in self._summary(data_dir)["splits"].items() if count]
         if split not in there:
             raise UserError(
-                f"{self.name} has no split {split!r} in {self._folder(data_dir)}: expected one of {', '.join(there)}; "
-                "name one (ut-eval --split=validation), or add such trees and delete that folder to prepare it again."
+                f"{self.name} has no split {split!r} in {self._folder(data_dir)}: expected one of"
+                f" {', '.join(there)}; name one (ut-eval --split=validation), or add such trees and"
+                " delete that folder to prepare it again."
             )
 
     def _table(self, split: str, data_dir: Path) -> PairTable:
@@ -267,19 +354,29 @@ class Parsing(Problem):
 
 
 def _known_words(words: list[str], most: int) -> list[str]:
-    """Returns the words that stand more than once, the most common first, after the kinds of the others."""
+    """Returns the words that stand more than once, the most common first, after the kinds of the
+    others.
+    """
     import tensorflow as tf
 
     from ut_tf.data.text.vocabulary import UNKNOWN
     from ut_tf.problems.parsing.codec import kinds_of_words
 
     counts = Counter(words)
-    common = sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
+    common = sorted(
+        (word for word, count in counts.items() if count > 1),
+        key=lambda word: (-counts[word], word),
+    )
     common = common[:most] if most else common
     rare = sorted({*counts} - {*common})
     given = tf.constant(rare, tf.string)
-    kinds, wider_kinds = (Counter(kind.decode() for kind in kinds_of_words(given, ends).numpy()) for ends in (True, False))
-    frequent = sorted({*wider_kinds, *(kind for kind, count in kinds.items() if count >= _LEAST_OF_A_KIND)})
+    kinds, wider_kinds = (
+        Counter(kind.decode() for kind in kinds_of_words(given, ends).numpy())
+        for ends in (True, False)
+    )
+    frequent = sorted(
+        {*wider_kinds, *(kind for kind, count in kinds.items() if count >= _LEAST_OF_A_KIND)}
+    )
     # A word may look like a kind: "<>" is one.
     return [word for word in dict.fromkeys([*frequent, *common]) if word != UNKNOWN]
 

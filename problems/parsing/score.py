@@ -1,14 +1,17 @@
-"""Labelled brackets of trees compared: precision, recall, F1, by PYEVALB with the rules of EVALB's COLLINS.prm.
+"""Labelled brackets of trees compared: precision, recall, F1, by PYEVALB with the rules of EVALB's
+COLLINS.prm.
 
 How it is used::
 
     counts = [compare("(S (NP XX )NP (VP XX )VP )S", "(S (NP (PRP it)) (VP (VBZ works)))")]
     scores(counts)           # {"f1": 100.0, "precision": 100.0, "recall": 100.0, "exact_match": 100.0, "malformed": 0.0}
 
-How it works: both trees get the reference's parts of speech. Punctuation (, : `` '' .) is taken out, and with it constituents that hold
-nothing else; the root TOP does not count; PRT counts as ADVP. PYEVALB compares sets of (label, first, last word), so that a
-constituent inside of its like, with the same words, is numbered here: each counts for itself, as with EVALB. What a model writes is
-read by ``parsing_trees.rebuild``, which mends what is malformed: such an output counts with the brackets that it then has.
+How it works: both trees get the reference's parts of speech. Punctuation (, : `` '' .) is taken
+out, and with it constituents that hold nothing else; the root TOP does not count; PRT counts as
+ADVP. PYEVALB compares sets of (label, first, last word), so that a constituent inside of its like,
+with the same words, is numbered here: each counts for itself, as with EVALB. What a model writes is
+read by ``parsing_trees.rebuild``, which mends what is malformed: such an output counts with the
+brackets that it then has.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ _COMPARED = 100_000
 
 
 class Counts(NamedTuple):
-    """Of one sentence: brackets that both trees have, of the reference, of the output; whether all are equal; whether it was mended."""
+    """Of one sentence: brackets that both trees have, of the reference, of the output; whether all
+    are equal; whether it was mended.
+    """
 
     matched: int
     expected: int
@@ -56,11 +61,15 @@ def compare(written: str, reference: str) -> Counts:
     if expected is None or found is None:  # Nothing but punctuation.
         return Counts(0, 0, 0, True, is_malformed)
     matched, of_reference, of_output = _compared(expected, found)
-    return Counts(matched, of_reference, of_output, matched == of_reference == of_output, is_malformed)
+    return Counts(
+        matched, of_reference, of_output, matched == of_reference == of_output, is_malformed
+    )
 
 
 def scores(counts: Iterable[Counts]) -> dict[str, float]:
-    """Returns f1, precision and recall over all brackets, and the shares of exact and of malformed outputs, all in percent."""
+    """Returns f1, precision and recall over all brackets, and the shares of exact and of malformed
+    outputs, all in percent.
+    """
     sums = np.array(list(counts), np.float64).reshape(-1, len(Counts._fields))
     matched, expected, written, exact, malformed = sums.sum(0)
     return {
@@ -73,7 +82,9 @@ def scores(counts: Iterable[Counts]) -> dict[str, float]:
 
 
 def intervals(counts: Iterable[Counts]) -> dict[str, Interval]:
-    """Returns the 95 % intervals of ``scores``: Wilson's of the shares, by bootstrap over sentences of the others."""
+    """Returns the 95 % intervals of ``scores``: Wilson's of the shares, by bootstrap over sentences
+    of the others.
+    """
     sums = np.array(list(counts), np.float64).reshape(-1, len(Counts._fields))
     ratios = {
         "f1": lambda one: _percent(2 * one[..., 0], one[..., 1] + one[..., 2]),
@@ -88,23 +99,40 @@ def intervals(counts: Iterable[Counts]) -> dict[str, Interval]:
 
 
 def _percent(part: Any, whole: Any) -> Floats:
-    """Returns 100 part / whole, and 0 where there is nothing: an output without any bracket has none right."""
-    return np.asarray(np.divide(100.0 * np.asarray(part), whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) != 0))
+    """Returns 100 part / whole, and 0 where there is nothing: an output without any bracket has
+    none right.
+    """
+    return np.asarray(
+        np.divide(
+            100.0 * np.asarray(part),
+            whole,
+            out=np.zeros(np.shape(part)),
+            where=np.asarray(whole) != 0,
+        )
+    )
 
 
 def _compared(expected: str, found: str) -> tuple[int, int, int]:
-    """Returns the brackets that both have, and those of each, as PYEVALB counts them, the added root left out."""
+    """Returns the brackets that both have, and those of each, as PYEVALB counts them, the added
+    root left out.
+    """
     try:
         from PYEVALB.parser import create_from_bracket_string
         from PYEVALB.scorer import Scorer
     except ImportError as error:
-        raise UserError("parses are scored by PYEVALB, which is not installed: pip install PYEVALB.") from error
-    result = Scorer().score_trees(create_from_bracket_string(expected), create_from_bracket_string(found))
+        raise UserError(
+            "parses are scored by PYEVALB, which is not installed: pip install PYEVALB."
+        ) from error
+    result = Scorer().score_trees(
+        create_from_bracket_string(expected), create_from_bracket_string(found)
+    )
     return result.matched_brackets - 1, result.gold_brackets - 1, result.test_brackets - 1
 
 
 def _for_scorer(tree: Tree) -> str | None:
-    """Returns a tree in brackets below one root, by the rules of the module's text, its words numbered; None: no word is left."""
+    """Returns a tree in brackets below one root, by the rules of the module's text, its words
+    numbered; None: no word is left.
+    """
     numbered = iter(range(len(tree.leaves())))
     kept = _scored(tree, numbered)
     return f"({ROOT} {' '.join(_brackets(one, ()) for one in kept)})" if kept else None
@@ -122,7 +150,9 @@ def _scored(tree: Tree, numbers: Any) -> tuple[Tree, ...]:
 
 
 def _brackets(tree: Tree, around: tuple[str, ...]) -> str:
-    """Returns a tree in brackets; `around` are the labels of the constituents outside of it that hold the same words."""
+    """Returns a tree in brackets; `around` are the labels of the constituents outside of it that
+    hold the same words.
+    """
     if not tree.children:
         return str(tree)
     inside = (*around, tree.label) if len(tree.children) == 1 else ()

@@ -1,4 +1,5 @@
-"""Constituency trees: read from brackets, made plain, written as a sequence of symbols, and made again from such a sequence.
+"""Constituency trees: read from brackets, made plain, written as a sequence of symbols, and made
+again from such a sequence.
 
 How it is used::
 
@@ -7,13 +8,16 @@ How it is used::
     linearise(plain)                                      # ["(S", "(NP", "XX", ")NP", "(VP", "XX", ")VP", "XX", ")S"]
     rebuild(linearise(plain), plain.leaves())             # (plain, False)
 
-The sequence is that of Vinyals et al. (arXiv 1412.7449) with all parts of speech written as XX: no word is copied, so its symbols are the
-labels of constituents, opened and closed, and XX. Or the words stand in it instead of XX: then a network that writes it need not count.
+The sequence is that of Vinyals et al. (arXiv 1412.7449) with all parts of speech written as XX: no
+word is copied, so its symbols are the labels of constituents, opened and closed, and XX. Or the
+words stand in it instead of XX: then a network that writes it need not count.
 
-How it works: ``rebuild`` reads any sequence and says whether it had to be mended. A closing symbol closes what is open inside of its
-constituent too; one whose constituent is not open is left out, and so is what would open more than 100; what is open at the end is closed.
-Symbols for words are aligned with the sentence's words (``parsing_alignment``): one too many is left out, words left out stand before the
-next one that is written or, at the end, become the last children of the outermost constituent. A constituent without a word is left out.
+How it works: ``rebuild`` reads any sequence and says whether it had to be mended. A closing symbol
+closes what is open inside of its constituent too; one whose constituent is not open is left out,
+and so is what would open more than 100; what is open at the end is closed. Symbols for words are
+aligned with the sentence's words (``parsing_alignment``): one too many is left out, words left out
+stand before the next one that is written or, at the end, become the last children of the outermost
+constituent. A constituent without a word is left out.
 """
 
 from __future__ import annotations
@@ -43,7 +47,11 @@ class Tree:
 
     def leaves(self) -> list[Tree]:
         """Returns the leaves from left to right."""
-        return [leaf for child in self.children for leaf in child.leaves()] if self.children else [self]
+        return (
+            [leaf for child in self.children for leaf in child.leaves()]
+            if self.children
+            else [self]
+        )
 
     def __str__(self) -> str:
         """Returns the tree in brackets on one line."""
@@ -52,7 +60,9 @@ class Tree:
 
 @dataclass(slots=True)
 class _Open:
-    """A bracket that has been opened and not yet closed; its first symbol is a label, and a word follows or children do."""
+    """A bracket that has been opened and not yet closed; its first symbol is a label, and a word
+    follows or children do.
+    """
 
     line: int
     label: str | None = None
@@ -68,8 +78,8 @@ def read_trees(text: str, name: str) -> Iterator[Tree]:
       name: of the file, for messages.
 
     Raises:
-      UserError: names the file and the line where brackets are not balanced or are more than a hundred deep, or where a bracket holds
-        neither a word nor constituents.
+      UserError: names the file and the line where brackets are not balanced or are more than a
+        hundred deep, or where a bracket holds neither a word nor constituents.
     """
     line, stack = 1, list[_Open]()
     for symbol in _SYMBOLS.findall(text):
@@ -80,7 +90,11 @@ def read_trees(text: str, name: str) -> Iterator[Tree]:
                 raise _malformed(name, line, f"more than {_DEEPEST} brackets are open")
             stack.append(_Open(line))
         elif not stack:
-            found = "a bracket is closed that was not opened" if symbol == ")" else f"{symbol!r} stands outside of brackets"
+            found = (
+                "a bracket is closed that was not opened"
+                if symbol == ")"
+                else f"{symbol!r} stands outside of brackets"
+            )
             raise _malformed(name, line, found)
         elif symbol == ")":
             tree = _closed(stack.pop(), bool(stack), name, line)
@@ -88,7 +102,9 @@ def read_trees(text: str, name: str) -> Iterator[Tree]:
                 yield tree
                 continue
             if stack[-1].word:
-                raise _malformed(name, line, f"a constituent follows the word {stack[-1].word!r} in its bracket")
+                raise _malformed(
+                    name, line, f"a constituent follows the word {stack[-1].word!r} in its bracket"
+                )
             stack[-1].children.append(tree)
         else:
             _add(stack[-1], symbol, name, line)
@@ -97,9 +113,11 @@ def read_trees(text: str, name: str) -> Iterator[Tree]:
 
 
 def simplify(tree: Tree) -> Tree | None:
-    """Returns the tree without traces, without functional tags and indices, and without a root of no meaning; None: no word is left.
+    """Returns the tree without traces, without functional tags and indices, and without a root of
+    no meaning; None: no word is left.
 
-    Of "NP-SBJ-1", "NP=2" and "ADVP|PRT" the first part stays. A constituent that held traces alone is left out.
+    Of "NP-SBJ-1", "NP=2" and "ADVP|PRT" the first part stays. A constituent that held traces alone
+    is left out.
     """
     plain = _without_traces(tree)
     if plain is None or plain.label not in _ROOTS:
@@ -108,7 +126,9 @@ def simplify(tree: Tree) -> Tree | None:
 
 
 def linearise(tree: Tree, with_words: bool = False) -> list[str]:
-    """Returns the symbols of a tree: "(S" where a constituent opens, ")S" where it closes, XX for a word (or the word, `with_words`)."""
+    """Returns the symbols of a tree: "(S" where a constituent opens, ")S" where it closes, XX for a
+    word (or the word, `with_words`).
+    """
     if not tree.children:
         return [tree.word if with_words else LEAF]
     inner = (symbol for child in tree.children for symbol in linearise(child, with_words))
@@ -116,7 +136,8 @@ def linearise(tree: Tree, with_words: bool = False) -> list[str]:
 
 
 def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]:
-    """Returns the tree that symbols describe over given leaves, and whether they had to be mended (see the module's text).
+    """Returns the tree that symbols describe over given leaves, and whether they had to be mended
+    (see the module's text).
 
     Args:
       symbols: any, as a model writes them; what is no bracket stands for a word.
@@ -124,7 +145,9 @@ def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]
     """
     stack = [_Open(0, ROOT)]
     symbols = list(symbols)
-    stands_for = align([symbol for symbol in symbols if symbol[0] not in "()"], [leaf.word for leaf in leaves])
+    stands_for = align(
+        [symbol for symbol in symbols if symbol[0] not in "()"], [leaf.word for leaf in leaves]
+    )
     used = {place for places in stands_for for place in places}
     mended = len(used) != len(leaves) or any(len(places) != 1 for places in stands_for)
     words = iter(stands_for)
@@ -132,7 +155,9 @@ def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]
         kind, label = symbol[:1], symbol[1:]
         if kind == "(" and label and len(stack) <= _DEEPEST:
             stack.append(_Open(0, label))
-        elif kind == ")" and (open_ones := [depth for depth, one in enumerate(stack) if depth and one.label == label]):
+        elif kind == ")" and (
+            open_ones := [depth for depth, one in enumerate(stack) if depth and one.label == label]
+        ):
             mended |= open_ones[-1] != len(stack) - 1
             mended |= _close(stack, open_ones[-1])
         elif kind not in "()":
@@ -149,7 +174,9 @@ def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]
 
 
 def _close(stack: list[_Open], depth: int) -> bool:
-    """Closes what is open from `depth` on; returns whether one of them had no word and was left out."""
+    """Closes what is open from `depth` on; returns whether one of them had no word and was left
+    out.
+    """
     is_empty = False
     while len(stack) > depth:
         one = stack.pop()
@@ -188,10 +215,16 @@ def _closed(bracket: _Open, is_inner: bool, name: str, line: int) -> Tree:
 def _without_traces(tree: Tree) -> Tree | None:
     if not tree.children:
         return None if tree.label == _TRACE else tree
-    children = tuple(plain for child in tree.children if (plain := _without_traces(child)) is not None)
-    # The labels of brackets, -LRB-, begin with a hyphen; they stand at leaves, whose parts of speech have no functional tags.
+    children = tuple(
+        plain for child in tree.children if (plain := _without_traces(child)) is not None
+    )
+    # The labels of brackets, -LRB-, begin with a hyphen; they stand at leaves, whose parts of
+    # speech have no functional tags.
     return Tree(re.split("[-=|]", tree.label)[0] or tree.label, children) if children else None
 
 
 def _malformed(name: str, line: int, found: str) -> UserError:
-    return UserError(f"{name}, line {line}: {found}; expected trees in the Penn Treebank's brackets: mend the file.")
+    return UserError(
+        f"{name}, line {line}: {found}; expected trees in the Penn Treebank's brackets: mend the"
+        " file."
+    )

@@ -1,8 +1,10 @@
-"""Multi30k: descriptions of photographs, English to German or French (Elliott et al., arXiv 1605.00459; Section 3 of its task 1).
+"""Multi30k: descriptions of photographs, English to German or French (Elliott et al., arXiv
+1605.00459; Section 3 of its task 1).
 
-29,000 training pairs, 1,014 for validation (val), 1,000 for test (test_2016_flickr), as they stand in the repository
-multi30k/dataset under data/task1/raw: plain text, neither tokenised nor lower-cased. The files train.en.gz and so on are taken from
---tmp_dir or its folder multi30k, or downloaded there.
+29,000 training pairs, 1,014 for validation (val), 1,000 for test (test_2016_flickr), as they stand
+in the repository multi30k/dataset under data/task1/raw: plain text, neither tokenised nor
+lower-cased. The files train.en.gz and so on are taken from --tmp_dir or its folder multi30k, or
+downloaded there.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ut_tf.data.download import Archive, find_or_download
 from ut_tf.data.corpus.encoding import Pair
 from ut_tf.data.corpus.parallel_text import ParallelFiles
+from ut_tf.data.download import Archive, find_or_download
 from ut_tf.problems.translation.problem import Translation
 
 FOLDER = "multi30k"
@@ -37,7 +39,8 @@ class TranslateMulti30k(Translation):
 
     Args:
       language: "de" or "fr".
-      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse, processes, beam_pipeline_options: as for
+      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse,
+      processes, beam_pipeline_options: as for
         Translation.
     """
 
@@ -76,21 +79,34 @@ class TranslateMulti30k(Translation):
             for language in ("en", self._language):
                 self._find(f"{part}.{language}.gz", tmp_dir)
         return {
-            split: ParallelFiles((_path(f"{part}.en.gz", tmp_dir),), (_path(f"{part}.{self._language}.gz", tmp_dir),))
+            split: ParallelFiles(
+                (_path(f"{part}.en.gz", tmp_dir),), (_path(f"{part}.{self._language}.gz", tmp_dir),)
+            )
             for split, part in _PARTS.items()
         }
 
     def files(self, tmp_dir: Path) -> list[Path]:
         """Returns the six files."""
-        return [_path(f"{part}.{language}.gz", tmp_dir) for part in _PARTS.values() for language in ("en", self._language)]
+        return [
+            _path(f"{part}.{language}.gz", tmp_dir)
+            for part in _PARTS.values()
+            for language in ("en", self._language)
+        ]
 
     def identity(self) -> Any:
         """Returns the other language."""
         return self._language
 
     def _find(self, file: str, tmp_dir: Path) -> None:
-        """Downloads a file, unless it is there; a file that is not the published one is used with a warning."""
-        archive = Archive(file, (f"{_ADDRESS}/{file}",), CHECKSUMS[file], "the problem translate_files takes files of any name")
+        """Downloads a file, unless it is there; a file that is not the published one is used with a
+        warning.
+        """
+        archive = Archive(
+            file,
+            (f"{_ADDRESS}/{file}",),
+            CHECKSUMS[file],
+            "the problem translate_files takes files of any name",
+        )
         find_or_download(archive, _path(file, tmp_dir).parent, self.name)
 
 

@@ -1,7 +1,8 @@
 """Translation learnt from the user's own files.
 
-``ut-trainer --problem=translate_files --source_files=a.en.gz --target_files=a.de.gz --hparams_set=…``; see ``ParallelFiles`` for
-what the files hold. Without files for validation a small part of the training pairs is held out.
+``ut-trainer --problem=translate_files --source_files=a.en.gz --target_files=a.de.gz
+--hparams_set=…``; see ``ParallelFiles`` for what the files hold. Without files for validation a
+small part of the training pairs is held out.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ class TranslateFiles(Translation):
     """Pairs from files.
 
     Args:
-      source_files, target_files: for training; without target files each line of a source file is source, tab, target.
+      source_files, target_files: for training; without target files each line of a source file is
+        source, tab, target.
       dev_source_files, dev_target_files: for validation; none: training pairs are held out.
       test_source_files, test_target_files: for ut-eval; none: the validation pairs are judged.
-      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse, processes, beam_pipeline_options: as for
+      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse,
+      processes, beam_pipeline_options: as for
         Translation.
     """
 
@@ -56,8 +59,14 @@ class TranslateFiles(Translation):
         }
         for prefix, (sources, targets) in zip(("", "dev_", "test_"), given.values(), strict=True):
             if targets and not sources:
-                raise UserError(f"{prefix}source_files is missing: {prefix}target_files holds the translations of its lines; give both.")
-        self._files = {split: ParallelFiles(_paths(sources), _paths(targets)) for split, (sources, targets) in given.items()}
+                raise UserError(
+                    f"{prefix}source_files is missing: {prefix}target_files holds the translations"
+                    " of its lines; give both."
+                )
+        self._files = {
+            split: ParallelFiles(_paths(sources), _paths(targets))
+            for split, (sources, targets) in given.items()
+        }
         super().__init__(
             name,
             "files",
@@ -77,8 +86,8 @@ class TranslateFiles(Translation):
         del data_dir, tmp_dir
         if not self._files["train"].sources:
             raise UserError(
-                f"problem {self.name} has no training text: name its files with --source_files and --target_files "
-                "(or --source_files alone, for lines of source, tab, target)."
+                f"problem {self.name} has no training text: name its files with --source_files and"
+                " --target_files (or --source_files alone, for lines of source, tab, target)."
             )
         return {split: files for split, files in self._files.items() if files.sources}
 
@@ -89,12 +98,21 @@ class TranslateFiles(Translation):
 
     def identity(self) -> Any:
         """Returns the names of all files."""
-        return {split: [[str(path) for path in side] for side in (files.sources, files.targets)] for split, files in self._files.items()}
+        return {
+            split: [[str(path) for path in side] for side in (files.sources, files.targets)]
+            for split, files in self._files.items()
+        }
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the sets of the test split or, where no files were given for it, the same of the validation split."""
+        """Returns the sets of the test split or, where no files were given for it, the same of the
+        validation split.
+        """
         sets = super().evaluation_sets(lengths)
-        return sets if self._files["test"].sources else [dataclasses.replace(one, split="validation") for one in sets]
+        return (
+            sets
+            if self._files["test"].sources
+            else [dataclasses.replace(one, split="validation") for one in sets]
+        )
 
 
 def _paths(names: Files | str) -> tuple[Path, ...]:

@@ -1,10 +1,12 @@
 """Translation: what all corpora share, from a prepared corpus to examples, codec and raw text.
 
-A subclass says where its pairs come from and what they are called; the vocabulary, shared by both languages, is trained on its
-training text, or given as a sentencepiece model. Inputs and targets end with 1.
+A subclass says where its pairs come from and what they are called; the vocabulary, shared by both
+languages, is trained on its training text, or given as a sentencepiece model. Inputs and targets
+end with 1.
 
-How it works: ``ut_tf.data.corpus.corpus`` prepares ids in a folder whose name follows from everything that decides them. A problem and its
-reverse share that folder: the sides change places when they are read.
+How it works: ``ut_tf.data.corpus.corpus`` prepares ids in a folder whose name follows from
+everything that decides them. A problem and its reverse share that folder: the sides change places
+when they are read.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ import numpy as np
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import PairTable
 from ut_tf.data.corpus.encoding import Filters, Pair
-from ut_tf.storage.files import exclusive
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.storage.files import exclusive
 
 _FOLDER = "translation"
 # Sentences translated at every evaluation during training: enough to tell checkpoints apart.
@@ -44,10 +46,12 @@ class Translation(Problem):
       subword_model: "bpe" or "unigram".
       vocab_file: a sentencepiece model to use instead of training one; empty: none.
       max_characters: training pairs with a longer line are left out; 0: none.
-      max_length_ratio: training pairs with one side more than so many times as long as the other, in subwords, are left out; 0: none.
+      max_length_ratio: training pairs with one side more than so many times as long as the other,
+        in subwords, are left out; 0: none.
       reverse: whether sources and targets change places.
       processes: how many encode a large corpus at once; 0: one for each core.
-      beam_pipeline_options: "name=value,name=value": Apache Beam encodes instead, with these options; empty: it does not.
+      beam_pipeline_options: "name=value,name=value": Apache Beam encodes instead, with these
+        options; empty: it does not.
     """
 
     def __init__(
@@ -64,9 +68,16 @@ class Translation(Problem):
         processes: int = 0,
         beam_pipeline_options: str = "",
     ) -> None:
-        _check(vocab_size=vocab_size, max_characters=max_characters, max_length_ratio=max_length_ratio, processes=processes)
+        _check(
+            vocab_size=vocab_size,
+            max_characters=max_characters,
+            max_length_ratio=max_length_ratio,
+            processes=processes,
+        )
         if subword_model not in SUBWORD_KINDS:
-            raise UserError(f"subword_model={subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}.")
+            raise UserError(
+                f"subword_model={subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}."
+            )
         self.name = name
         self.selection_metric = ("bleu", "max")
         self.reverse = reverse
@@ -84,10 +95,14 @@ class Translation(Problem):
 
     @abstractmethod
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
-        """Returns the pairs of "train" and, where there are any, "validation" and "test"; finds or downloads them."""
+        """Returns the pairs of "train" and, where there are any, "validation" and "test"; finds or
+        downloads them.
+        """
 
     def files(self, tmp_dir: Path) -> list[Path]:
-        """Returns the files that the pairs are read from, where the user may change them; default: none."""
+        """Returns the files that the pairs are read from, where the user may change them; default:
+        none.
+        """
         del tmp_dir
         return []
 
@@ -99,7 +114,8 @@ class Translation(Problem):
         """Makes vocabulary and ids, or returns at once where they are there.
 
         Raises:
-          UserError: the text cannot be had or is not as it should be, or its files have changed since it was prepared.
+          UserError: the text cannot be had or is not as it should be, or its files have changed
+            since it was prepared.
         """
         corpus = self._corpus(data_dir)
         if not corpus.is_prepared():
@@ -109,14 +125,22 @@ class Translation(Problem):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns tokens to tokens over one vocabulary, with the size that it really has."""
         size = int(self._prepared(data_dir).summary["vocab_size"])
-        return ProblemSpec("tokens", "tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True)
+        return ProblemSpec(
+            "tokens", "tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True
+        )
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means nothing."""
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table; the split is read into memory the first time."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns the examples of ``dataset`` as a table; the split is read into memory the first
+        time.
+        """
         del length
         table = self._table(split, data_dir)
         order = np.arange(len(table))
@@ -125,12 +149,16 @@ class Translation(Problem):
         return table.examples(order)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split, teacher-forced and translated by beam search; `lengths` means nothing here."""
+        """Returns the test split, teacher-forced and translated by beam search; `lengths` means
+        nothing here.
+        """
         del lengths
         return _judged("test", "beam_size=4,alpha=0.6")
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the validation split, teacher-forced, and some of it translated greedily: what chooses the checkpoint."""
+        """Returns the validation split, teacher-forced, and some of it translated greedily: what
+        chooses the checkpoint.
+        """
         return _judged("validation", "beam_size=1", _VALIDATED)
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
@@ -142,7 +170,8 @@ class Translation(Problem):
         return TranslationCodec(Subwords.read(vocab_dir / VOCAB_FILE))
 
     def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
-        """Returns the raw sources and references of the validation or test split, as they stood in the files.
+        """Returns the raw sources and references of the validation or test split, as they stood in
+        the files.
 
         Raises:
           UserError: it is another split, or one that the problem does not have.
@@ -150,12 +179,16 @@ class Translation(Problem):
         corpus = self._prepared(data_dir)
         self._check_split(split, corpus)
         if split == "train":
-            raise UserError(f"the raw training text of {self.name} is not kept: scores on text are for validation and test.")
+            raise UserError(
+                f"the raw training text of {self.name} is not kept: scores on text are for"
+                " validation and test."
+            )
         sources, targets = corpus.text(split)
         return (targets, sources) if self.reverse else (sources, targets)
 
     def _prepare(self, corpus: Corpus, data_dir: Path, tmp_dir: Path) -> None:
-        # Several workers may start at once with the same empty directory: the first prepares, the others find it done.
+        # Several workers may start at once with the same empty directory: the first prepares, the
+        # others find it done.
         with exclusive(corpus.folder.with_name(f".{corpus.folder.name}.lock")):
             if not corpus.is_prepared():
                 pairs = self.pairs(data_dir, tmp_dir)
@@ -165,19 +198,34 @@ class Translation(Problem):
     def _corpus(self, data_dir: Path) -> Corpus:
         decides = json.dumps([self._settings.decisive(), self.identity()], sort_keys=True)
         digest = hashlib.sha256(decides.encode()).hexdigest()[:8]
-        size = "given" if self._settings.vocab_file else f"{self._settings.subword_model}{self._settings.vocab_size}"
-        return Corpus(data_dir / _FOLDER / f"{self._corpus_name}-{size}-{digest}", self._settings, self._processes, self._beam_options)
+        size = (
+            "given"
+            if self._settings.vocab_file
+            else f"{self._settings.subword_model}{self._settings.vocab_size}"
+        )
+        return Corpus(
+            data_dir / _FOLDER / f"{self._corpus_name}-{size}-{digest}",
+            self._settings,
+            self._processes,
+            self._beam_options,
+        )
 
     def _prepared(self, data_dir: Path) -> Corpus:
         corpus = self._corpus(data_dir)
         if not corpus.is_prepared():
-            raise UserError(f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name} with that --data_dir.")
+            raise UserError(
+                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
+                " with that --data_dir."
+            )
         return corpus
 
     def _check_split(self, split: str, corpus: Corpus) -> None:
         there = [name for name in self.splits if name in corpus.summary["splits"]]
         if split not in there:
-            raise UserError(f"{self.name} has no split {split!r} in {corpus.folder}: expected one of {', '.join(there)}.")
+            raise UserError(
+                f"{self.name} has no split {split!r} in {corpus.folder}: expected one of"
+                f" {', '.join(there)}."
+            )
 
     def _table(self, split: str, data_dir: Path) -> PairTable:
         key = (data_dir, split)
@@ -193,7 +241,9 @@ def _judged(split: str, decode: str, translated: int = 0) -> list[EvaluationSet]
     """Returns a split for the loss, and at most `translated` (0: all) of its sentences for BLEU."""
     return [
         EvaluationSet(name="", split=split, method="teacher_forced"),
-        EvaluationSet(name="", split=split, method="translate", decode=decode, max_examples=translated),
+        EvaluationSet(
+            name="", split=split, method="translate", decode=decode, max_examples=translated
+        ),
     ]
 
 

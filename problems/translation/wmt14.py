@@ -1,8 +1,10 @@
-"""WMT14: news translation between English and German or French, through tensorflow-datasets' wmt14_translate.
+"""WMT14: news translation between English and German or French, through tensorflow-datasets'
+wmt14_translate.
 
-Training text: Europarl v7, Common Crawl and News Commentary v9 (4.5 million pairs with German), for French UN and Giga as well
-(about 40 million). Validation newstest2013, test newstest2014. What tensorflow-datasets prepared before in the data directory is
-used; otherwise it downloads the archives to --tmp_dir. Vaswani et al. (arXiv 1706.03762) share 37,000 subwords between English and
+Training text: Europarl v7, Common Crawl and News Commentary v9 (4.5 million pairs with German), for
+French UN and Giga as well (about 40 million). Validation newstest2013, test newstest2014. What
+tensorflow-datasets prepared before in the data directory is used; otherwise it downloads the
+archives to --tmp_dir. Vaswani et al. (arXiv 1706.03762) share 37,000 subwords between English and
 German; tensor2tensor's translate_ende_wmt32k has about 32,000 of the same text.
 """
 
@@ -18,16 +20,17 @@ from typing import Any, Literal
 
 import tensorflow_datasets as tfds
 
-from ut_tf.data.download import check_reachable
 from ut_tf.data.corpus.encoding import Pair
+from ut_tf.data.download import check_reachable
 from ut_tf.errors import UserError
 from ut_tf.problems.translation.problem import Translation
 
 _SERVER = "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 _BATCH = 1000
 _ADVICE = (
-    "prepare wmt14_translate/{config} with tensorflow-datasets on a machine with a network and copy its folder wmt14_translate into "
-    "{data_dir}, or give files of your own to the problem translate_files"
+    "prepare wmt14_translate/{config} with tensorflow-datasets on a machine with a network and copy"
+    " its folder wmt14_translate into {data_dir}, or give files of your own to the problem"
+    " translate_files"
 )
 
 
@@ -48,9 +51,13 @@ class TfdsPairs:
     def __iter__(self) -> Iterator[Pair]:
         """Yields (source, target); a line feed inside a text becomes a blank."""
         config = tfds.ReadConfig(interleave_cycle_length=1)
-        batches = self.builder.as_dataset(split=self.split, shuffle_files=False, read_config=config).batch(_BATCH)
+        batches = self.builder.as_dataset(
+            split=self.split, shuffle_files=False, read_config=config
+        ).batch(_BATCH)
         for batch in batches.as_numpy_iterator():
-            for source, target in zip(*(batch[language] for language in self.languages), strict=True):
+            for source, target in zip(
+                *(batch[language] for language in self.languages), strict=True
+            ):
                 yield _line(source), _line(target)
 
 
@@ -60,7 +67,8 @@ class TranslateWmt14(Translation):
     Args:
       language: "de" or "fr".
       default_vocab_size: where `vocab_size` is 0.
-      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse, processes, beam_pipeline_options: as for
+      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse,
+      processes, beam_pipeline_options: as for
         Translation.
     """
 
@@ -99,7 +107,9 @@ class TranslateWmt14(Translation):
         Raises:
           UserError: they are not there and cannot be downloaded.
         """
-        builder = tfds.builder(f"wmt14_translate/{self._language}-en", data_dir=str(data_dir), try_gcs=False)
+        builder = tfds.builder(
+            f"wmt14_translate/{self._language}-en", data_dir=str(data_dir), try_gcs=False
+        )
         if not builder.is_prepared():
             _download(builder, self.name, data_dir, tmp_dir)
         return {split: TfdsPairs(builder, split, ("en", self._language)) for split in self.splits}
@@ -113,15 +123,30 @@ def _download(builder: Any, name: str, data_dir: Path, tmp_dir: Path) -> None:
     advice = _ADVICE.format(config=builder.builder_config.name, data_dir=data_dir)
     # Without a network tensorflow-datasets would try for minutes.
     check_reachable(_SERVER, f"the text of {name}", advice)
-    print(f"tensorflow-datasets prepares {builder.info.full_name} in {data_dir}", file=sys.stderr, flush=True)
+    print(
+        f"tensorflow-datasets prepares {builder.info.full_name} in {data_dir}",
+        file=sys.stderr,
+        flush=True,
+    )
     config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             builder.download_and_prepare(download_dir=str(tmp_dir), download_config=config)
-    except (OSError, tfds.download.DownloadError, tfds.download.download_manager.NonMatchingChecksumError) as error:
-        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
+    except (
+        OSError,
+        tfds.download.DownloadError,
+        tfds.download.download_manager.NonMatchingChecksumError,
+    ) as error:
+        if (
+            isinstance(error, OSError)
+            and error.errno is not None
+            and not isinstance(error, ConnectionError)
+        ):
             raise  # The disk refused, which is told elsewhere.
-        raise UserError(f"tensorflow-datasets could not download the text of {name} ({error}): try again, or {advice}.") from error
+        raise UserError(
+            f"tensorflow-datasets could not download the text of {name} ({error}): try again, or"
+            f" {advice}."
+        ) from error
 
 
 def _line(text: bytes) -> str:

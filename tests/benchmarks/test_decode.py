@@ -32,29 +32,58 @@ def arguments(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[st
     return [f"--hparams={TINY}", *sizes, "--repetitions=1", "--peak_repetitions=0"]
 
 
-def test_command_prints_a_table_and_json(benchmark: ModuleType, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmark.main([*arguments, "--models=transformer", "--lengths=3,5", "--beam_sizes=2", "--ctranslate2=no"]) == 0
+def test_command_prints_a_table_and_json(
+    benchmark: ModuleType, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        benchmark.main(
+            [
+                *arguments,
+                "--models=transformer",
+                "--lengths=3,5",
+                "--beam_sizes=2",
+                "--ctranslate2=no",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     rows = found["measurements"]
-    assert [(row["model"], row["beam_size"], row["length"]) for row in rows] == [("transformer", 2, 3), ("transformer", 2, 5)]
-    assert all(row["symbols_per_second"] == pytest.approx(2 * row["length"] / row["seconds"], rel=0.05) for row in rows)
+    assert [(row["model"], row["beam_size"], row["length"]) for row in rows] == [
+        ("transformer", 2, 3),
+        ("transformer", 2, 5),
+    ]
+    assert all(
+        row["symbols_per_second"] == pytest.approx(2 * row["length"] / row["seconds"], rel=0.05)
+        for row in rows
+    )
 
 
-def test_command_compares_with_ctranslate2(benchmark: ModuleType, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_compares_with_ctranslate2(
+    benchmark: ModuleType, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("ctranslate2")
-    assert benchmark.main([*arguments, "--models=transformer", "--lengths=4", "--beam_sizes=1"]) == 0
+    assert (
+        benchmark.main([*arguments, "--models=transformer", "--lengths=4", "--beam_sizes=1"]) == 0
+    )
     ours, theirs = json.loads(capsys.readouterr().out.splitlines()[-1])["measurements"]
-    assert ours["times_ctranslate2"] == pytest.approx(ours["symbols_per_second"] / theirs["symbols_per_second"], rel=0.05)
+    assert ours["times_ctranslate2"] == pytest.approx(
+        ours["symbols_per_second"] / theirs["symbols_per_second"], rel=0.05
+    )
 
 
 def test_outputs_have_the_forced_length(benchmark: ModuleType) -> None:
     network = benchmark.make_network(benchmark.parse([f"--hparams={TINY}"]))
     shape = benchmark.Shape(batch_size=2, source_length=3, vocab_size=20, length=6)
-    symbols = benchmark.our_search(benchmark.make_model("universal_transformer", network, 20, "float32"), 2, shape)()
+    symbols = benchmark.our_search(
+        benchmark.make_model("universal_transformer", network, 20, "float32"), 2, shape
+    )()
     assert symbols.shape == (2, 1, 6) and (symbols[:, :, :-1] > 1).all()
 
 
-def test_what_is_missing_is_said(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_is_said(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(benchmark, "has_ctranslate2", lambda: False)
     assert benchmark.main(["--ctranslate2=yes"]) == 1
     assert "pip install ctranslate2" in capsys.readouterr().err

@@ -22,9 +22,20 @@ def benchmark() -> ModuleType:
     return module
 
 
-def test_growth_is_against_the_length_before_and_the_ratio_against_the_first_model(benchmark: ModuleType) -> None:
-    first, second = benchmark.rows_of({4: {"a": 0.001, "b": 0.002}, 8: {"a": 0.002, "b": 0.008}}, ["a", "b"])
-    assert first == {"length": 4, "a_ms": 1.0, "a_growth": None, "b_ms": 2.0, "b_growth": None, "ratio": 2.0}
+def test_growth_is_against_the_length_before_and_the_ratio_against_the_first_model(
+    benchmark: ModuleType,
+) -> None:
+    first, second = benchmark.rows_of(
+        {4: {"a": 0.001, "b": 0.002}, 8: {"a": 0.002, "b": 0.008}}, ["a", "b"]
+    )
+    assert first == {
+        "length": 4,
+        "a_ms": 1.0,
+        "a_growth": None,
+        "b_ms": 2.0,
+        "b_growth": None,
+        "ratio": 2.0,
+    }
     assert (second["a_growth"], second["b_growth"], second["ratio"]) == (2.0, 4.0, 4.0)
 
 
@@ -32,19 +43,52 @@ def test_command_prints_a_table_and_json(
     benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # In this process, whose threads are set for good: a process for the peaks would take seconds.
-    monkeypatch.setattr(benchmark, "machine_peaks", lambda kinds, count: dict.fromkeys(kinds, 1e9 * count))
+    monkeypatch.setattr(
+        benchmark, "machine_peaks", lambda kinds, count: dict.fromkeys(kinds, 1e9 * count)
+    )
     small = "hidden_size=8,filter_size=8,num_heads=2,num_layers=1,memory_size=2"
-    assert benchmark.main([f"--hparams={small}", "--lengths=4", "--seconds=0", "--intra_op_threads=0", "--inter_op_threads=0"]) == 0
+    assert (
+        benchmark.main(
+            [
+                f"--hparams={small}",
+                "--lengths=4",
+                "--seconds=0",
+                "--intra_op_threads=0",
+                "--inter_op_threads=0",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [row["length"] for row in found["rows"]] == [4] and found["rows"][0]["ratio"] > 0
 
 
 @pytest.mark.parametrize(
-    ("models", "mistake"), [("mem_transformer,transformers", "unknown model 'transformers'"), ("memn2n", "use a problem such as babi_qa")]
+    ("models", "mistake"),
+    [
+        ("mem_transformer,transformers", "unknown model 'transformers'"),
+        ("memn2n", "use a problem such as babi_qa"),
+    ],
 )
 def test_models_that_cannot_be_measured_are_named(
-    models: str, mistake: str, benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    models: str,
+    mistake: str,
+    benchmark: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(benchmark, "machine_peaks", lambda kinds, count: dict.fromkeys(kinds, 1e9 * count))
-    assert benchmark.main([f"--models={models}", "--hparams=num_heads=1", "--intra_op_threads=0", "--inter_op_threads=0"]) == 1
+    monkeypatch.setattr(
+        benchmark, "machine_peaks", lambda kinds, count: dict.fromkeys(kinds, 1e9 * count)
+    )
+    assert (
+        benchmark.main(
+            [
+                f"--models={models}",
+                "--hparams=num_heads=1",
+                "--intra_op_threads=0",
+                "--inter_op_threads=0",
+            ]
+        )
+        == 1
+    )
     assert mistake in capsys.readouterr().err

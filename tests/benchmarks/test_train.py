@@ -1,4 +1,6 @@
-"""benchmarks/train.py: its count of operations against those in the graph of a training step, and the command itself."""
+"""benchmarks/train.py: its count of operations against those in the graph of a training step, and
+the command itself.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,13 @@ from ut_tf.data.problem import ProblemSpec
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 _NETWORK = NetworkConfig(hidden_size=8, filter_size=12, num_heads=2, num_steps=3, norm="pre")
-_TRANSLATION = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=7, target_vocab_size=7, shared_vocab=True)
+_TRANSLATION = ProblemSpec(
+    inputs="tokens", targets="tokens", input_vocab_size=7, target_vocab_size=7, shared_vocab=True
+)
 _LANGUAGE_MODEL = dataclasses.replace(_TRANSLATION, inputs="none")
-_CLASSIFIER = dataclasses.replace(_TRANSLATION, targets="class", target_vocab_size=5, shared_vocab=False)
+_CLASSIFIER = dataclasses.replace(
+    _TRANSLATION, targets="class", target_vocab_size=5, shared_vocab=False
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +51,9 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
     total = 0
     for operation in tf.function(gradients).get_concrete_function().graph.get_operations():
         if operation.type in ("MatMul", "BatchMatMulV2"):
-            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+            transposed = operation.get_attr(
+                "transpose_a" if operation.type == "MatMul" else "adj_x"
+            )
             inner = operation.inputs[0].shape[-2 if transposed else -1]
             total += 2 * operation.outputs[0].shape.num_elements() * inner
     return total
@@ -61,7 +69,9 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
         (_TRANSLATION, dataclasses.replace(_NETWORK, recurrence="lstm", step_encoding="none")),
     ],
 )
-def test_counts_what_the_graph_computes(benchmark: ModuleType, spec: ProblemSpec, network: NetworkConfig) -> None:
+def test_counts_what_the_graph_computes(
+    benchmark: ModuleType, spec: ProblemSpec, network: NetworkConfig
+) -> None:
     batch, length, target_length = 5, 6, 4
     features = {"inputs": tf.ones([batch, length], tf.int32)} if spec.inputs == "tokens" else {}
     if spec.targets == "tokens":
@@ -72,20 +82,39 @@ def test_counts_what_the_graph_computes(benchmark: ModuleType, spec: ProblemSpec
 
 
 def test_command_prints_a_table_and_json(
-    benchmark: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    benchmark: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     # In this process, whose threads are set for good: a process for the peaks would take seconds.
     monkeypatch.setattr(benchmark, "PEAK_SIZE", 200)
-    monkeypatch.setattr(benchmark, "machine_peaks", lambda kinds, count: {kind: benchmark.measure_peak(kind, count) for kind in kinds})
+    monkeypatch.setattr(
+        benchmark,
+        "machine_peaks",
+        lambda kinds, count: {kind: benchmark.measure_peak(kind, count) for kind in kinds},
+    )
     small = "hidden_size=8,filter_size=8,num_heads=2,num_steps=2,batch_size=64"
-    arguments = [f"--hparams={small}", "--seconds=0", "--warmup_steps=1", "--peak_repetitions=1", "--dtype_policies=float32"]
+    arguments = [
+        f"--hparams={small}",
+        "--seconds=0",
+        "--warmup_steps=1",
+        "--peak_repetitions=1",
+        "--dtype_policies=float32",
+    ]
     arguments += ["--intra_op_threads=0", "--inter_op_threads=0"]
     assert benchmark.main([*arguments, f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"]) == 0
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert last["float32"]["steps"] == 1 and last["float32"]["steps_per_second"] > 0 and last["peak_gflop_per_second"]["float32"] > 0
+    assert (
+        last["float32"]["steps"] == 1
+        and last["float32"]["steps_per_second"] > 0
+        and last["peak_gflop_per_second"]["float32"] > 0
+    )
     assert "times_tensor2tensor" not in last["float32"]
 
 
-def test_dynamic_halting_cannot_be_counted(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dynamic_halting_cannot_be_counted(
+    benchmark: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert benchmark.main(["--hparams=halting=basic", "--dtype_policies=float32"]) == 1
     assert "halting=none" in capsys.readouterr().err

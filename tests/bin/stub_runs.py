@@ -1,4 +1,6 @@
-"""Run directories without checkpoints' weights: what ut-trainer and ut-eval write about a run, written here by hand."""
+"""Run directories without checkpoints' weights: what ut-trainer and ut-eval write about a run,
+written here by hand.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,26 @@ def stub_run(
     if trained:
         checkpoint = folder / "checkpoints" / "step-00000100"
         checkpoint.mkdir(parents=True)
-        (checkpoint / "state.json").write_text(json.dumps({"step": 100, **({"averaged_steps": [50, 100]} if averaged else {})}))
+        (checkpoint / "state.json").write_text(
+            json.dumps({"step": 100, **({"averaged_steps": [50, 100]} if averaged else {})})
+        )
     return folder
 
 
-def evaluate(folder: Path, metrics: dict[str, float | None], validation: float | None = None, direction: str = "min", **more: Any) -> Path:
+def evaluate(
+    folder: Path,
+    metrics: dict[str, float | None],
+    validation: float | None = None,
+    direction: str = "min",
+    **more: Any,
+) -> Path:
     """Adds the line that ut-eval would write; `validation` is what chose the checkpoint."""
     config = json.loads((folder / "config.json").read_text())
-    selection = None if validation is None else {"metric": "error", "direction": direction, "value": validation}
+    selection = (
+        None
+        if validation is None
+        else {"metric": "error", "direction": direction, "value": validation}
+    )
     line = {
         "time": "2026-01-01T00:00:00+00:00",
         "problem": config["problem"],

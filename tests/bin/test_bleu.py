@@ -1,4 +1,6 @@
-"""ut-bleu and ut-translate-all: figures, curves that are measured once, averages, and every mistake in one line."""
+"""ut-bleu and ut-translate-all: figures, curves that are measured once, averages, and every mistake
+in one line.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,17 @@ from tiny_runs import translation_run
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.data.problem import EvaluationSet
-from ut_tf.search.config import DecodeConfig
 from ut_tf.errors import UserError
-from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.evaluation.bleu_curve import score_checkpoints
 from ut_tf.evaluation.evaluator import Evaluator, evaluate_checkpoint
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.parallel_sets import problem_set
+from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.run import Run
-from ut_tf.training.averaging import averaged_steps, is_average
+from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.training.averaging import averaged_steps, is_average
 from ut_tf.training.trainer import train
 
 FAST = "--decode_hparams=beam_size=1,extra_length=2"
@@ -68,12 +70,20 @@ def test_both_variants_with_their_signatures(call, texts):
     translation, reference = texts
     status, lines, errors = call(bleu, f"--translation={translation}", f"--reference={reference}")
     assert (status, errors) == (0, [])
-    assert lines[0].startswith(f"BLEU_uncased = {100 * math.exp(1 - 7 / 6):6.2f}  100.0/100.0/100.0/100.0 (BP = 0.846")
+    assert lines[0].startswith(
+        f"BLEU_uncased = {100 * math.exp(1 - 7 / 6):6.2f}  100.0/100.0/100.0/100.0 (BP = 0.846"
+    )
     assert "nrefs:1|case:lc|" in lines[0]
     assert lines[1].startswith("BLEU_cased ")
     assert "nrefs:1|case:mixed|" in lines[1]
     assert lines[2].startswith("chrF2 ")
-    lines = call(bleu, f"--translation={translation}", f"--reference={reference},{translation}", "--bleu_variant=cased", "--ter")[1]
+    lines = call(
+        bleu,
+        f"--translation={translation}",
+        f"--reference={reference},{translation}",
+        "--bleu_variant=cased",
+        "--ter",
+    )[1]
     assert [line.split()[0] for line in lines] == ["BLEU_cased", "chrF2", "TER"]
     assert [line.split()[2] for line in lines] == ["100.00", "100.00", "0.00"]
 
@@ -84,16 +94,48 @@ def test_both_variants_with_their_signatures(call, texts):
         ([], 2, "--translation and --reference are needed, or --checkpoints and --output_dir"),
         (["--bleu_variant=upper"], 2, "--bleu_variant=upper: expected cased, uncased or both"),
         (["--translation=T", "--reference=nothing"], 1, "nothing cannot be read"),
-        (["--translation=T", "--reference=LONG"], 1, "T has 1 line, LONG 2: expected as many in both"),
-        (["--translation=T", "--reference=T", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
+        (
+            ["--translation=T", "--reference=LONG"],
+            1,
+            "T has 1 line, LONG 2: expected as many in both",
+        ),
+        (
+            ["--translation=T", "--reference=T", "--tokenize=12a"],
+            1,
+            "tokenize=12a: expected one of",
+        ),
         (["--checkpoints"], 2, "--checkpoints needs --output_dir"),
         (["--checkpoints", "--output_dir=RUN", "--steps=1,x"], 2, "--steps=1,x"),
-        (["--checkpoints", "--output_dir=RUN", "--steps=100,7"], 1, "has no checkpoint of step 7: expected some of [100, 200]"),
-        (["--checkpoints", "--output_dir=RUN", "--source=T"], 2, "--source and --reference belong together"),
-        (["--checkpoints", "--output_dir=RUN", "--split=tset"], 1, "--split=tset: problem translate_files has the splits"),
-        (["--checkpoints", "--output_dir=RUN", "--split=tset"], 1, "has the splits validation, test; name one"),
-        (["--checkpoints", "--output_dir=RUN", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
-        (["--checkpoints", "--output_dir=RUN", "--decode_hparams=beam=1"], 2, "did you mean beam_size"),
+        (
+            ["--checkpoints", "--output_dir=RUN", "--steps=100,7"],
+            1,
+            "has no checkpoint of step 7: expected some of [100, 200]",
+        ),
+        (
+            ["--checkpoints", "--output_dir=RUN", "--source=T"],
+            2,
+            "--source and --reference belong together",
+        ),
+        (
+            ["--checkpoints", "--output_dir=RUN", "--split=tset"],
+            1,
+            "--split=tset: problem translate_files has the splits",
+        ),
+        (
+            ["--checkpoints", "--output_dir=RUN", "--split=tset"],
+            1,
+            "has the splits validation, test; name one",
+        ),
+        (
+            ["--checkpoints", "--output_dir=RUN", "--tokenize=12a"],
+            1,
+            "tokenize=12a: expected one of",
+        ),
+        (
+            ["--checkpoints", "--output_dir=RUN", "--decode_hparams=beam=1"],
+            2,
+            "did you mean beam_size",
+        ),
         (["--chekpoints"], 2, "did you mean checkpoints"),
     ],
 )
@@ -145,7 +187,9 @@ def test_a_run_s_checkpoints_make_a_curve_that_is_measured_once(call, folder, ma
         f"--decode_to_file={folder}/out",
         FAST,
     )
-    expected = corpus_scores((folder / "out").read_text().splitlines(), [(made / "test.de").read_text().splitlines()])
+    expected = corpus_scores(
+        (folder / "out").read_text().splitlines(), [(made / "test.de").read_text().splitlines()]
+    )
     assert rows[0]["chrf"] == pytest.approx(expected["chrf"].value)
     files = (f"--source={made}/dev.en", f"--reference={made}/dev.de,{made}/dev.en")
     assert call(bleu, *flags, *files)[1][1].endswith("(known)") is False
@@ -153,28 +197,49 @@ def test_a_run_s_checkpoints_make_a_curve_that_is_measured_once(call, folder, ma
 
 
 def test_average_translate_and_score_in_one_step(call, folder, made):
-    status, lines, errors = call(translate_all, f"--output_dir={folder}/run", FAST, "--bleu_variant=cased")
+    status, lines, errors = call(
+        translate_all, f"--output_dir={folder}/run", FAST, "--bleu_variant=cased"
+    )
     assert status == 0, errors
     mean = folder / "run-avg2"
     assert [line.split()[0] for line in lines] == ["BLEU_cased", "chrF2", "translation:"]
     assert lines[-1] == f"translation: {mean}/translations/test"
-    assert any(line.endswith(f"the mean of the checkpoints of steps 100, 200 is in {mean}") for line in errors)
+    assert any(
+        line.endswith(f"the mean of the checkpoints of steps 100, 200 is in {mean}")
+        for line in errors
+    )
     written = (mean / "translations" / "test").read_text().splitlines()
-    call(decoder, f"--output_dir={mean}", f"--decode_from_file={made}/test.en", f"--decode_to_file={folder}/out", FAST)
+    call(
+        decoder,
+        f"--output_dir={mean}",
+        f"--decode_from_file={made}/test.en",
+        f"--decode_to_file={folder}/out",
+        FAST,
+    )
     assert (folder / "out").read_text().splitlines() == written
-    # The mean that is there is used again, for another text too; without references nothing is scored.
-    flags = (f"--source={made}/dev.en", f"--translation={folder}/dev.out", "--checkpoints=100,200", f"--avg_dir={mean}")
+    # The mean that is there is used again, for another text too; without references nothing is
+    # scored.
+    flags = (
+        f"--source={made}/dev.en",
+        f"--translation={folder}/dev.out",
+        "--checkpoints=100,200",
+        f"--avg_dir={mean}",
+    )
     status, lines, errors = call(translate_all, f"--output_dir={folder}/run", FAST, *flags)
     assert (status, lines) == (0, [f"translation: {folder}/dev.out"]), errors
     assert len((folder / "dev.out").read_text().splitlines()) == 4
 
 
 def test_training_is_judged_by_bleu_and_the_best_are_averaged_by_it(call, tmp_path):
-    run = translation_run(tmp_path, steps=(), hparams="eval_frequency=1,batch_size=64,accumulate_steps=1")
+    run = translation_run(
+        tmp_path, steps=(), hparams="eval_frequency=1,batch_size=64,accumulate_steps=1"
+    )
     # What the model writes is made known, so that the second of three evaluations is the best.
     scores = iter([10.0, 30.0, 20.0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Evaluator, "_translate", lambda *_: Measurement({"bleu": next(scores), "chrf": 0.0}))
+        patch.setattr(
+            Evaluator, "_translate", lambda *_: Measurement({"bleu": next(scores), "chrf": 0.0})
+        )
         result = train(run, 3, num_gpus=0)
     assert set(result.metrics) >= {"loss", "accuracy", "bleu", "chrf"}
     assert json.loads((run.output_dir / "checkpoints" / "best.json").read_text()) == {"step": 2}
@@ -197,14 +262,31 @@ def test_the_figure_of_ut_eval_is_that_of_ut_bleu(call, folder):
     [
         ([], 2, "--output_dir is missing"),
         (["--output_dir=RUN", "--n=3"], 1, "has 2 intact checkpoints"),
-        (["--output_dir=RUN", "--best=2"], 1, "metrics.jsonl has no bleu of any checkpoint of [100, 200]"),
+        (
+            ["--output_dir=RUN", "--best=2"],
+            1,
+            "metrics.jsonl has no bleu of any checkpoint of [100, 200]",
+        ),
         (["--output_dir=RUN", "--reference=x"], 2, "needs the --source"),
         (["--output_dir=RUN", "--source=nothing"], 1, "nothing cannot be read"),
-        (["--output_dir=RUN", "--avg_dir=RUN"], 1, "already exists and holds no mean of checkpoints: name a directory"),
-        (["--output_dir=RUN", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
-        (["--output_dir=RUN", "--source=MADE/dev.en", "--translation=MADE/../MADENAME/dev.en"], 2, "dev.en is the file that is read"),
         (
-            ["--output_dir=RUN", "--source=MADE/dev.en", "--reference=MADE/test.de,MADE/dev.de", "--translation=MADE/dev.de"],
+            ["--output_dir=RUN", "--avg_dir=RUN"],
+            1,
+            "already exists and holds no mean of checkpoints: name a directory",
+        ),
+        (["--output_dir=RUN", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
+        (
+            ["--output_dir=RUN", "--source=MADE/dev.en", "--translation=MADE/../MADENAME/dev.en"],
+            2,
+            "dev.en is the file that is read",
+        ),
+        (
+            [
+                "--output_dir=RUN",
+                "--source=MADE/dev.en",
+                "--reference=MADE/test.de,MADE/dev.de",
+                "--translation=MADE/dev.de",
+            ],
             2,
             "dev.de is the file that is read",
         ),
@@ -231,7 +313,9 @@ def test_a_mean_of_other_checkpoints_is_made_anew(call, folder, made):
     assert CheckpointStore(mean).path(200).stat().st_ino == before
     # The run is trained anew in its folder: the same steps, other weights.
     run = Run.load(folder / "run")
-    CheckpointStore(run.output_dir).save(200, tf.train.Checkpoint(model=run.make_model()), {"best_step": 100, "averaged": False})
+    CheckpointStore(run.output_dir).save(
+        200, tf.train.Checkpoint(model=run.make_model()), {"best_step": 100, "averaged": False}
+    )
     assert call(translate_all, *flags)[0] == 0
     assert CheckpointStore(mean).path(200).stat().st_ino != before
     assert is_average(mean, run, [100, 200])
@@ -241,7 +325,11 @@ def test_without_test_files_the_validation_split_is_scored(made):
     run = Run.load(made / "run")
     assert problem_set(run).name == "test"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TranslateFiles, "evaluation_sets", lambda *_: [EvaluationSet("", "validation", "translate")])
+        patch.setattr(
+            TranslateFiles,
+            "evaluation_sets",
+            lambda *_: [EvaluationSet("", "validation", "translate")],
+        )
         assert problem_set(run).name == "validation"
 
 
@@ -256,6 +344,8 @@ def test_training_text_is_judged_without_translations(made):
 
 def test_a_curve_needs_the_vocabulary_of_the_training(made):
     run = Run.load(made / "run")
-    other = dataclasses.replace(run, spec=dataclasses.replace(run.spec, input_vocab_size=999, target_vocab_size=999))
+    other = dataclasses.replace(
+        run, spec=dataclasses.replace(run.spec, input_vocab_size=999, target_vocab_size=999)
+    )
     with pytest.raises(UserError, match="the run was trained with 999 and 999"):
         next(score_checkpoints(other, [100], problem_set(run), DecodeConfig()))

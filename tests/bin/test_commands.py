@@ -1,4 +1,6 @@
-"""Commands: messages, exit statuses, what they print where, and that they answer without TensorFlow where they can."""
+"""Commands: messages, exit statuses, what they print where, and that they answer without TensorFlow
+where they can.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,41 @@ sys.exit(99 if heavy else status)
     [
         ("trainer", ["--help"], 0, "stdout", "--hparams_set"),
         ("trainer", ["--registry_help"], 0, "stdout", "ut_base"),
-        ("trainer", ["--hparam_set=x"], 2, "stderr", "ut-trainer: error: unknown flag --hparam_set; did you mean hparams_set"),
-        ("trainer", ["--problem=babi_q", "--hparams_set=ut_base"], 1, "stderr", "did you mean babi_qa"),
-        ("trainer", ["--problem=babi_qa", "--hparams_set=ut_bas"], 1, "stderr", "did you mean ut_base"),
-        ("trainer", ["--problem=babi_qa", "--hparams_set=ut_base", "--hparams=drpout=1"], 1, "stderr", "did you mean dropout"),
-        ("trainer", ["--problem=babi_qa", "--hparams_set=ut_base", "--model=universal"], 1, "stderr", "unknown model"),
+        (
+            "trainer",
+            ["--hparam_set=x"],
+            2,
+            "stderr",
+            "ut-trainer: error: unknown flag --hparam_set; did you mean hparams_set",
+        ),
+        (
+            "trainer",
+            ["--problem=babi_q", "--hparams_set=ut_base"],
+            1,
+            "stderr",
+            "did you mean babi_qa",
+        ),
+        (
+            "trainer",
+            ["--problem=babi_qa", "--hparams_set=ut_bas"],
+            1,
+            "stderr",
+            "did you mean ut_base",
+        ),
+        (
+            "trainer",
+            ["--problem=babi_qa", "--hparams_set=ut_base", "--hparams=drpout=1"],
+            1,
+            "stderr",
+            "did you mean dropout",
+        ),
+        (
+            "trainer",
+            ["--problem=babi_qa", "--hparams_set=ut_base", "--model=universal"],
+            1,
+            "stderr",
+            "unknown model",
+        ),
         ("trainer", ["--problem=babi_qa"], 2, "stderr", "--hparams_set is missing"),
         ("trainer", ["--schedule=train_eval_loop"], 2, "stderr", "expected one of train"),
         ("eval", ["--help"], 0, "stdout", "--lengths"),
@@ -47,13 +79,37 @@ sys.exit(99 if heavy else status)
         ("datagen", ["--problem=nothing_like_*"], 1, "stderr", "matches no problem"),
         ("avg_checkpoints", ["--n=0"], 2, "stderr", "--n=0: expected at least 1"),
         ("avg_checkpoints", ["--best=0"], 2, "stderr", "--best=0: expected at least 1"),
-        ("avg_checkpoints", ["--checkpoints=1,x"], 2, "stderr", "--checkpoints=1,x: 'x' is no whole number above 0"),
-        ("avg_checkpoints", ["--checkpoints=1,2", "--n=2"], 2, "stderr", "--n and --checkpoints each say which"),
+        (
+            "avg_checkpoints",
+            ["--checkpoints=1,x"],
+            2,
+            "stderr",
+            "--checkpoints=1,x: 'x' is no whole number above 0",
+        ),
+        (
+            "avg_checkpoints",
+            ["--checkpoints=1,2", "--n=2"],
+            2,
+            "stderr",
+            "--n and --checkpoints each say which",
+        ),
         ("import_t2t", ["--help"], 0, "stdout", "--t2t_dir"),
         ("decoder", ["--help"], 0, "stdout", "--decode_from_file"),
-        ("decoder", ["--output_dir=a", "--decode_hparams=beam=2"], 2, "stderr", "did you mean beam_size"),
+        (
+            "decoder",
+            ["--output_dir=a", "--decode_hparams=beam=2"],
+            2,
+            "stderr",
+            "did you mean beam_size",
+        ),
         ("decoder", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
-        ("decoder", ["--output_dir=a", "--decode_from_file=/nonexistent"], 1, "stderr", "/nonexistent cannot be read"),
+        (
+            "decoder",
+            ["--output_dir=a", "--decode_from_file=/nonexistent"],
+            1,
+            "stderr",
+            "/nonexistent cannot be read",
+        ),
         ("bleu", ["--help"], 0, "stdout", "--bleu_variant"),
         ("bleu", ["--bleu_variant=lower"], 2, "stderr", "expected cased, uncased or both"),
         ("translate_all", ["--help"], 0, "stdout", "--avg_dir"),
@@ -61,16 +117,26 @@ sys.exit(99 if heavy else status)
         ("report", ["--help"], 0, "stdout", "--tables"),
         ("report", ["/nonexistent/runs"], 1, "stderr", "/nonexistent/runs is no folder"),
         ("sweep", ["--help"], 0, "stdout", "--parallel"),
-        ("sweep", ["--problems=lte_{copy,dobule}", "--hparams_sets=ut_lte"], 1, "stderr", "did you mean lte_double"),
+        (
+            "sweep",
+            ["--problems=lte_{copy,dobule}", "--hparams_sets=ut_lte"],
+            1,
+            "stderr",
+            "did you mean lte_double",
+        ),
     ],
 )
 def test_answers_without_tensorflow_in_one_line(module, argv, status, stream, expected):
     script = QUICK.format(module=module, argv=argv)
     began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == status, done.stderr
     assert expected in getattr(done, stream)
-    assert time.monotonic() - began < 5  # 0.1 s on an idle machine; importing TensorFlow alone takes 3.
+    assert (
+        time.monotonic() - began < 5
+    )  # 0.1 s on an idle machine; importing TensorFlow alone takes 3.
     if status:
         assert len(done.stderr.splitlines()) == 1
         assert not done.stdout
@@ -87,7 +153,15 @@ def test_errors_and_their_exit_statuses(capsys):
     assert capsys.readouterr().err == "ut-x: interrupted\n"
     with pytest.raises(ZeroDivisionError):
         command.execute("ut-x", lambda: _raise(ZeroDivisionError()))
-    assert command.execute("ut-x", lambda: _raise(RuntimeError(f"Graph execution error:\n{marked('too long: cut it.')}\n[Op:x]"))) == 1
+    assert (
+        command.execute(
+            "ut-x",
+            lambda: _raise(
+                RuntimeError(f"Graph execution error:\n{marked('too long: cut it.')}\n[Op:x]")
+            ),
+        )
+        == 1
+    )
     assert capsys.readouterr().err == "ut-x: error: too long: cut it.\n"
     assert command.execute("ut-x", lambda: None) == 0
     assert command.execute("ut-x", lambda: 5) == 5
@@ -96,7 +170,10 @@ def test_errors_and_their_exit_statuses(capsys):
 def test_a_table_is_sorted_and_aligned():
     lines = command.metrics_table({"loss": 0.123456789, "error/10": 3.0}).splitlines()
     assert lines == ["  error/10             3", "  loss          0.123457"]
-    shown = command.metrics_table({"loss": 0.123456789, "error/10": 3.0, "mean": 2.5}, {"error/10": (1.0, 14 / 3), "loss": (0.1, 0.2)})
+    shown = command.metrics_table(
+        {"loss": 0.123456789, "error/10": 3.0, "mean": 2.5},
+        {"error/10": (1.0, 14 / 3), "loss": (0.1, 0.2)},
+    )
     assert shown.splitlines() == [
         "  error/10             3  [1, 4.667]",
         "  loss          0.123457  [0.1, 0.2]",
@@ -105,7 +182,10 @@ def test_a_table_is_sorted_and_aligned():
 
 
 def test_a_json_line_has_sorted_numbers():
-    assert eval_command.json_line({"b": 1, "a": 0.5, "c": float("nan")}) == '{"a": 0.5, "b": 1.0, "c": null}'
+    assert (
+        eval_command.json_line({"b": 1, "a": 0.5, "c": float("nan")})
+        == '{"a": 0.5, "b": 1.0, "c": null}'
+    )
 
 
 @pytest.fixture
@@ -123,13 +203,18 @@ def stub_library(monkeypatch):
         calls["train"] = {"run": run, "train_steps": train_steps, **options}
         print("progress")
         return types.SimpleNamespace(
-            step=train_steps or 0, metrics={"loss": 1.5}, evaluated_step=5, stopped_by=calls.get("stopped_by", "train_steps")
+            step=train_steps or 0,
+            metrics={"loss": 1.5},
+            evaluated_step=5,
+            stopped_by=calls.get("stopped_by", "train_steps"),
         )
 
     def evaluate(run, **options):
         calls["evaluate"] = {"run": run, **options}
         print("noise")
-        return CheckpointMeasurement(metrics={"z": 2.0, "a": 1.0}, intervals={"a": (0.5, 1.25)}, step=70, split="test")
+        return CheckpointMeasurement(
+            metrics={"z": 2.0, "a": 1.0}, intervals={"a": (0.5, 1.25)}, step=70, split="test"
+        )
 
     def average_checkpoints(run, steps, destination):
         calls["average"] = (run, steps, destination)
@@ -138,7 +223,11 @@ def stub_library(monkeypatch):
         monkeypatch.setattr(globals()[name], "import_tensorflow", lambda: None)
     module("ut_tf.training.distribution", make_strategy=lambda num_gpus: f"strategy {num_gpus}")
     module("ut_tf.training.trainer", train=train)
-    module("ut_tf.evaluation.evaluator", evaluate=lambda run, **options: evaluate(run, **options).metrics, measure_checkpoint=evaluate)
+    module(
+        "ut_tf.evaluation.evaluator",
+        evaluate=lambda run, **options: evaluate(run, **options).metrics,
+        measure_checkpoint=evaluate,
+    )
 
     steps = {"last_steps": [200, 300], "best_steps": [100, 300]}
     choices = {name: lambda _run, n, there=there: there[: n or 2] for name, there in steps.items()}
@@ -149,17 +238,37 @@ def stub_library(monkeypatch):
 
 
 def _train(tmp_path: Path, *more: str) -> int:
-    return trainer.main(["--problem=babi_qa", "--hparams_set=ut_base", f"--output_dir={tmp_path}/my run", *more])
+    return trainer.main(
+        ["--problem=babi_qa", "--hparams_set=ut_base", f"--output_dir={tmp_path}/my run", *more]
+    )
 
 
 def test_the_trainer_passes_its_flags_on(stub_library, tmp_path, capsys):
-    flags = ["--train_steps=50", "--worker_gpu=2", "--log_frequency=5", "--random_seed=3", "--local_eval_frequency=7", "--generate_data"]
+    flags = [
+        "--train_steps=50",
+        "--worker_gpu=2",
+        "--log_frequency=5",
+        "--random_seed=3",
+        "--local_eval_frequency=7",
+        "--generate_data",
+    ]
     assert (
-        _train(tmp_path, *flags, "--keep_checkpoint_max=9", "--hparams=dropout=0.2,num_steps=3", "--schedule=continuous_train_and_eval")
+        _train(
+            tmp_path,
+            *flags,
+            "--keep_checkpoint_max=9",
+            "--hparams=dropout=0.2,num_steps=3",
+            "--schedule=continuous_train_and_eval",
+        )
         == 0
     )
     call = stub_library["train"]
-    assert (call["train_steps"], call["strategy"], call["log_frequency"], call["warm_start_from"]) == (50, "strategy 2", 5, None)
+    assert (
+        call["train_steps"],
+        call["strategy"],
+        call["log_frequency"],
+        call["warm_start_from"],
+    ) == (50, "strategy 2", 5, None)
     run = call["run"]
     assert (run.seed, run.hparams.network.dropout, run.hparams.network.num_steps) == (3, 0.2, 3)
     assert (run.hparams.training.eval_frequency, run.hparams.training.keep_checkpoint_max) == (7, 9)
@@ -188,21 +297,41 @@ def test_a_warm_start_needs_a_run(tmp_path, capsys):
     assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 0
 
 
-def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library, monkeypatch, tmp_path, capsys):
-    loaded = types.SimpleNamespace(problem="p", hparams_set="s", hparams=HParams(), seed=4, output_dir=tmp_path)
+def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
+    stub_library, monkeypatch, tmp_path, capsys
+):
+    loaded = types.SimpleNamespace(
+        problem="p", hparams_set="s", hparams=HParams(), seed=4, output_dir=tmp_path
+    )
     loaded.prepare = lambda: loaded
     loaded.in_use = lambda _changes: loaded
     sets = [types.SimpleNamespace(length=40)]
-    loaded.make_problem = lambda: types.SimpleNamespace(evaluation_sets=lambda lengths: sets if lengths else [])
+    loaded.make_problem = lambda: types.SimpleNamespace(
+        evaluation_sets=lambda lengths: sets if lengths else []
+    )
     monkeypatch.setattr(Run, "load", lambda *_args, **_options: loaded)
-    assert eval_command.main(["--output_dir=x", "--lengths=40,400", "--checkpoint=last", "--split=test"]) == 0
+    assert (
+        eval_command.main(
+            ["--output_dir=x", "--lengths=40,400", "--checkpoint=last", "--split=test"]
+        )
+        == 0
+    )
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {"a": 1.0, "z": 2.0}
     assert captured.out.count("\n") == 1
     assert "noise" in captured.err
-    assert "p with s, checkpoint of step 70\n  a             1  [0.5, 1.25]\n  z             2\n" in captured.err
+    assert (
+        "p with s, checkpoint of step 70\n  a             1  [0.5, 1.25]\n  z             2\n"
+        in captured.err
+    )
     (record,) = read_records(tmp_path)
-    assert (record.checkpoint, record.step, record.lengths, record.seed, record.metrics) == ("last", 70, (40, 400), 4, {"a": 1, "z": 2})
+    assert (record.checkpoint, record.step, record.lengths, record.seed, record.metrics) == (
+        "last",
+        70,
+        (40, 400),
+        4,
+        {"a": 1, "z": 2},
+    )
     assert record.intervals == {"a": (0.5, 1.25)}
     call = stub_library["evaluate"]
     assert (call["checkpoint"], call["lengths"], call["split"]) == ("last", (40, 400), "test")
@@ -232,15 +361,22 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(stub_library,
         (["--output_dir=a", "--checkpoints=300,100"], "a", "a-avg100+300", [100, 300]),
     ],
 )
-def test_averaging_names_its_directories(stub_library, monkeypatch, tmp_path, argv, source, destination, steps):
+def test_averaging_names_its_directories(
+    stub_library, monkeypatch, tmp_path, argv, source, destination, steps
+):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Run, "load", lambda folder, **_options: types.SimpleNamespace(output_dir=folder))
+    monkeypatch.setattr(
+        Run, "load", lambda folder, **_options: types.SimpleNamespace(output_dir=folder)
+    )
     assert avg_checkpoints.main(argv) == 0
     run, averaged, written = stub_library["average"]
     assert (run.output_dir, averaged, written) == (tmp_path / source, steps, tmp_path / destination)
 
 
-@pytest.mark.parametrize("argv", [["--output_dir=a", "--avg_dir=a"], ["--model_dir=a", "--output_dir=b", "--avg_dir=c"], []])
+@pytest.mark.parametrize(
+    "argv",
+    [["--output_dir=a", "--avg_dir=a"], ["--model_dir=a", "--output_dir=b", "--avg_dir=c"], []],
+)
 def test_averaging_refuses_directories_that_make_no_sense(argv, capsys):
     assert avg_checkpoints.main(argv) == 2
     assert "--avg_dir" in capsys.readouterr().err or not argv
@@ -249,8 +385,12 @@ def test_averaging_refuses_directories_that_make_no_sense(argv, capsys):
 @pytest.mark.usefixtures("stub_library")
 def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
     prepared = []
-    stub = types.SimpleNamespace(prepare=lambda data_dir, tmp_dir: prepared.append((data_dir, tmp_dir)))
-    monkeypatch.setattr(datagen, "make_problem", lambda name, arguments: prepared.append((name, arguments)) or stub)
+    stub = types.SimpleNamespace(
+        prepare=lambda data_dir, tmp_dir: prepared.append((data_dir, tmp_dir))
+    )
+    monkeypatch.setattr(
+        datagen, "make_problem", lambda name, arguments: prepared.append((name, arguments)) or stub
+    )
     argv = [
         "--problem=babi_qa,babi_qa_1k",
         f"--data_dir={tmp_path}/d",
@@ -262,5 +402,7 @@ def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
     folders = (tmp_path / "d", tmp_path / "t")
     assert prepared == [("babi_qa", {"limit": 2}), folders, ("babi_qa_1k", {"limit": 2}), folders]
     captured = capsys.readouterr()
-    assert f"ut-trainer --problem=babi_qa --hparams_set=<set> --data_dir={tmp_path}/d" in captured.out
+    assert (
+        f"ut-trainer --problem=babi_qa --hparams_set=<set> --data_dir={tmp_path}/d" in captured.out
+    )
     assert "--num_shards without effect" in captured.err

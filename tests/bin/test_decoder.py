@@ -1,4 +1,6 @@
-"""ut-decoder on runs with random weights: order, pipes, shares, scores, bAbI's own format, and every mistake in one line."""
+"""ut-decoder on runs with random weights: order, pipes, shares, scores, bAbI's own format, and
+every mistake in one line.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
 
 GREEDY = "beam_size=1,extra_length=2"
 LINES = ["31415", "9", "", "271828", "0000", "12", "3", "44444444444"]
-QUESTIONS = "1 Mary moved to the kitchen.\n2 Where is Mary?\tkitchen\t1\n3 John left.\n4 Where is John?\n1 Is Mary there?\t\n"
+QUESTIONS = (
+    "1 Mary moved to the kitchen.\n2 Where is Mary?\tkitchen\t1\n3 John left.\n4 Where is John?\n1"
+    " Is Mary there?\t\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +64,15 @@ def decode(run_dir, translators, monkeypatch, capsys):
 
     def call(*flags, stdin=None, output_dir=run_dir):
         if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(stdin), isatty=lambda: False))
+            monkeypatch.setattr(
+                sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(stdin), isatty=lambda: False)
+            )
         capsys.readouterr()
-        options = () if any(flag.startswith("--decode_hparams") for flag in flags) else (f"--decode_hparams={GREEDY}",)
+        options = (
+            ()
+            if any(flag.startswith("--decode_hparams") for flag in flags)
+            else (f"--decode_hparams={GREEDY}",)
+        )
         status = decoder.main([f"--output_dir={output_dir}", *options, *flags])
         captured = capsys.readouterr()
         return status, captured.out.splitlines(), captured.err.splitlines()
@@ -79,7 +90,10 @@ def file(tmp_path) -> Path:
 def test_file_pipe_and_packed_file_give_the_same_lines(decode, file, tmp_path):
     status, answers, errors = decode(f"--decode_from_file={file}")
     assert (status, len(answers)) == (0, len(LINES))
-    assert all(len(answer) <= len(line) + 3 if line else answer == "" for line, answer in zip(LINES, answers, strict=True))
+    assert all(
+        len(answer) <= len(line) + 3 if line else answer == ""
+        for line, answer in zip(LINES, answers, strict=True)
+    )
     assert {*"".join(answers)} <= {*"0123456789"}
     assert errors[-1].startswith("ut-decoder: 8 lines, ")
     assert decode(stdin=file.read_bytes())[1] == answers
@@ -89,7 +103,10 @@ def test_file_pipe_and_packed_file_give_the_same_lines(decode, file, tmp_path):
     assert decode(f"--decode_from_file={packed}", f"--decode_to_file={written}")[:2] == (0, [])
     assert written.read_text().splitlines() == answers
     assert decode(f"--decode_from_file={file}", "--checkpoint=last")[1] != answers
-    assert decode(f"--decode_from_file={file}", "--checkpoint_path=200")[1] == decode(f"--decode_from_file={file}", "--checkpoint=last")[1]
+    assert (
+        decode(f"--decode_from_file={file}", "--checkpoint_path=200")[1]
+        == decode(f"--decode_from_file={file}", "--checkpoint=last")[1]
+    )
 
 
 def test_its_own_input_is_not_overwritten_under_another_name(decode, file, tmp_path, monkeypatch):
@@ -102,49 +119,82 @@ def test_its_own_input_is_not_overwritten_under_another_name(decode, file, tmp_p
 def test_shares_joined_are_the_whole(decode, file, tmp_path):
     whole = decode(f"--decode_from_file={file}")[1]
     for shard in range(3):
-        flags = (f"--decode_from_file={file}", f"--decode_to_file={tmp_path}/out", "--decode_shards=3", f"--worker_id={shard}")
+        flags = (
+            f"--decode_from_file={file}",
+            f"--decode_to_file={tmp_path}/out",
+            "--decode_shards=3",
+            f"--worker_id={shard}",
+        )
         assert decode(*flags)[0] == 0
     parts = sorted(tmp_path.glob("out-*-of-*"))
     assert [part.name for part in parts] == [f"out-0000{number}-of-00003" for number in range(3)]
     assert "".join(part.read_text() for part in parts).splitlines() == whole
 
 
-def test_several_outputs_stand_side_by_side_best_first_and_score_file_agrees_with_their_scores(decode, file, tmp_path):
+def test_several_outputs_stand_side_by_side_best_first_and_score_file_agrees_with_their_scores(
+    decode, file, tmp_path
+):
     options = "--decode_hparams=beam_size=3,n_best=3,alpha=0,write_beam_scores=true,force_length=6"
     rows = [line.split("\t") for line in decode(f"--decode_from_file={file}", options)[1]]
     assert {len(row) for row in rows} == {6}
     assert rows[LINES.index("")] == ["", "0.000000"] * 3
     scores = [[float(score) for score in row[1::2]] for row in rows]
     assert all(row == sorted(row, reverse=True) for row in scores)
-    pairs = [(line, row[place], float(row[place + 1])) for line, row in zip(LINES, rows, strict=True) if line for place in (0, 2, 4)]
+    pairs = [
+        (line, row[place], float(row[place + 1]))
+        for line, row in zip(LINES, rows, strict=True)
+        if line
+        for place in (0, 2, 4)
+    ]
     assert len({(line, target) for line, target, _ in pairs}) == len(pairs)
     assert {len(target) for _, target, _ in pairs} == {5}
     scored = tmp_path / "pairs.tsv"
     scored.write_text("".join(f"{source}\t{target}\n" for source, target, _ in pairs))
     status, found, _ = decode(f"--score_file={scored}")
     assert status == 0
-    assert [float(value) for value in found] == pytest.approx([score for *_, score in pairs], abs=1e-4)
+    assert [float(value) for value in found] == pytest.approx(
+        [score for *_, score in pairs], abs=1e-4
+    )
     status, deeper, _ = decode(f"--score_file={scored}", "--hparams=eval_num_steps=4")
     assert status == 0
     assert deeper != found
 
 
 def test_sampling_follows_the_seed(decode, file):
-    options = ("--decode_hparams=sampling=true,n_best=2,extra_length=2,batch_size=3", f"--decode_from_file={file}")
+    options = (
+        "--decode_hparams=sampling=true,n_best=2,extra_length=2,batch_size=3",
+        f"--decode_from_file={file}",
+    )
     first = decode(*options, "--random_seed=5")[1]
     assert decode(*options, "--random_seed=5")[1] == first
     assert decode(*options, "--random_seed=6")[1] != first
     # What an example becomes follows from its number, not from the batch it is in.
     for shard in (0, 1):
-        assert decode(*options, "--random_seed=5", f"--decode_to_file={file}.out", "--decode_shards=2", f"--shard={shard}")[0] == 0
-    assert "".join(part.read_text() for part in sorted(file.parent.glob("*.out-*"))).splitlines() == first
+        assert (
+            decode(
+                *options,
+                "--random_seed=5",
+                f"--decode_to_file={file}.out",
+                "--decode_shards=2",
+                f"--shard={shard}",
+            )[0]
+            == 0
+        )
+    assert (
+        "".join(part.read_text() for part in sorted(file.parent.glob("*.out-*"))).splitlines()
+        == first
+    )
 
 
 def test_damaged_endless_and_empty_lines_harm_no_other(decode, tmp_path):
-    # Digits apart, the text of this problem refuses nothing in graph: what is no digit is caught when it is read.
+    # Digits apart, the text of this problem refuses nothing in graph: what is no digit is caught
+    # when it is read.
     file = tmp_path / "in.txt"
     file.write_bytes(b"\xef\xbb\xbf12\r\n" + b"7 " * 10_000 + b"\n\n34\n56")
-    status, answers, errors = decode(f"--decode_from_file={file}", "--decode_hparams=beam_size=1,extra_length=2,max_input_length=50")
+    status, answers, errors = decode(
+        f"--decode_from_file={file}",
+        "--decode_hparams=beam_size=1,extra_length=2,max_input_length=50",
+    )
     assert (status, len(answers)) == (0, 5)
     file.write_text("12\n\n34\n56\n")
     clean = decode(f"--decode_from_file={file}")[1]
@@ -166,16 +216,27 @@ def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):
     stories = tmp_path / "stories.txt"
     stories.write_text(QUESTIONS.replace("Where is", "Whither is"))
     _, answers, errors = decode(f"--decode_from_file={stories}", output_dir=stories_dir)
-    assert f"warning: {stories} has 2 words that the run's vocabulary lacks, read as unknown: there, whither." in errors
+    assert (
+        f"warning: {stories} has 2 words that the run's vocabulary lacks, read as unknown: there,"
+        " whither." in errors
+    )
     answers = decode(stdin=QUESTIONS.encode(), output_dir=stories_dir)[1]
     assert len(answers) == 3
     assert {*answers} <= {"hall", "kitchen", "garden"}
     scored = tmp_path / "stories.tsv"
-    rows = ("Mary moved to the kitchen.\tWhere is Mary?", "Mary moved to the kitchen.\\nJohn left.\tWhere is John?")
-    scored.write_text("".join(f"{row}\t{word}\n" for row in rows for word in ("hall", "kitchen", "garden")))
+    rows = (
+        "Mary moved to the kitchen.\tWhere is Mary?",
+        "Mary moved to the kitchen.\\nJohn left.\tWhere is John?",
+    )
+    scored.write_text(
+        "".join(f"{row}\t{word}\n" for row in rows for word in ("hall", "kitchen", "garden"))
+    )
     values = [float(line) for line in decode(f"--score_file={scored}", output_dir=stories_dir)[1]]
     best = [
-        max(("hall", "kitchen", "garden"), key=dict(zip(("hall", "kitchen", "garden"), part, strict=True)).get)
+        max(
+            ("hall", "kitchen", "garden"),
+            key=dict(zip(("hall", "kitchen", "garden"), part, strict=True)).get,
+        )
         for part in (values[:3], values[3:])
     ]
     assert best == answers[:2]
@@ -185,7 +246,16 @@ def test_interactive_answers_line_by_line_and_survives_a_mistake(decode):
     status, answers, errors = decode("--decode_interactive", stdin=b"12\nx\n\n34\n")
     assert status == 0
     assert len(answers) == 3
-    assert len([line for line in errors if line.startswith("ut-decoder: error: standard input, line 2: 'x' is not")]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in errors
+                if line.startswith("ut-decoder: error: standard input, line 2: 'x' is not")
+            ]
+        )
+        == 1
+    )
     assert answers[0] == decode(stdin=b"12\n")[1][0]
 
 
@@ -206,7 +276,9 @@ def test_the_run_directory_is_enough(decode, stories_dir, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(stories_dir, moved)
     config = json.loads((moved / "config.json").read_text())
-    (moved / "config.json").write_text(json.dumps({**config, "data_dir": "/nonexistent", "tmp_dir": "/nonexistent"}))
+    (moved / "config.json").write_text(
+        json.dumps({**config, "data_dir": "/nonexistent", "tmp_dir": "/nonexistent"})
+    )
     status, answers, _ = decode(stdin=QUESTIONS.encode(), output_dir=moved)
     assert (status, answers) == (0, decode(stdin=QUESTIONS.encode(), output_dir=stories_dir)[1])
 
@@ -214,16 +286,32 @@ def test_the_run_directory_is_enough(decode, stories_dir, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [
-        (["--decode_hparams=beam_sise=3,alpha=x"], 2, "--decode_hparams: decoding options: .*beam_sise.* (did you mean beam_size.*alpha=x"),
-        (["--decode_from_file=nothing.txt"], 1, "nothing.txt cannot be read (No such file or directory)"),
+        (
+            ["--decode_hparams=beam_sise=3,alpha=x"],
+            2,
+            "--decode_hparams: decoding options: .*beam_sise.* (did you mean beam_size.*alpha=x",
+        ),
+        (
+            ["--decode_from_file=nothing.txt"],
+            1,
+            "nothing.txt cannot be read (No such file or directory)",
+        ),
         (["--decode_from_file=."], 1, ". is a directory"),
-        (["--checkpoint=7", "--decode_from_file=FILE"], 1, "checkpoint=7: there is no .* expected best, last, or one of [100, 200]"),
+        (
+            ["--checkpoint=7", "--decode_from_file=FILE"],
+            1,
+            "checkpoint=7: there is no .* expected best, last, or one of [100, 200]",
+        ),
         (["--decode_from_file=FILE", "--score_file=FILE"], 2, "give one of them"),
         (["--decode_shards=2", "--shard=2"], 2, "--shard=2 of --decode_shards=2"),
         (["--decode_shards=2"], 2, "--decode_shards=2 needs files"),
         (["--decode_from_file=FILE", "--decode_to_file=FILE"], 2, "is the file that is read"),
         (["--decode_from_file=FILE", "--decode_to_file=FILE/x"], 1, "FILE/x cannot be written"),
-        (["--score_file=FILE"], 1, "FILE, line 1: it has 1 columns, expected 2: source, tab, target."),
+        (
+            ["--score_file=FILE"],
+            1,
+            "FILE, line 1: it has 1 columns, expected 2: source, tab, target.",
+        ),
         (["--score_file=WRONG"], 1, "WRONG, line 2: '4x' is not what this problem reads"),
         (["--random_seed=-1"], 2, "--random_seed=-1: expected a whole number from 0"),
         (["--decode_from=FILE"], 2, "unknown flag --decode_from; did you mean decode_from_file"),
@@ -249,7 +337,8 @@ def test_a_line_that_is_none_of_the_problem_s_is_told_before_anything_is_decoded
     status, answers, errors = decode(f"--decode_from_file={file}")
     assert (status, answers) == (1, [])
     assert errors == [
-        f"ut-decoder: error: {file}, line 2: '3x4' is not what this problem reads: expected digits, of the digits 0 to 9; mend the line."
+        f"ut-decoder: error: {file}, line 2: '3x4' is not what this problem reads: expected digits,"
+        " of the digits 0 to 9; mend the line."
     ]
     status, answers, errors = decode(stdin=b"12\n3x4\n")
     assert (status, len(answers), len(errors)) == (1, 1, 1)
@@ -266,7 +355,9 @@ def test_a_vocabulary_that_does_not_fit(decode, stories_dir, tmp_path):
     assert f"{words} is not the vocabulary that the run was trained with" in errors[0]
     # A run of an earlier version does not know its vocabulary's checksum.
     config = json.loads((damaged / "config.json").read_text())
-    (damaged / "config.json").write_text(json.dumps({name: value for name, value in config.items() if name != "vocab_sha256"}))
+    (damaged / "config.json").write_text(
+        json.dumps({name: value for name, value in config.items() if name != "vocab_sha256"})
+    )
     words.write_text(words.read_text() + "surplus\n")
     status, _, errors = decode(stdin=b"", output_dir=damaged)
     assert (status, len(errors)) == (1, 1)
@@ -283,7 +374,13 @@ def test_a_reader_that_leaves_is_no_error(run_dir):
     script = f"import sys; from ut_tf.bin.decoder import main; sys.exit({call})"
     numbers = "\n".join(map(str, range(60)))
     command = f'printf "{numbers}" | "{sys.executable}" -c "{script}" | head -n 1'
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 141, done.stderr
     assert len(done.stdout.splitlines()) == 1
     assert "Traceback" not in done.stderr

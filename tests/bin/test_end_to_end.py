@@ -58,9 +58,20 @@ def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
     metrics = _evaluate(moved, capsys, "--lengths=4,7")
     assert {"length_4/char_acc", "length_7/seq_acc"} <= set(metrics)
 
-    deeper = _evaluate(moved, capsys, "--lengths=4,7", "--hparams=eval_position_offset=7, eval_num_steps=5", "--json=record")
+    deeper = _evaluate(
+        moved,
+        capsys,
+        "--lengths=4,7",
+        "--hparams=eval_position_offset=7, eval_num_steps=5",
+        "--json=record",
+    )
     assert deeper["hparams"] == "eval_num_steps=5,eval_position_offset=7"
-    assert _evaluate(moved, capsys, "--lengths=4", "--hparams=eval_num_steps=1", "--json=record")["hparams"] == ""
+    assert (
+        _evaluate(moved, capsys, "--lengths=4", "--hparams=eval_num_steps=1", "--json=record")[
+            "hparams"
+        ]
+        == ""
+    )
     assert eval_command.main([f"--output_dir={moved}", "--hparams=num_steps=5"]) == 1
     assert "num_steps cannot change after training" in capsys.readouterr().err
 
@@ -77,5 +88,8 @@ def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
     # With a learning rate of nothing, a warm start ends where it began.
     still = f"{TINY},learning_rate=1e-30,num_layers=2"
     assert train(second, "--train_steps=1", f"--warm_start_from={moved}", hparams=still) == 0
-    assert "warning: num_layers=2 has no effect on the model universal_transformer, whose depth is num_steps." in capsys.readouterr().err
+    assert (
+        "warning: num_layers=2 has no effect on the model universal_transformer, whose depth is"
+        " num_steps." in capsys.readouterr().err
+    )
     assert _evaluate(second, capsys, "--lengths=4") == _evaluate(moved, capsys, "--lengths=4")

@@ -24,14 +24,23 @@ def _flags(run, *more):
 
 
 def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
-    flags = _flags(run, f"--export_dir={tmp_path}/served", "--signatures=serving_default,score", "--quantize=int8", "--nowarmup")
+    flags = _flags(
+        run,
+        f"--export_dir={tmp_path}/served",
+        "--signatures=serving_default,score",
+        "--quantize=int8",
+        "--nowarmup",
+    )
     assert exporter.main(flags) == 0
     captured = capsys.readouterr()
     folder = tmp_path / "served" / "1"
     assert captured.out == f"{folder}\n"
     assert "letters with letters_tiny, checkpoint best:" in captured.err
     summary = json.loads((folder / SUMMARY_FILE).read_text())
-    assert (list(summary["signatures"]), summary["quantize"]) == (["serving_default", "score"], "int8")
+    assert (list(summary["signatures"]), summary["quantize"]) == (
+        ["serving_default", "score"],
+        "int8",
+    )
     assert (summary["decode"]["beam_size"], summary["decode"]["extra_length"]) == (1, 3)
     assert not (folder / WARMUP_FILE).exists()
     assert toy.Loaded(folder).ask("serving_default", inputs=["abc"])["outputs"].shape == (1,)
@@ -42,13 +51,21 @@ def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
 
 
 def test_without_a_name_it_lies_in_the_run_directory(run, capsys):
-    assert exporter.main(_flags(run, "--signatures=score", "--version=4", f"--checkpoint_path={toy.STEP}")) == 0
+    assert (
+        exporter.main(
+            _flags(run, "--signatures=score", "--version=4", f"--checkpoint_path={toy.STEP}")
+        )
+        == 0
+    )
     assert capsys.readouterr().out == f"{run.output_dir}/export/4\n"
     assert (run.output_dir / "export" / "4" / WARMUP_FILE).is_file()
 
 
 def test_what_the_run_does_not_have(run, tmp_path, capsys):
-    for flag, expected in (("--signatures=ponders", "did you mean ponder"), ("--checkpoint=7", "checkpoint=7")):
+    for flag, expected in (
+        ("--signatures=ponders", "did you mean ponder"),
+        ("--checkpoint=7", "checkpoint=7"),
+    ):
         assert exporter.main(_flags(run, flag, f"--export_dir={tmp_path}/served")) == 1
         assert expected in capsys.readouterr().err
     assert not (tmp_path / "served").exists()
@@ -75,7 +92,13 @@ sys.exit(99 if {{"tensorflow", "keras", "numpy"}} & set(sys.modules) else status
     ],
 )
 def test_mistakes_are_answered_without_tensorflow(argv, status, expected):
-    done = subprocess.run([sys.executable, "-c", QUICK.format(argv=argv)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", QUICK.format(argv=argv)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == status, done.stderr
     assert expected in done.stdout + done.stderr
     assert done.stderr.count("\n") == (1 if status else 0)

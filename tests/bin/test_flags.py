@@ -4,11 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from ut_tf.bin import avg_checkpoints, bleu, datagen, decoder, exporter, flags, import_t2t, query, report, sweep, trainer, translate_all
+from ut_tf.bin import (
+    avg_checkpoints,
+    bleu,
+    datagen,
+    decoder,
+    exporter,
+    flags,
+    import_t2t,
+    query,
+    report,
+    sweep,
+    trainer,
+    translate_all,
+)
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked
 
-COMMANDS = [trainer, datagen, eval_command, avg_checkpoints, import_t2t, decoder, bleu, translate_all, exporter, report, sweep, query]
+COMMANDS = [
+    trainer,
+    datagen,
+    eval_command,
+    avg_checkpoints,
+    import_t2t,
+    decoder,
+    bleu,
+    translate_all,
+    exporter,
+    report,
+    sweep,
+    query,
+]
 FLAGS = (
     Flag("problem", "What to solve.", "What", required=True),
     Flag("train_steps", "How long.", "How", "integer", default=10),
@@ -24,7 +50,13 @@ def _parse(*argv: str):
 
 def test_values_have_their_types_and_defaults():
     values = _parse("--problem=copy", "--rate", "0.5", "--generate_data", "--worker_gpu=2")
-    assert (values.problem, values.train_steps, values.rate, values.generate_data, values.num_gpus) == ("copy", 10, 0.5, True, 2)
+    assert (
+        values.problem,
+        values.train_steps,
+        values.rate,
+        values.generate_data,
+        values.num_gpus,
+    ) == ("copy", 10, 0.5, True, 2)
     assert not _parse("--problem=copy", "--nogenerate_data").generate_data
 
 
@@ -36,7 +68,10 @@ def test_values_have_their_types_and_defaults():
         (["--zzz"], "unknown flag --zzz. All flags: ut-x --help"),
         (["--problem=copy", "--train_steps=many"], "--train_steps=many: expected a whole number"),
         (["--problem=copy", "--rate=fast"], "--rate=fast: expected a number"),
-        (["--problem=copy", "--generate_data=perhaps"], "--generate_data=perhaps: expected true or false"),
+        (
+            ["--problem=copy", "--generate_data=perhaps"],
+            "--generate_data=perhaps: expected true or false",
+        ),
         (["--problem=copy", "stray"], "unexpected argument 'stray'"),
         (["--train_steps=3"], "--problem is missing"),
         (["--problem"], "--problem"),
@@ -48,11 +83,20 @@ def test_mistakes(argv, expected):
     assert expected in str(caught.value)
 
 
-WORDS = (Flag("runs", "Which.", "What", "words", required=True, positional=True), Flag("names", "How called.", "What", "words"), *FLAGS[1:])
+WORDS = (
+    Flag("runs", "Which.", "What", "words", required=True, positional=True),
+    Flag("names", "How called.", "What", "words"),
+    *FLAGS[1:],
+)
 
 
 def test_words_without_dashes_and_flags_given_several_times():
-    values = flags.parse("ut-x", "About x.", WORDS, ["a", "--names=n", "b", "--names=m,o", "--train_steps=3", "--", "--rate=2"])
+    values = flags.parse(
+        "ut-x",
+        "About x.",
+        WORDS,
+        ["a", "--names=n", "b", "--names=m,o", "--train_steps=3", "--", "--rate=2"],
+    )
     assert values.runs == ["a", "b", "--rate=2"]
     assert (values.names, values.train_steps, values.rate) == (["n", "m,o"], 3, None)
     with pytest.raises(FlagError, match="<runs> is missing: which"):
@@ -71,7 +115,13 @@ def test_help_lists_our_flags_in_groups_with_defaults(spelling):
         _parse(spelling)
     page = str(caught.value)
     assert page.startswith("About x.")
-    for expected in ("What:\n  --problem\n", "(required)", "(default: 10)", "--[no]generate_data", "Also --worker_gpu."):
+    for expected in (
+        "What:\n  --problem\n",
+        "(required)",
+        "(default: 10)",
+        "--[no]generate_data",
+        "Also --worker_gpu.",
+    ):
         assert expected in page
     assert "--flagfile" not in page
 
@@ -81,7 +131,9 @@ def test_every_command_s_help_names_all_its_flags_and_a_default_for_each(command
     page = flags.help_page(command.DESCRIPTION, command.FLAGS)
     for flag in command.FLAGS:
         assert flag.name in page
-        assert flag.group == "Help" or flag.required or flag.shown_default or flag.default is not None, flag.name
+        assert (
+            flag.group == "Help" or flag.required or flag.shown_default or flag.default is not None
+        ), flag.name
     assert command.COMMAND in page
 
 

@@ -1,4 +1,6 @@
-"""ut-query: lines in, answers out in order, from a stub that speaks the protocol and from one that holds a real exported model."""
+"""ut-query: lines in, answers out in order, from a stub that speaks the protocol and from one that
+holds a real exported model.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def upper(examples):
 
 
 def best_two(examples):
-    return [{"outputs": [example["inputs"], "a\tb\nc"], "scores": [-1.0, -2.0]} for example in examples]
+    return [
+        {"outputs": [example["inputs"], "a\tb\nc"], "scores": [-1.0, -2.0]} for example in examples
+    ]
 
 
 def score(examples):
@@ -29,11 +33,17 @@ def score(examples):
 
 
 def answers(examples):
-    return [{"outputs": example["question"].split()[-1], "story": example["story"]} for example in examples]
+    return [
+        {"outputs": example["question"].split()[-1], "story": example["story"]}
+        for example in examples
+    ]
 
 
 def ponder(examples):
-    return [{"tokens": list(example["inputs"]), "ponder_times": [2.0] * len(example["inputs"])} for example in examples]
+    return [
+        {"tokens": list(example["inputs"]), "ponder_times": [2.0] * len(example["inputs"])}
+        for example in examples
+    ]
 
 
 SIGNATURES = {
@@ -90,11 +100,18 @@ def test_json_holds_all_that_the_model_returns(ask, tmp_path):
 
 
 def test_stories_are_read_in_babi_s_format(ask):
-    lines = "1 Mary left.\n2 Where is Mary?\thall\t1\n3 John came.\n4 Who is John?\n1 Bill slept.\n2 Where is Bill?\n"
+    lines = (
+        "1 Mary left.\n2 Where is Mary?\thall\t1\n3 John came.\n4 Who is John?\n1 Bill slept.\n2"
+        " Where is Bill?\n"
+    )
     with RestServer(SIGNATURES) as server:
         _, out, _ = ask(server, lines, "--signature=classify")
     assert out.splitlines() == ["Mary?", "John?", "Bill?"]
-    assert [one["story"] for one in server.requests[0]["instances"]] == ["Mary left.", "Mary left.\nJohn came.", "Bill slept."]
+    assert [one["story"] for one in server.requests[0]["instances"]] == [
+        "Mary left.",
+        "Mary left.\nJohn came.",
+        "Bill slept.",
+    ]
 
 
 def test_typed_lines_are_answered_one_by_one(ask):
@@ -108,12 +125,22 @@ def test_typed_lines_are_answered_one_by_one(ask):
     ("argv", "lines", "status", "expected"),
     [
         (["--signature=scor"], "a\n", 1, "did you mean score"),
-        (["--signature=score"], "a\tb\nc\n", 1, "standard input, line 2: expected inputs, targets with a tab between"),
+        (
+            ["--signature=score"],
+            "a\tb\nc\n",
+            1,
+            "standard input, line 2: expected inputs, targets with a tab between",
+        ),
         (["--signature=classify"], "Mary left.\n", 1, "standard input, line 1"),
         (["--model_name=other"], "a\n", 1, "Servable not found"),
         (["--server=http://127.0.0.1:1"], "a\n", 1, "does not answer"),
         (["--batch_size=0"], "a\n", 2, "--batch_size=0: expected a number above 0"),
-        (["--timeout=nan"], "a\n", 2, "--timeout=nan: expected a number of seconds above 0, at most 86400"),
+        (
+            ["--timeout=nan"],
+            "a\n",
+            2,
+            "--timeout=nan: expected a number of seconds above 0, at most 86400",
+        ),
         (["--timeout=inf"], "a\n", 2, "--timeout=inf: expected"),
         (["--timeout=1e20"], "a\n", 2, "--timeout=1e+20: expected"),
         (["--decode_from_file=/nonexistent"], "", 1, "/nonexistent cannot be read"),
@@ -130,7 +157,14 @@ def test_mistakes_are_answered_in_one_line(ask, argv, lines, status, expected):
 
 def test_an_exported_model_behind_the_protocol(ask, tmp_path):
     run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,num_steps=1")
-    loaded = toy.Loaded(export_run(run, tmp_path / "export", decode=DecodeConfig(beam_size=1), signatures=["serving_default", "ponder"]))
+    loaded = toy.Loaded(
+        export_run(
+            run,
+            tmp_path / "export",
+            decode=DecodeConfig(beam_size=1),
+            signatures=["serving_default", "ponder"],
+        )
+    )
     expected = loaded.ask("serving_default", story=["abc", "abc\ndef"], question=["a?", "d?"])
     lines = "1 abc\n2 a?\n3 def\n4 d?\n"
     with RestServer(signatures_of(loaded)) as server:
@@ -138,7 +172,11 @@ def test_an_exported_model_behind_the_protocol(ask, tmp_path):
         assert (status, err) == (0, "")
         assert out.splitlines() == [text.decode() for text in expected["outputs"]]
         _, out, _ = ask(server, lines, "--json")
-        ponder = [json.loads(line) for line in ask(server, lines, "--signature=ponder")[1].splitlines()]
+        ponder = [
+            json.loads(line) for line in ask(server, lines, "--signature=ponder")[1].splitlines()
+        ]
     probabilities = [json.loads(line)["probabilities"] for line in out.splitlines()]
-    assert [pytest.approx(row, abs=1e-5) for row in expected["probabilities"].tolist()] == probabilities
+    assert [
+        pytest.approx(row, abs=1e-5) for row in expected["probabilities"].tolist()
+    ] == probabilities
     assert ponder[0]["tokens"][:4] == ["a", "b", "c", "a"]

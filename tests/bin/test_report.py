@@ -1,4 +1,6 @@
-"""ut-report on run directories written by hand: which figure stands in which cell, and what may not be joined."""
+"""ut-report on run directories written by hand: which figure stands in which cell, and what may not
+be joined.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,22 @@ def runs(tmp_path):
 
 
 def _at_400(char_acc, seq_acc):
-    return {"length_40/char_acc": 1.0, "length_40/seq_acc": 1.0, "length_400/char_acc": char_acc, "length_400/seq_acc": seq_acc}
+    return {
+        "length_40/char_acc": 1.0,
+        "length_40/seq_acc": 1.0,
+        "length_400/char_acc": char_acc,
+        "length_400/seq_acc": seq_acc,
+    }
 
 
 def _rows(text, table="4"):
     """Returns the lines of a Markdown table as lists of cells, without the head."""
     section = text.split(f"## Table {table}.")[1].split("\n## ")[0]
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")]
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("|")
+    ]
     return lines[2:]
 
 
@@ -53,17 +64,28 @@ def _ours(text, table="4"):
 
 def test_a_single_run_has_its_interval_beside_the_paper_s_figures(run, runs):
     folder = stub_run(runs / "a", ADDITION, "transformer_tiny")
-    evaluate(folder, _at_400(0.1, 0.02), intervals={"length_400/char_acc": [0.08, 0.12], "length_400/seq_acc": [0.0, 0.05]})
+    evaluate(
+        folder,
+        _at_400(0.1, 0.02),
+        intervals={"length_400/char_acc": [0.08, 0.12], "length_400/seq_acc": [0.0, 0.05]},
+    )
     text = run()
     assert "Table 4. Algorithmic tasks" in text
     assert "Table 1." not in text
     assert ["Transformer", "paper", "", ".53/.03", ".13/.06", ".07/.0"] in _rows(text)
-    assert _ours(text) == [["Transformer", "`transformer_tiny`", "1", "-", "-", "0.10/0.02 [0.08, 0.12] [0.00, 0.05]"]]
+    assert _ours(text) == [
+        ["Transformer", "`transformer_tiny`", "1", "-", "-", "0.10/0.02 [0.08, 0.12] [0.00, 0.05]"]
+    ]
 
 
 def test_validation_chooses_the_best_seed_and_not_the_test_data(run, runs):
     for seed, (test, validation) in enumerate([(0.9, 0.5), (0.7, 0.8), (0.8, 0.1)]):
-        evaluate(stub_run(runs / str(seed), COPY, "ut_algorithmic", seed), _at_400(test, test - 0.5), validation, "max")
+        evaluate(
+            stub_run(runs / str(seed), COPY, "ut_algorithmic", seed),
+            _at_400(test, test - 0.5),
+            validation,
+            "max",
+        )
     best, mean = _ours(run())
     assert best[1:4] == ["`ut_algorithmic`", "best of 3", "0.70/0.20"]
     assert mean[2:4] == ["mean of 3", "0.80 ± 0.10/0.30 ± 0.10"]
@@ -71,7 +93,12 @@ def test_validation_chooses_the_best_seed_and_not_the_test_data(run, runs):
 
 def test_an_error_is_best_where_it_is_lowest(run, runs):
     for seed, error in enumerate([3.0, 1.0]):
-        evaluate(stub_run(runs / str(seed), "babi_qa", seed=seed), {"mean_error": error, "failed_tasks": 2.0 * error}, error, "min")
+        evaluate(
+            stub_run(runs / str(seed), "babi_qa", seed=seed),
+            {"mean_error": error, "failed_tasks": 2.0 * error},
+            error,
+            "min",
+        )
     best, mean = _ours(run(), "1")
     assert best[4] == "1.00 (2)"
     assert mean[4] == "2.00 ± 1.41 (4.0 ± 2.8)"
@@ -85,7 +112,10 @@ def test_without_a_word_of_validation_no_seed_is_called_the_best(run, runs):
 
 def test_twenty_single_tasks_make_one_cell_of_mean_error_and_failures(run, runs):
     for task in range(1, 21):
-        evaluate(stub_run(runs / str(task), f"babi_qa_task{task}_10k"), {"error": 6.0 if task < 4 else 1.0})
+        evaluate(
+            stub_run(runs / str(task), f"babi_qa_task{task}_10k"),
+            {"error": 6.0 if task < 4 else 1.0},
+        )
     text = run()
     assert _ours(text, "1") == [["UT", "`ut_babi`", "1", "1.75 (3)", "-", "-", "-"]]
     by_task = {row[0]: row[-1] for row in _rows(text, "1a")}
@@ -94,9 +124,19 @@ def test_twenty_single_tasks_make_one_cell_of_mean_error_and_failures(run, runs)
 
 def test_tasks_that_are_missing_are_counted_and_several_sets_joined_by_validation(run, runs):
     for task in range(1, 20):
-        evaluate(stub_run(runs / str(task), f"babi_qa_task{task}_10k"), {"error": 2.0}, validation=2.0)
-    evaluate(stub_run(runs / "20", "babi_qa_task20_10k", "ut_babi_unordered"), {"error": 4.0}, validation=0.0)
-    evaluate(stub_run(runs / "19b", "babi_qa_task19_10k", "ut_babi_unordered"), {"error": 12.0}, validation=1.0)
+        evaluate(
+            stub_run(runs / str(task), f"babi_qa_task{task}_10k"), {"error": 2.0}, validation=2.0
+        )
+    evaluate(
+        stub_run(runs / "20", "babi_qa_task20_10k", "ut_babi_unordered"),
+        {"error": 4.0},
+        validation=0.0,
+    )
+    evaluate(
+        stub_run(runs / "19b", "babi_qa_task19_10k", "ut_babi_unordered"),
+        {"error": 12.0},
+        validation=1.0,
+    )
     cells = {(row[1], row[2]): row[3] for row in _ours(run(), "1")}
     assert cells == {
         ("`ut_babi`", "1"): "2.00 (0) (19 of 20 tasks)",
@@ -111,21 +151,42 @@ def test_tasks_that_are_missing_are_counted_and_several_sets_joined_by_validatio
         (COPY, {"max_length": 20}, {}, _at_400(0.5, 0.1), "max_length=20"),
         (COPY, {}, {"data_note": "other digits"}, _at_400(0.5, 0.1), "other digits"),
         (COPY, {}, {"split": "validation"}, _at_400(0.5, 0.1), "validation data instead of test"),
-        (COPY, {}, {"lengths": [80]}, {"length_80/char_acc": 0.5, "length_80/seq_acc": 0.1}, "length 80 instead of 400"),
+        (
+            COPY,
+            {},
+            {"lengths": [80]},
+            {"length_80/char_acc": 0.5, "length_80/seq_acc": 0.1},
+            "length 80 instead of 400",
+        ),
         ("algorithmic_copy_binary40", {}, {}, _at_400(0.5, 0.1), "binary digits"),
     ],
 )
-def test_other_data_has_a_row_and_a_mark_of_its_own(run, runs, problem, args, record, metrics, words):
+def test_other_data_has_a_row_and_a_mark_of_its_own(
+    run, runs, problem, args, record, metrics, words
+):
     evaluate(stub_run(runs / "same", COPY, "ut_algorithmic", seed=1), _at_400(0.9, 0.8))
-    evaluate(stub_run(runs / "other", problem, "ut_algorithmic", seed=2, problem_args=args), metrics, **record)
+    evaluate(
+        stub_run(runs / "other", problem, "ut_algorithmic", seed=2, problem_args=args),
+        metrics,
+        **record,
+    )
     text = run()
-    assert [(row[0], row[2], row[3]) for row in _ours(text)] == [("UT", "1", "0.90/0.80"), ("UT†", "1", "0.50/0.10†")]
+    assert [(row[0], row[2], row[3]) for row in _ours(text)] == [
+        ("UT", "1", "0.90/0.80"),
+        ("UT†", "1", "0.50/0.10†"),
+    ]
     assert f"† {words}\n" in text
 
 
 def test_the_amount_of_generated_data_is_no_other_data(run, runs):
     evaluate(
-        stub_run(runs / "a", "algorithmic_identity_decimal40", "ut_algorithmic", problem_args={"train_examples": 10}), _at_400(0.9, 0.8)
+        stub_run(
+            runs / "a",
+            "algorithmic_identity_decimal40",
+            "ut_algorithmic",
+            problem_args={"train_examples": 10},
+        ),
+        _at_400(0.9, 0.8),
     )
     assert [row[0] for row in _ours(run())] == ["UT"]
 
@@ -152,10 +213,16 @@ def test_rows_tell_models_and_overrides_apart_but_not_the_number_of_steps(run, r
 
 def test_the_folds_of_a_cross_validation_are_joined_as_seeds_are(run, runs):
     for fold, error in ((1, 40.0), (2, 60.0)):
-        folder = stub_run(runs / str(fold), "lambada_rc", "ut_tiny", problem_args={"folds": 2, "fold": fold})
-        evaluate(folder, {"error": error}, error, data_note=f"fold {fold} of 2 of the development set")
+        folder = stub_run(
+            runs / str(fold), "lambada_rc", "ut_tiny", problem_args={"folds": 2, "fold": fold}
+        )
+        evaluate(
+            folder, {"error": error}, error, data_note=f"fold {fold} of 2 of the development set"
+        )
     text = run()
-    assert [row[2:] for row in _ours(text, "3")] == [["mean of 2", "-", "-", "-", "-", "0.5000 ± 0.1414†", "-"]]
+    assert [row[2:] for row in _ours(text, "3")] == [
+        ["mean of 2", "-", "-", "-", "-", "0.5000 ± 0.1414†", "-"]
+    ]
     assert "† cross-validation, 2 folds of the development set\n" in text
 
 
@@ -170,7 +237,11 @@ def test_of_several_evaluations_the_table_s_own_and_last_counts(run, runs):
 
 def test_another_checkpoint_than_the_best_has_a_mark(run, runs):
     evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5), checkpoint="last")
-    evaluate(stub_run(runs / "b", COPY, "ut_algorithmic", seed=1), _at_400(0.6, 0.6), checkpoint="runs/b/checkpoints/step-00000050")
+    evaluate(
+        stub_run(runs / "b", COPY, "ut_algorithmic", seed=1),
+        _at_400(0.6, 0.6),
+        checkpoint="runs/b/checkpoints/step-00000050",
+    )
     # The last checkpoint was the best one.
     both = evaluate(stub_run(runs / "c", COPY, "ut_algorithmic", seed=2), _at_400(0.7, 0.7))
     evaluate(both, _at_400(0.7, 0.7), checkpoint="last")
@@ -185,19 +256,33 @@ def test_another_checkpoint_than_the_best_has_a_mark(run, runs):
 
 
 def test_a_figure_made_from_an_error_is_named_accuracy(run, runs):
-    evaluate(stub_run(runs / "a", "lambada_rc", "ut_tiny"), {"error": 40.0}, intervals={"error": [30.0, 45.0]})
-    lines = [line for line in csv.DictReader(io.StringIO(run("--format=csv"))) if line["source"] == "ut_tiny"]
+    evaluate(
+        stub_run(runs / "a", "lambada_rc", "ut_tiny"),
+        {"error": 40.0},
+        intervals={"error": [30.0, 45.0]},
+    )
+    lines = [
+        line
+        for line in csv.DictReader(io.StringIO(run("--format=csv")))
+        if line["source"] == "ut_tiny"
+    ]
     found = {(line["measure"], line["statistic"]): float(line["value"]) for line in lines}
     expected = {"best": 0.6, "low": 0.55, "high": 0.7, "mean": 0.6}
-    assert found == {("accuracy", statistic): pytest.approx(value) for statistic, value in expected.items()}
+    assert found == {
+        ("accuracy", statistic): pytest.approx(value) for statistic, value in expected.items()
+    }
     assert {line["problems"] for line in lines} == {"1 of 1"}
 
 
 def test_errors_by_task_are_a_table_for_each_setting_that_has_runs(run, runs):
     evaluate(stub_run(runs / "a", "babi_qa_task1_1k"), {"error": 3.0})
-    evaluate(stub_run(runs / "b", "babi_qa"), {"error/1": 2.0, "mean_error": 2.0, "failed_tasks": 0.0})
+    evaluate(
+        stub_run(runs / "b", "babi_qa"), {"error/1": 2.0, "mean_error": 2.0, "failed_tasks": 0.0}
+    )
     section = run().split("## Table 1a.")[1].split("\n## ")[0]
-    settings = [line.split("|")[2:-1] for line in section.splitlines() if line.startswith("| setting")]
+    settings = [
+        line.split("|")[2:-1] for line in section.splitlines() if line.startswith("| setting")
+    ]
     assert [{cell.strip() for cell in row} for row in settings] == [{"10k joint"}, {"1k single"}]
     assert max(map(len, section.splitlines())) <= 120
 
@@ -208,15 +293,27 @@ def test_a_metric_of_an_unknown_kind_is_told_all_the_same(run, runs):
 
 
 def test_two_runs_with_one_seed_are_not_two_seeds(run, runs):
-    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.1, 0.1), time="2026-01-02T00:00:00+00:00")
-    evaluate(stub_run(runs / "b", COPY, "ut_algorithmic"), _at_400(0.2, 0.2), time="2026-01-01T00:00:00+00:00")
+    evaluate(
+        stub_run(runs / "a", COPY, "ut_algorithmic"),
+        _at_400(0.1, 0.1),
+        time="2026-01-02T00:00:00+00:00",
+    )
+    evaluate(
+        stub_run(runs / "b", COPY, "ut_algorithmic"),
+        _at_400(0.2, 0.2),
+        time="2026-01-01T00:00:00+00:00",
+    )
     text = run()
     assert [row[2:4] for row in _ours(text)] == [["1", "0.10/0.10"]]
     assert f"Left out: {runs}/b: the same seed (0) as {runs}/a" in text
 
 
 def test_agreement_and_reading_comprehension_turn_errors_into_accuracies(run, runs):
-    evaluate(stub_run(runs / "a", "sva_number_prediction", "ut_tiny"), {"error": 2.0, "error/3": 25.0}, intervals={"error/3": [20.0, 40.0]})
+    evaluate(
+        stub_run(runs / "a", "sva_number_prediction", "ut_tiny"),
+        {"error": 2.0, "error/3": 25.0},
+        intervals={"error/3": [20.0, 40.0]},
+    )
     text = run()
     assert _ours(text, "2")[0][6] == "0.750 [0.600, 0.800]†"
     assert _ours(text, "2")[0][9] == "0.980†"
@@ -227,12 +324,18 @@ def test_a_split_that_has_a_column_of_its_own_fills_that_column(run, runs):
     folder = stub_run(runs / "a", "lambada_lm", "ut_tiny")
     evaluate(folder, {"target/perplexity": 140.0, "target/accuracy": 0.19})
     evaluate(folder, {"target/perplexity": 130.0, "target/accuracy": 0.21}, split="validation")
-    assert _ours(run(), "3") == [["UT", "`ut_tiny`", "1", "-", "130 (0.21)", "140 (0.19)", "-", "-", "-"]]
+    assert _ours(run(), "3") == [
+        ["UT", "`ut_tiny`", "1", "-", "130 (0.21)", "140 (0.19)", "-", "-", "-"]
+    ]
 
 
 def test_translation_of_other_text_stands_below_table_7_with_its_signature(run, runs):
     signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    evaluate(stub_run(runs / "a", "translate_ende_multi30k", "ut_translate_small"), {"bleu": 36.4}, signatures={"bleu": signature})
+    evaluate(
+        stub_run(runs / "a", "translate_ende_multi30k", "ut_translate_small"),
+        {"bleu": 36.4},
+        signatures={"bleu": signature},
+    )
     evaluate(stub_run(runs / "b", "translate_ende_wmt14", "ut_base"), {"bleu": 27.0})
     text = run()
     assert [row[0] + row[3] for row in _ours(text, "7")] == ["UT27.0", "UT†36.4†"]
@@ -241,16 +344,27 @@ def test_translation_of_other_text_stands_below_table_7_with_its_signature(run, 
 
 
 def test_ponder_times_stand_with_their_deviation_by_supporting_facts(run, runs):
-    metrics = {"ponder_time/supporting_facts_2": 2.5, "ponder_time_std/supporting_facts_2": 0.75, "mean_error": 1.0, "failed_tasks": 0.0}
+    metrics = {
+        "ponder_time/supporting_facts_2": 2.5,
+        "ponder_time_std/supporting_facts_2": 0.75,
+        "mean_error": 1.0,
+        "failed_tasks": 0.0,
+    }
     evaluate(stub_run(runs / "a", "babi_qa", "ut_act_babi"), metrics)
-    assert _ours(run(), "1b") == [["UT, dynamic halting", "10k joint", "`ut_act_babi`", "1", "-", "2.50 ± 0.75", "-"]]
+    assert _ours(run(), "1b") == [
+        ["UT, dynamic halting", "10k joint", "`ut_act_babi`", "1", "-", "2.50 ± 0.75", "-"]
+    ]
 
 
 def test_runs_outside_the_tables_and_runs_to_be_evaluated_are_listed(run, runs):
     stub_run(runs / "later", COPY, "ut_algorithmic")
     stub_run(runs / "begun", COPY, "ut_algorithmic", trained=False)
     for seed in (1, 2):
-        evaluate(stub_run(runs / f"sort{seed}", "sort_digits", "ut_tiny", seed), {"loss": 0.1, "accuracy": 0.5 + seed / 10}, -seed)
+        evaluate(
+            stub_run(runs / f"sort{seed}", "sort_digits", "ut_tiny", seed),
+            {"loss": 0.1, "accuracy": 0.5 + seed / 10},
+            -seed,
+        )
     text = run()
     assert f"ut-eval --output_dir={runs}/later\n" in text
     assert f"{runs}/begun has no checkpoint yet." in text
@@ -266,7 +380,17 @@ def test_another_problem_s_data_is_told_apart_from_the_run_s_own(run, runs):
     text = run()
     assert _ours(text, "1") == [["UT", "`ut_babi`", "1", "1.00 (0) (1 of 20 tasks)", "-", "-", "-"]]
     last = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
-    assert last == ["babi_sim_task1", "UT", "ut_babi", "error", "1", "3", "3", "-", "simulated; trained on babi_qa_task1_10k"]
+    assert last == [
+        "babi_sim_task1",
+        "UT",
+        "ut_babi",
+        "error",
+        "1",
+        "3",
+        "3",
+        "-",
+        "simulated; trained on babi_qa_task1_10k",
+    ]
 
 
 def test_what_was_evaluated_deeper_than_trained_is_a_row_of_its_own(run, runs):
@@ -275,7 +399,15 @@ def test_what_was_evaluated_deeper_than_trained_is_a_row_of_its_own(run, runs):
     evaluate(folder, {"error": 0.5}, hparams="eval_num_steps=8")
     assert _ours(run(), "1") == [
         ["UT", "`ut_babi`", "1", "1.00 (0) (1 of 20 tasks)", "-", "-", "-"],
-        ["UT", "`ut_babi, used with eval_num_steps=8`", "1", "0.50 (0) (1 of 20 tasks)", "-", "-", "-"],
+        [
+            "UT",
+            "`ut_babi, used with eval_num_steps=8`",
+            "1",
+            "0.50 (0) (1 of 20 tasks)",
+            "-",
+            "-",
+            "-",
+        ],
     ]
 
 
@@ -285,22 +417,40 @@ def test_another_use_of_a_run_is_no_seed_of_joined_sets_and_needs_no_evaluation(
     evaluate(folder, {"error": 3.0}, test_problem="babi_sim_task1", hparams="eval_num_steps=12")
     evaluate(stub_run(runs / "b", "babi_qa_task2_10k", "ut_babi_unordered"), {"error": 4.0})
     text = run()
-    assert [row[3] for row in _ours(text, "1") if row[1] == "the best set for each"] == ["3.00 (0) (2 of 20 tasks)"]
+    assert [row[3] for row in _ours(text, "1") if row[1] == "the best set for each"] == [
+        "3.00 (0) (2 of 20 tasks)"
+    ]
     assert "ut-eval --output_dir" not in text
 
 
 def test_the_three_formats_say_the_same(run, runs, tmp_path):
     for seed, value in enumerate([0.25, 0.75]):
-        evaluate(stub_run(runs / str(seed), COPY, "ut_algorithmic", seed), _at_400(value, 0.5), value, "max")
-    evaluate(stub_run(runs / "x", ADDITION, "transformer_tiny"), _at_400(float("nan"), 0.5) | {"length_400/char_acc": 0.5}, None)
+        evaluate(
+            stub_run(runs / str(seed), COPY, "ut_algorithmic", seed),
+            _at_400(value, 0.5),
+            value,
+            "max",
+        )
+    evaluate(
+        stub_run(runs / "x", ADDITION, "transformer_tiny"),
+        _at_400(float("nan"), 0.5) | {"length_400/char_acc": 0.5},
+        None,
+    )
     table = json.loads(run("--format=json"))["tables"][0]
     (copy,) = [row["cells"]["copy"] for row in table["rows"] if "copy" in row["cells"]]
     assert copy["best"] == {"char_acc": 0.75, "seq_acc": 0.5}
     assert copy["mean"]["char_acc"] == 0.5
     assert copy["deviation"]["char_acc"] == pytest.approx(statistics.stdev([0.25, 0.75]))
-    assert table["published"][2]["cells"]["addition"] == {"text": ".34/.02", "values": {"char_acc": 0.34, "seq_acc": 0.02}}
+    assert table["published"][2]["cells"]["addition"] == {
+        "text": ".34/.02",
+        "values": {"char_acc": 0.34, "seq_acc": 0.02},
+    }
     lines = list(csv.DictReader(io.StringIO(run("--format=csv"))))
-    found = {(line["column"], line["measure"], line["statistic"]): line["value"] for line in lines if line["source"] == "ut_algorithmic"}
+    found = {
+        (line["column"], line["measure"], line["statistic"]): line["value"]
+        for line in lines
+        if line["source"] == "ut_algorithmic"
+    }
     assert float(found["copy", "char_acc", "best"]) == 0.75
     assert float(found["copy", "char_acc", "mean"]) == 0.5
     assert run(f"--output={tmp_path}/report.md") == ""
@@ -351,14 +501,22 @@ def test_a_run_is_found_once_and_a_broken_one_is_told(runs, capsys):
 def test_mistakes_are_told_in_a_line(runs, tmp_path, capsys, flags, status, expected):
     evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5))
     (tmp_path / "empty").mkdir()
-    assert report.main([flag.format(runs=runs, empty=tmp_path / "empty") for flag in flags]) == status
+    assert (
+        report.main([flag.format(runs=runs, empty=tmp_path / "empty") for flag in flags]) == status
+    )
     assert expected in capsys.readouterr().err
 
 
 def test_tensorflow_is_not_imported(runs):
     evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5))
-    code = f"import sys; from ut_tf.bin.report import main; main([{str(runs)!r}]); sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    code = (
+        f"import sys; from ut_tf.bin.report import main; main([{str(runs)!r}]);"
+        " sys.exit('tensorflow' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def test_the_paper_s_rows_fit_their_columns_and_the_problems_exist():
@@ -367,13 +525,19 @@ def test_the_paper_s_rows_fit_their_columns_and_the_problems_exist():
         for source in (source for column in table.columns for source in column.sources):
             for problem in source.problems:
                 assert matching(PROBLEMS, problem), problem
-            assert len(source.measures) == len(next(column for column in table.columns if source in column.sources).digits)
+            assert len(source.measures) == len(
+                next(column for column in table.columns if source in column.sources).digits
+            )
     assert {table.number for table in PAPER_TABLES.tables} >= {"1", "2", "3", "4", "5", "6", "7"}
 
 
 def test_the_paper_s_errors_by_task_have_the_means_of_its_table_1():
     first, by_task = PAPER_TABLES.tables[:2]
-    (means,) = [row.cells for row in first.published if (row.model, row.seeds) == ("UT, dynamic halting", "best of 10")]
+    (means,) = [
+        row.cells
+        for row in first.published
+        if (row.model, row.seeds) == ("UT, dynamic halting", "best of 10")
+    ]
     for row, mean in zip(by_task.published, means, strict=True):
         errors = [float(cell) for cell in row.cells]
         assert statistics.fmean(errors) == pytest.approx(float(mean.split()[0]), abs=0.01)

@@ -20,7 +20,11 @@ from ut_tf.sweeping.grid import Cell, Progress, expand_names, expand_numbers, ma
 from ut_tf.sweeping.jobs import Command, Job, Jobs
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
-GRID = ["--problems=algorithmic_{copy,reverse}_decimal40", "--hparams_sets=ut_algorithmic", "--seeds=1..2"]
+GRID = [
+    "--problems=algorithmic_{copy,reverse}_decimal40",
+    "--hparams_sets=ut_algorithmic",
+    "--seeds=1..2",
+]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,9 @@ def test_a_cell_is_finished_only_with_the_flags_it_was_finished_with(tmp_path):
 
 
 def _job(tmp_path, name, *codes):
-    commands = tuple(Command(f"step{number}", (sys.executable, "-c", code)) for number, code in enumerate(codes))
+    commands = tuple(
+        Command(f"step{number}", (sys.executable, "-c", code)) for number, code in enumerate(codes)
+    )
     return Job(name, commands, tmp_path / name / "log")
 
 
@@ -79,7 +85,13 @@ def test_jobs_run_side_by_side_and_a_failure_ends_its_own_job_alone(tmp_path):
     paths = [str(tmp_path / "one"), str(tmp_path / "two")]
     jobs = [
         _job(tmp_path, "a", meet.format(paths=paths), "print('evaluated')"),
-        _job(tmp_path, "b", meet.format(paths=paths[::-1]), "import sys; sys.exit('b: error: no data')", "print('never')"),
+        _job(
+            tmp_path,
+            "b",
+            meet.format(paths=paths[::-1]),
+            "import sys; sys.exit('b: error: no data')",
+            "print('never')",
+        ),
         _job(tmp_path, "c", "import os; print(os.environ['SHARE'])"),
     ]
     begun = []
@@ -98,10 +110,9 @@ def test_jobs_run_side_by_side_and_a_failure_ends_its_own_job_alone(tmp_path):
 
 def test_ctrl_c_lets_the_children_end_by_themselves_and_begins_no_more(tmp_path):
     gentle = (
-        "import pathlib, signal, sys, time\n"
-        f"signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path({str(tmp_path / 'saved')!r}).touch(), sys.exit(130)))\n"
-        f"pathlib.Path({str(tmp_path / 'ready')!r}).touch()\n"
-        "time.sleep(60)"
+        "import pathlib, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_:"
+        f" (pathlib.Path({str(tmp_path / 'saved')!r}).touch(),"
+        f" sys.exit(130)))\npathlib.Path({str(tmp_path / 'ready')!r}).touch()\ntime.sleep(60)"
     )
 
     def interrupt():
@@ -110,18 +121,24 @@ def test_ctrl_c_lets_the_children_end_by_themselves_and_begins_no_more(tmp_path)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    jobs = [_job(tmp_path, "a", gentle, "print('evaluated')"), _job(tmp_path, "b", "print('never')")]
+    jobs = [
+        _job(tmp_path, "a", gentle, "print('evaluated')"),
+        _job(tmp_path, "b", "print('never')"),
+    ]
     handler = signal.getsignal(signal.SIGINT)
     with Jobs(1, [{}], lambda _: None) as running:
         outcomes = list(running.run(jobs))
     assert (tmp_path / "saved").exists()
-    assert [(one.job.name, one.status, one.done, one.stopped) for one in outcomes] == [("a", 130, (), True)]
+    assert [(one.job.name, one.status, one.done, one.stopped) for one in outcomes] == [
+        ("a", 130, (), True)
+    ]
     assert running.stopping
     assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_a_second_signal_stops_the_children_s_children_too(tmp_path):
-    # As a training does that prepares its data in several processes; the first signal only makes it tell.
+    # As a training does that prepares its data in several processes; the first signal only makes it
+    # tell.
     stubborn = (
         "import pathlib, signal, subprocess, sys\n"
         "def noted(*_):\n"
@@ -162,7 +179,9 @@ def _is_alive(process):
 
 def test_an_error_in_the_loop_leaves_no_child_behind(tmp_path):
     with pytest.raises(RuntimeError), Jobs(2, [{}, {}], lambda _: None) as running:
-        for _ in running.run([_job(tmp_path, "a", "import time; time.sleep(60)"), _job(tmp_path, "b", "pass")]):
+        for _ in running.run(
+            [_job(tmp_path, "a", "import time; time.sleep(60)"), _job(tmp_path, "b", "pass")]
+        ):
             child = running._running[0].process
             raise RuntimeError
     assert child.returncode == -signal.SIGTERM
@@ -170,7 +189,10 @@ def test_an_error_in_the_loop_leaves_no_child_behind(tmp_path):
 
 def test_a_log_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "a").write_text("a file where the run's folder would be")
-    with pytest.raises(UserError, match="of a cannot begin"), Jobs(1, [{}], lambda _: None) as running:
+    with (
+        pytest.raises(UserError, match="of a cannot begin"),
+        Jobs(1, [{}], lambda _: None) as running,
+    ):
         list(running.run([_job(tmp_path, "a", "pass")]))
 
 
@@ -187,12 +209,16 @@ def test_the_reason_of_a_failure_is_the_last_command_s_own(tmp_path):
 
 
 def test_the_line_of_a_failure_is_one_sentence(tmp_path):
-    job = _job(tmp_path, "a", "raise SystemExit('ut-trainer: error: give another set, or another model.')")
+    job = _job(
+        tmp_path, "a", "raise SystemExit('ut-trainer: error: give another set, or another model.')"
+    )
     with Jobs(1, [{}], lambda _: None) as running:
         (outcome,) = running.run([job])
     (cell,) = make_cells(["a"], ["b"], [1])
     line = sweep._ending(None, cell, "failed", outcome)
-    assert line.endswith(f", ut-trainer: error: give another set, or another model; its log: {job.log}")
+    assert line.endswith(
+        f", ut-trainer: error: give another set, or another model; its log: {job.log}"
+    )
 
 
 def test_an_evaluation_that_left_no_record_is_no_crash(tmp_path):
@@ -202,7 +228,15 @@ def test_an_evaluation_that_left_no_record_is_no_crash(tmp_path):
     assert not sweep._headline(tmp_path).endswith(".")
 
 
-@pytest.mark.parametrize("text", ['{"cells": {}}', '{"format_version": 2, "cells": {}}', "[]", '{"format_version": 1, "cells": {"a": {}}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cells": {}}',
+        '{"format_version": 2, "cells": {}}',
+        "[]",
+        '{"format_version": 1, "cells": {"a": {}}}',
+    ],
+)
 def test_a_sweep_json_of_something_else_is_refused(tmp_path, text):
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(UserError, match=r"sweep.json is no file of this ut-sweep"):
@@ -250,7 +284,12 @@ def test_mistakes_are_told_before_anything_starts(tmp_path, capsys, flags, statu
 
 
 def test_a_run_of_another_kind_in_a_cell_s_place_is_refused(tmp_path, capsys):
-    stub_run(tmp_path / "algorithmic_copy_decimal40-ut_algorithmic-seed1", "algorithmic_copy_decimal40", "ut_algorithmic", seed=7)
+    stub_run(
+        tmp_path / "algorithmic_copy_decimal40-ut_algorithmic-seed1",
+        "algorithmic_copy_decimal40",
+        "ut_algorithmic",
+        seed=7,
+    )
     assert sweep.main([*GRID, f"--output_dir={tmp_path}"]) == 1
     assert "seed: 7 -> 1" in capsys.readouterr().err
 
@@ -262,13 +301,34 @@ def _dry(capsys, *flags):
 
 def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):
     # A shell that expands the braces itself gives the flag twice.
-    words = ["--problems=algorithmic_copy_decimal40", "--problems=algorithmic_reverse_decimal40", "--hparams_sets=ut_algorithmic"]
-    lines = _dry(capsys, *words, "--seeds=1..2", f"--output_dir={tmp_path}/s w", "--lengths=5", "--", "--train_steps=3")
-    assert lines == _dry(capsys, *GRID, f"--output_dir={tmp_path}/s w", "--lengths=5", "--", "--train_steps=3")
+    words = [
+        "--problems=algorithmic_copy_decimal40",
+        "--problems=algorithmic_reverse_decimal40",
+        "--hparams_sets=ut_algorithmic",
+    ]
+    lines = _dry(
+        capsys,
+        *words,
+        "--seeds=1..2",
+        f"--output_dir={tmp_path}/s w",
+        "--lengths=5",
+        "--",
+        "--train_steps=3",
+    )
+    assert lines == _dry(
+        capsys, *GRID, f"--output_dir={tmp_path}/s w", "--lengths=5", "--", "--train_steps=3"
+    )
     assert [line[0] for line in lines] == ["ut-trainer", "ut-eval"] * 4
     place = f"--output_dir={tmp_path}/s w/algorithmic_copy_decimal40-ut_algorithmic-seed1"
     assert lines[:2] == [
-        ["ut-trainer", "--problem=algorithmic_copy_decimal40", "--hparams_set=ut_algorithmic", "--random_seed=1", place, "--train_steps=3"],
+        [
+            "ut-trainer",
+            "--problem=algorithmic_copy_decimal40",
+            "--hparams_set=ut_algorithmic",
+            "--random_seed=1",
+            place,
+            "--train_steps=3",
+        ],
         ["ut-eval", place, "--lengths=5"],
     ]
     assert not any(tmp_path.iterdir())
@@ -276,10 +336,21 @@ def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):
 
 def test_runs_at_a_time_share_cores_and_gpus(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    lines = _dry(capsys, *GRID, f"--output_dir={tmp_path}", "--parallel=3", "--", "--inter_op_threads=5")
-    assert [word for word in lines[0] if "threads" in word] == ["--intra_op_threads=2", "--inter_op_threads=2", "--inter_op_threads=5"]
+    lines = _dry(
+        capsys, *GRID, f"--output_dir={tmp_path}", "--parallel=3", "--", "--inter_op_threads=5"
+    )
+    assert [word for word in lines[0] if "threads" in word] == [
+        "--intra_op_threads=2",
+        "--inter_op_threads=2",
+        "--inter_op_threads=5",
+    ]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    values = sweep.flags.parse(sweep.COMMAND, sweep.DESCRIPTION, sweep.FLAGS, [*GRID, f"--output_dir={tmp_path}", "--parallel=3"])
+    values = sweep.flags.parse(
+        sweep.COMMAND,
+        sweep.DESCRIPTION,
+        sweep.FLAGS,
+        [*GRID, f"--output_dir={tmp_path}", "--parallel=3"],
+    )
     environments = sweep._Sweep.of(values).environments()
     assert [one["CUDA_VISIBLE_DEVICES"] for one in environments] == ["0", "1", "0"]
     assert {one["TF_NUM_INTRAOP_THREADS"] for one in environments} == {"2"}
@@ -287,26 +358,57 @@ def test_runs_at_a_time_share_cores_and_gpus(tmp_path, capsys, monkeypatch):
 
 def test_what_is_finished_is_passed_over_and_a_larger_grid_adds_to_it(tmp_path, capsys):
     for cell in make_cells(["algorithmic_copy_decimal40"], ["ut_algorithmic"], [1, 2]):
-        evaluate(stub_run(tmp_path / cell.name, cell.problem, cell.hparams_set, cell.seed), {"length_400/seq_acc": 0.5}, 0.5)
+        evaluate(
+            stub_run(tmp_path / cell.name, cell.problem, cell.hparams_set, cell.seed),
+            {"length_400/seq_acc": 0.5},
+            0.5,
+        )
         Progress(tmp_path).note(cell, "finished", ["--train_steps=3"], [], 1.0)
     more = [f"--output_dir={tmp_path}", "--", "--train_steps=3"]
-    assert [line[:1] for line in _dry(capsys, *GRID, *more)] == [[], ["ut-trainer"], ["ut-eval"], [], ["ut-trainer"], ["ut-eval"]]
+    assert [line[:1] for line in _dry(capsys, *GRID, *more)] == [
+        [],
+        ["ut-trainer"],
+        ["ut-eval"],
+        [],
+        ["ut-trainer"],
+        ["ut-eval"],
+    ]
     # Another evaluation does not train again; more updates do; a run that has gone is made again.
     assert [line[0] for line in _dry(capsys, *GRID, "--lengths=80", *more)].count("ut-trainer") == 2
-    assert [line[0] for line in _dry(capsys, *GRID, *more[:-1], "--train_steps=4")].count("ut-trainer") == 4
+    assert [line[0] for line in _dry(capsys, *GRID, *more[:-1], "--train_steps=4")].count(
+        "ut-trainer"
+    ) == 4
     (tmp_path / "algorithmic_copy_decimal40-ut_algorithmic-seed1" / "evaluations.jsonl").unlink()
     assert next(line[:1] for line in _dry(capsys, *GRID, *more)) == ["ut-eval"]
 
 
 def test_a_sweep_that_finds_all_finished_prints_its_summary(tmp_path, capsys):
-    for cell, value in zip(make_cells(["algorithmic_copy_decimal40"], ["ut_algorithmic"], [1, 2]), (0.2, 0.6), strict=True):
+    for cell, value in zip(
+        make_cells(["algorithmic_copy_decimal40"], ["ut_algorithmic"], [1, 2]),
+        (0.2, 0.6),
+        strict=True,
+    ):
         folder = stub_run(tmp_path / cell.name, cell.problem, cell.hparams_set, cell.seed)
-        evaluate(folder, {"length_400/char_acc": 0.9, "length_400/seq_acc": value}, 1.0 - value, "max")
+        evaluate(
+            folder, {"length_400/char_acc": 0.9, "length_400/seq_acc": value}, 1.0 - value, "max"
+        )
         Progress(tmp_path).note(cell, "finished", [], [], 1.0)
-    assert sweep.main([*GRID[1:], "--problems=algorithmic_copy_decimal40", f"--output_dir={tmp_path}"]) == 0
+    assert (
+        sweep.main([*GRID[1:], "--problems=algorithmic_copy_decimal40", f"--output_dir={tmp_path}"])
+        == 0
+    )
     out, err = capsys.readouterr()
     row = [cell.strip() for cell in out.splitlines()[3].strip("|").split("|")]
-    assert row == ["algorithmic_copy_decimal40", "UT", "ut_algorithmic", "length_400/seq_acc", "2", "0.2", "0.4", "0.2828"]
+    assert row == [
+        "algorithmic_copy_decimal40",
+        "UT",
+        "ut_algorithmic",
+        "length_400/seq_acc",
+        "2",
+        "0.2",
+        "0.4",
+        "0.2828",
+    ]
     assert out.endswith(f"next: ut-report {tmp_path}\n")
     assert "2 runs in" in err
     assert "2 of them finished before" in err
@@ -315,11 +417,23 @@ def test_a_sweep_that_finds_all_finished_prints_its_summary(tmp_path, capsys):
 def test_a_sweep_trains_evaluates_and_reports_a_failure_with_its_log(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     folder, names = tmp_path / "sweep", ["algorithmic_copy_decimal40", "babi_qa_task1_1k"]
-    trainer_flags = ["--train_steps=1", f"--hparams={TINY}", f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp", "--num_gpus=0"]
+    trainer_flags = [
+        "--train_steps=1",
+        f"--hparams={TINY}",
+        f"--data_dir={tmp_path}/data",
+        f"--tmp_dir={tmp_path}/tmp",
+        "--num_gpus=0",
+    ]
     # Where the second run's data would be, there is a file.
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / "tasks_1-20_v1-2.tar.gz").write_bytes(b"no archive")
-    own = [f"--problems={','.join(names)}", "--hparams_sets=ut_algorithmic", "--parallel=2", f"--output_dir={folder}", "--lengths=4"]
+    own = [
+        f"--problems={','.join(names)}",
+        "--hparams_sets=ut_algorithmic",
+        "--parallel=2",
+        f"--output_dir={folder}",
+        "--lengths=4",
+    ]
     assert sweep.main([*own, "--", *trainer_flags]) == 1
     out, err = capsys.readouterr()
     good, bad = (f"{name}-ut_algorithmic-seed0" for name in names)
@@ -328,6 +442,9 @@ def test_a_sweep_trains_evaluates_and_reports_a_failure_with_its_log(tmp_path, c
     assert f"its log: {folder}/{bad}/sweep.log" in err
     assert "ut-trainer: error:" in (folder / bad / "sweep.log").read_text()
     assert "| algorithmic_copy_decimal40 | UT" in out
-    states = {name: one["state"] for name, one in json.loads((folder / "sweep.json").read_text())["cells"].items()}
+    states = {
+        name: one["state"]
+        for name, one in json.loads((folder / "sweep.json").read_text())["cells"].items()
+    }
     assert states == {good: "finished", bad: "failed"}
     assert (folder / good / "checkpoints").is_dir()

@@ -1,4 +1,6 @@
-"""Run directories with random weights, made without training and without data: all that the commands about text need."""
+"""Run directories with random weights, made without training and without data: all that the
+commands about text need.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,13 @@ WORDS = (UNKNOWN, "mary", "john", "left", "moved", "to", "the", "kitchen", "wher
 ANSWERS = ("hall", "kitchen", "garden")
 
 
-def digits_run(output_dir: Path, steps: tuple[int, ...] = (100,), problem: str = "algorithmic_copy_decimal40") -> Run:
+def digits_run(
+    output_dir: Path, steps: tuple[int, ...] = (100,), problem: str = "algorithmic_copy_decimal40"
+) -> Run:
     """Returns a run that copies digits, in principle; its best checkpoint is the first."""
-    run = Run.create(problem, "ut_algorithmic", TINY, output_dir, output_dir / "data", output_dir / "tmp")
+    run = Run.create(
+        problem, "ut_algorithmic", TINY, output_dir, output_dir / "data", output_dir / "tmp"
+    )
     save(run, steps)
     return run
 
@@ -29,10 +35,18 @@ def stories_run(output_dir: Path, problem: str = "babi_qa_task1_1k") -> Run:
     """Returns a run that answers bAbI's questions, in principle."""
     data_dir = output_dir.with_name("data")
     plan = Run.plan(problem, "ut_babi", TINY, output_dir, data_dir, data_dir)
-    for path, symbols in zip(plan.make_problem().vocab_files(data_dir), (WORDS, ANSWERS), strict=True):
+    for path, symbols in zip(
+        plan.make_problem().vocab_files(data_dir), (WORDS, ANSWERS), strict=True
+    ):
         write_symbols(path, symbols)
     facts = "concat" not in problem
-    spec = ProblemSpec("facts" if facts else "tokens", "class", len(WORDS) + 2, len(ANSWERS), max_words=6 if facts else 0)
+    spec = ProblemSpec(
+        "facts" if facts else "tokens",
+        "class",
+        len(WORDS) + 2,
+        len(ANSWERS),
+        max_words=6 if facts else 0,
+    )
     run = dataclasses.replace(plan, spec=spec)
     run._write()
     save(run, (100,))
@@ -44,11 +58,17 @@ def save(run: Run, steps: tuple[int, ...]) -> None:
     store = CheckpointStore(run.output_dir)
     for step in steps:
         keras.utils.set_random_seed(step)
-        store.save(step, tf.train.Checkpoint(model=run.make_model()), {"best_step": steps[0], "averaged": False})
+        store.save(
+            step,
+            tf.train.Checkpoint(model=run.make_model()),
+            {"best_step": steps[0], "averaged": False},
+        )
 
 
 def translation_run(folder: Path, steps: tuple[int, ...] = (100, 200), hparams: str = "") -> Run:
-    """Returns a run that translates, in principle, with its prepared data; the files lie in `folder`."""
+    """Returns a run that translates, in principle, with its prepared data; the files lie in
+    `folder`.
+    """
     texts = {"train": range(100, 160), "dev": range(200, 204), "test": range(300, 306)}
     for part, numbers in texts.items():
         (folder / f"{part}.en").write_text("".join(f"the number {number}\n" for number in numbers))
@@ -59,6 +79,14 @@ def translation_run(folder: Path, steps: tuple[int, ...] = (100, 200), hparams: 
         for side, language in (("source", "en"), ("target", "de"))
     }
     overrides = f"{TINY},vocab_size=300,dtype_policy=float32" + (f",{hparams}" if hparams else "")
-    run = Run.create("translate_files", "ut_translate_small", overrides, folder / "run", folder / "data", folder, problem_args=arguments)
+    run = Run.create(
+        "translate_files",
+        "ut_translate_small",
+        overrides,
+        folder / "run",
+        folder / "data",
+        folder,
+        problem_args=arguments,
+    )
     save(run, steps)
     return run

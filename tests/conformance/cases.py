@@ -1,4 +1,6 @@
-"""What the conformance suite holds its tests to: one line per layer and model. A new one joins by a line in CASES."""
+"""What the conformance suite holds its tests to: one line per layer and model. A new one joins by a
+line in CASES.
+"""
 
 from __future__ import annotations
 
@@ -16,44 +18,60 @@ from ut_tf.layers.alignment import Alignment
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
 from ut_tf.layers.block import Block, Surroundings
 from ut_tf.layers.block_sequence import BlockSequence
-from ut_tf.models.universal_transformer.cells import BasicCell, DepthwiseAttentionCell, GRUCell, HighwayCell, LSTMCell, SkipCell
-from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
-from ut_tf.models.universal_transformer.halting.halting import HaltingUnit
-from ut_tf.models.memn2n.hops import MemoryHops
 from ut_tf.layers.linear import Linear
-from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack
-from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
-from ut_tf.models.universal_transformer.recurrence import Recurrence
 from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.layers.stack import LayerStack
-from ut_tf.layers.transition import SeparableConv, SeparableConvTransition, StepTransitions, Transition
+from ut_tf.layers.transition import (
+    SeparableConv,
+    SeparableConvTransition,
+    StepTransitions,
+    Transition,
+)
 from ut_tf.models.convolutional.bytenet import ByteNet
-from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.convolutional.convs2s import ConvS2S
-from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.models.lstm.model import LSTMModel
-from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
+from ut_tf.models.memn2n.hops import MemoryHops
 from ut_tf.models.memn2n.model import MemN2N
+from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack
+from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
+from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
+from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.models.neural_gpu.model import NeuralGPU
 from ut_tf.models.transformer.model import Transformer
+from ut_tf.models.universal_transformer.cells import (
+    BasicCell,
+    DepthwiseAttentionCell,
+    GRUCell,
+    HighwayCell,
+    LSTMCell,
+    SkipCell,
+)
+from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
+from ut_tf.models.universal_transformer.halting.halting import HaltingUnit
+from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.models.universal_transformer.recurrence import Recurrence
 
-NETWORK = NetworkConfig(hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3, num_layers=2)
+NETWORK = NetworkConfig(
+    hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3, num_layers=2
+)
 BATCH, LENGTH = 4, 5
 
 
 @dataclass(frozen=True)
 class Case:
-    """One layer or model: how it is made for a dtype policy, its input arrays, and how it is called on them to give one tensor.
+    """One layer or model: how it is made for a dtype policy, its input arrays, and how it is called
+    on them to give one tensor.
 
-    `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same parts, so that all that takes seconds
-    (fit, XLA, mixed precision, SavedModel, two devices) is among the slow tests.
+    `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same
+    parts, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two devices) is
+    among the slow tests.
     """
 
     name: str
@@ -86,7 +104,9 @@ def network(**changes: Any) -> NetworkConfig:
 
 def _layer(name: str, make: Callable[..., Any], **call_options: Any) -> Case:
     def call(layer: Any, inputs: dict[str, Any], training: bool) -> Any:
-        options = {key: value(inputs) if callable(value) else value for key, value in call_options.items()}
+        options = {
+            key: value(inputs) if callable(value) else value for key, value in call_options.items()
+        }
         if "training" in layer._call_signature.parameters:
             options["training"] = training
         result = layer(inputs["x"], **options)
@@ -97,7 +117,10 @@ def _layer(name: str, make: Callable[..., Any], **call_options: Any) -> Case:
 
 def _embedding(name: str, make: Callable[..., Any], ids: np.ndarray) -> Case:
     return Case(
-        name, lambda policy: make(dtype=policy), {"ids": ids}, lambda layer, inputs, training: layer(inputs["ids"], training=training)
+        name,
+        lambda policy: make(dtype=policy),
+        {"ids": ids},
+        lambda layer, inputs, training: layer(inputs["ids"], training=training),
     )
 
 
@@ -117,7 +140,12 @@ def _depthwise_attention() -> Case:
         _, memory = layer.look(inputs["x"], layer.start(inputs["x"]), 0)
         return layer.look(inputs["x"] * 0.5, memory, 1)[0]
 
-    return Case("DepthwiseAttentionCell", lambda policy: DepthwiseAttentionCell(NETWORK, dtype=policy), STATES, call)
+    return Case(
+        "DepthwiseAttentionCell",
+        lambda policy: DepthwiseAttentionCell(NETWORK, dtype=policy),
+        STATES,
+        call,
+    )
 
 
 def _stack(name: str, make: Any, **changes: Any) -> Case:
@@ -126,7 +154,9 @@ def _stack(name: str, make: Any, **changes: Any) -> Case:
         lambda dtype: make(network(**changes), dtype=dtype),
         symbol_mask=lambda inputs: inputs["mask"],
         positions=POSITIONS,
-        surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
+        surroundings=lambda inputs: Surroundings(
+            bias=padding_bias(inputs["mask"]), keep=inputs["mask"]
+        ),
     )
 
 
@@ -139,7 +169,12 @@ def _model(make_model: Any, name: str, spec: ProblemSpec, **changes: Any) -> Cas
     if spec.targets == "tokens":
         inputs["targets"] = _ids(BATCH, LENGTH - 1, seed=1)
     make = lambda policy: make_model(network(**changes), spec, dtype=policy)  # noqa: E731
-    case = Case(f"{make_model.__name__} {name}", make, inputs, lambda model, features, training: model(features, training=training))
+    case = Case(
+        f"{make_model.__name__} {name}",
+        make,
+        inputs,
+        lambda model, features, training: model(features, training=training),
+    )
     return dataclasses.replace(case, target=_surer) if spec.targets == "word" else case
 
 
@@ -155,11 +190,15 @@ def _positions() -> Case:
         return layer.inputs(assigned, LENGTH, tf.reduce_sum(inputs["mask"], 1))
 
     changes = {"position_offset": "random", "max_position_offset": 9, "position_from": "end"}
-    return Case("Positions", lambda policy: Positions(network(**changes), dtype=policy), STATES, call)
+    return Case(
+        "Positions", lambda policy: Positions(network(**changes), dtype=policy), STATES, call
+    )
 
 
 def _surer(logits: np.ndarray) -> np.ndarray:
-    """Returns log-probabilities that a pointer can reach: those of probabilities to the fourth, normalised."""
+    """Returns log-probabilities that a pointer can reach: those of probabilities to the fourth,
+    normalised.
+    """
     present = logits > logits.min() + 1e-3
     sharpened = 4.0 * logits - np.log(np.exp(4.0 * logits).sum(-1, keepdims=True))
     return np.where(present, sharpened, logits).astype(np.float32)
@@ -168,7 +207,9 @@ def _surer(logits: np.ndarray) -> np.ndarray:
 def _pointer() -> Case:
     inputs = {**STATES, "ids": _ids(BATCH, LENGTH)}
     call = lambda layer, inputs, training: layer(inputs["x"], inputs["ids"], inputs["mask"])  # noqa: ARG005, E731
-    return Case("WordPointer", lambda policy: WordPointer(8, 12, dtype=policy), inputs, call, _surer)
+    return Case(
+        "WordPointer", lambda policy: WordPointer(8, 12, dtype=policy), inputs, call, _surer
+    )
 
 
 def _hops() -> Case:
@@ -188,24 +229,53 @@ CASES = [
     _layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype)),
     _layer("Transition", lambda dtype: Transition(NETWORK, dtype=dtype)),
     _layer("SeparableConv", lambda dtype: SeparableConv(6, 3, causal=True, dtype=dtype)),
-    _layer("SeparableConvTransition", lambda dtype: SeparableConvTransition(NETWORK, dtype=dtype), keep=lambda inputs: inputs["mask"]),
+    _layer(
+        "SeparableConvTransition",
+        lambda dtype: SeparableConvTransition(NETWORK, dtype=dtype),
+        keep=lambda inputs: inputs["mask"],
+    ),
     _layer(
         "MultiHeadAttention",
         lambda dtype: MultiHeadAttention(network(relative_bias=2), relative=True, dtype=dtype),
         bias=lambda _: causal_bias(LENGTH),
     ),
-    _layer("Coordinates", lambda dtype: Coordinates(network(step_encoding="learned"), 3, dtype=dtype), step=1, position_signal=None),
-    _layer("HaltingUnit", lambda dtype: HaltingUnit(NETWORK, dtype=dtype), counted=lambda inputs: inputs["mask"]),
-    _layer("Block", lambda dtype: Block(NETWORK, dtype=dtype), surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"]))),
+    _layer(
+        "Coordinates",
+        lambda dtype: Coordinates(network(step_encoding="learned"), 3, dtype=dtype),
+        step=1,
+        position_signal=None,
+    ),
+    _layer(
+        "HaltingUnit",
+        lambda dtype: HaltingUnit(NETWORK, dtype=dtype),
+        counted=lambda inputs: inputs["mask"],
+    ),
+    _layer(
+        "Block",
+        lambda dtype: Block(NETWORK, dtype=dtype),
+        surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"])),
+    ),
     _layer("StepTransitions", lambda dtype: StepTransitions(NETWORK, 2, dtype=dtype), step=1),
     _layer(
         "BlockSequence",
         lambda dtype: BlockSequence(NETWORK, 2, dtype=dtype),
         surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"])),
     ),
-    _layer("RecurrentLayer", lambda dtype: RecurrentLayer(network(recurrent_layer="gru"), dtype=dtype), mask=lambda inputs: inputs["mask"]),
-    _embedding("TokenEmbedding", lambda dtype: TokenEmbedding(12, network(word_dropout=0.2), dtype=dtype), _ids(BATCH, LENGTH)),
-    _embedding("FactEmbedding", lambda dtype: FactEmbedding(12, 3, network(word_mask_stddev=0.5), dtype=dtype), _ids(BATCH, LENGTH, 3)),
+    _layer(
+        "RecurrentLayer",
+        lambda dtype: RecurrentLayer(network(recurrent_layer="gru"), dtype=dtype),
+        mask=lambda inputs: inputs["mask"],
+    ),
+    _embedding(
+        "TokenEmbedding",
+        lambda dtype: TokenEmbedding(12, network(word_dropout=0.2), dtype=dtype),
+        _ids(BATCH, LENGTH),
+    ),
+    _embedding(
+        "FactEmbedding",
+        lambda dtype: FactEmbedding(12, 3, network(word_mask_stddev=0.5), dtype=dtype),
+        _ids(BATCH, LENGTH, 3),
+    ),
     _hops(),
     _pointer(),
     _cell(BasicCell),
@@ -217,27 +287,68 @@ CASES = [
     _again(_stack("Recurrence fixed", Recurrence)),
     _again(_stack("Recurrence halting", Recurrence, halting="basic")),
     _again(_stack("LayerStack, pre-norm", LayerStack, norm="pre")),
-    _again(_stack("MixedStack", MixedStack, mix_layers_before=1, mix_layers_after=1, recurrent_layer="gru", recurrence_layers=2)),
+    _again(
+        _stack(
+            "MixedStack",
+            MixedStack,
+            mix_layers_before=1,
+            mix_layers_after=1,
+            recurrent_layer="gru",
+            recurrence_layers=2,
+        )
+    ),
     _again(_stack("MemoryStack", MemoryStack, memory_size=3)),
     _again(_stack("BottleneckStack, pre-norm", BottleneckStack, memory_size=3, norm="pre")),
     _model(UniversalTransformer, "sequences", SEQUENCES),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
-    _model(UniversalTransformer, "sequences, pondernet, learned", SEQUENCES, halting="pondernet", position="learned"),
-    _model(UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"),
+    _model(
+        UniversalTransformer,
+        "sequences, pondernet, learned",
+        SEQUENCES,
+        halting="pondernet",
+        position="learned",
+    ),
+    _model(
+        UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"
+    ),
     _again(_model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru")),
     _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
-    _again(_model(UniversalTransformer, "facts, dwa, mixed", FACTS, recurrence="dwa", mix_layers_after=1)),
-    _model(UniversalTransformer, "language, skip, hybrid", LANGUAGE, recurrence="skip", recurrent_layer="lstm", norm="pre"),
+    _again(
+        _model(
+            UniversalTransformer, "facts, dwa, mixed", FACTS, recurrence="dwa", mix_layers_after=1
+        )
+    ),
+    _model(
+        UniversalTransformer,
+        "language, skip, hybrid",
+        LANGUAGE,
+        recurrence="skip",
+        recurrent_layer="lstm",
+        norm="pre",
+    ),
     _model(ConditionalUniversalTransformer, "facts, halting", FACTS, halting="basic"),
     _model(Transformer, "sequences", SEQUENCES),
     _again(_model(Transformer, "facts, pre-norm", FACTS, norm="pre")),
     _again(_model(Transformer, "language", LANGUAGE)),
     _model(MemN2N, "facts", FACTS),
     _model(MemTransformer, "sequences", SEQUENCES, memory_size=2, position="rotary"),
-    _again(_model(MemTransformer, "facts, sepconv, pre-norm", FACTS, memory_size=2, transition="sepconv", norm="pre")),
-    _again(_model(MemTransformer, "language, more memory", LANGUAGE, memory_size=2, eval_memory_size=3)),
+    _again(
+        _model(
+            MemTransformer,
+            "facts, sepconv, pre-norm",
+            FACTS,
+            memory_size=2,
+            transition="sepconv",
+            norm="pre",
+        )
+    ),
+    _again(
+        _model(MemTransformer, "language, more memory", LANGUAGE, memory_size=2, eval_memory_size=3)
+    ),
     _model(MemBottleneckTransformer, "sequences", SEQUENCES, memory_size=2),
-    _again(_model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary")),
+    _again(
+        _model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary")
+    ),
     _layer(
         "Alignment",
         lambda dtype: Alignment(network(lstm_attention="bahdanau"), dtype=dtype),

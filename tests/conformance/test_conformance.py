@@ -1,4 +1,6 @@
-"""Every layer and model: serialisation, compiled fit, mixed precision, XLA, SavedModel, checkpoint, two devices."""
+"""Every layer and model: serialisation, compiled fit, mixed precision, XLA, SavedModel, checkpoint,
+two devices.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,18 @@ from tests.conformance.cases import CASES, Case
 
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 by_case_once = pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.repeats else []) for case in CASES]
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.repeats else [])
+        for case in CASES
+    ],
 )
 
 
 class Probe(keras.Model):
-    """A case's layer with a scalar loss on its output: what fit, strategies and SavedModel need around a layer."""
+    """A case's layer with a scalar loss on its output: what fit, strategies and SavedModel need
+    around a layer.
+    """
 
     def __init__(self, case: Case, policy: str = "float32") -> None:
         super().__init__(dtype=policy)
@@ -45,7 +53,9 @@ def made(case: Case, policy: str = "float32", seed: int = 1) -> Probe:
     return probe
 
 
-def loss_and_gradients(probe: Probe, inputs: dict[str, Any], training: bool = False) -> tuple[Any, list[Any]]:
+def loss_and_gradients(
+    probe: Probe, inputs: dict[str, Any], training: bool = False
+) -> tuple[Any, list[Any]]:
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(probe(inputs, training=training) - 0.3))
     return loss, [g for g in tape.gradient(loss, probe.trainable_variables) if g is not None]
@@ -70,7 +80,9 @@ def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     probe = made(case)
     probe.compile(optimizer=keras.optimizers.Adam(0.05), loss="mse", jit_compile=False)
     target = case.target(probe(tensors(case)).numpy())
-    losses = probe.fit(case.inputs, target, epochs=8, batch_size=len(target), verbose=0).history["loss"]
+    losses = probe.fit(case.inputs, target, epochs=8, batch_size=len(target), verbose=0).history[
+        "loss"
+    ]
     assert losses[-1] < losses[0] or not probe.trainable_variables
 
 
@@ -89,22 +101,34 @@ def test_mixed_precision_is_near_float32(case: Case, policy: str) -> None:
 def test_xla_gives_the_same_values_and_gradients(case: Case) -> None:
     probe = made(case)
     results = [
-        tf.function(lambda x: loss_and_gradients(probe, x), autograph=False, jit_compile=jit)(tensors(case)) for jit in (False, True)
+        tf.function(lambda x: loss_and_gradients(probe, x), autograph=False, jit_compile=jit)(
+            tensors(case)
+        )
+        for jit in (False, True)
     ]
-    for plain, compiled in zip(tf.nest.flatten(results[0]), tf.nest.flatten(results[1]), strict=True):
-        np.testing.assert_allclose(tf.convert_to_tensor(plain), tf.convert_to_tensor(compiled), rtol=1e-3, atol=1e-5)
+    for plain, compiled in zip(
+        tf.nest.flatten(results[0]), tf.nest.flatten(results[1]), strict=True
+    ):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(plain), tf.convert_to_tensor(compiled), rtol=1e-3, atol=1e-5
+        )
 
 
 @by_case_once
 def test_saved_model_round_trip(case: Case, tmp_path: Path) -> None:
     probe = made(case)
-    signature = {name: tf.TensorSpec([None, *value.shape[1:]], value.dtype) for name, value in case.inputs.items()}
+    signature = {
+        name: tf.TensorSpec([None, *value.shape[1:]], value.dtype)
+        for name, value in case.inputs.items()
+    }
     module = tf.Module()
     module.probe = probe
     module.serve = tf.function(lambda x: probe(x), input_signature=[signature], autograph=False)
     tf.saved_model.save(module, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
-    np.testing.assert_allclose(loaded.serve(tensors(case)), probe(tensors(case)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        loaded.serve(tensors(case)), probe(tensors(case)), rtol=1e-5, atol=1e-5
+    )
 
 
 @by_case
@@ -121,13 +145,21 @@ def test_two_devices_sum_to_one(case: Case) -> None:
     alone = made(case)
     with strategy.scope():
         mirrored = made(case)
-    halves = [{name: value[rows] for name, value in case.inputs.items()} for rows in (slice(0, 2), slice(2, 4))]
+    halves = [
+        {name: value[rows] for name, value in case.inputs.items()}
+        for rows in (slice(0, 2), slice(2, 4))
+    ]
 
     def values(context: Any) -> dict[str, Any]:
-        return {name: tf.constant(value) for name, value in halves[context.replica_id_in_sync_group].items()}
+        return {
+            name: tf.constant(value)
+            for name, value in halves[context.replica_id_in_sync_group].items()
+        }
 
     probe_inputs = {
-        name: strategy.experimental_distribute_values_from_function(lambda context, name=name: values(context)[name])
+        name: strategy.experimental_distribute_values_from_function(
+            lambda context, name=name: values(context)[name]
+        )
         for name in case.inputs
     }
     both = strategy.run(mirrored, args=(probe_inputs,))

@@ -47,9 +47,14 @@ def archive(*urls: str, sha256: str = SHA256) -> Archive:
     return Archive("file.tar.gz", urls, sha256, advice="another problem needs none")
 
 
-def test_a_file_that_the_user_put_there_is_used_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_the_user_put_there_is_used_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file.tar.gz").write_bytes(b"another checksum")
-    assert find_or_download(archive("http://127.0.0.1:9/x"), tmp_path, "problem").read_bytes() == b"another checksum"
+    assert (
+        find_or_download(archive("http://127.0.0.1:9/x"), tmp_path, "problem").read_bytes()
+        == b"another checksum"
+    )
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert f"{tmp_path / 'file.tar.gz'} is not the published archive" in told
@@ -62,7 +67,9 @@ def test_an_empty_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 
 def test_downloads_where_it_is_not_there(server: str, tmp_path: Path) -> None:
-    path = find_or_download(archive(f"{server}/missing", f"{server}/whole"), tmp_path / "new", "problem")
+    path = find_or_download(
+        archive(f"{server}/missing", f"{server}/whole"), tmp_path / "new", "problem"
+    )
     assert path == tmp_path / "new" / "file.tar.gz"
     assert path.read_bytes() == CONTENT
     assert [item.name for item in path.parent.iterdir()] == ["file.tar.gz"]
@@ -77,7 +84,9 @@ def test_downloads_where_it_is_not_there(server: str, tmp_path: Path) -> None:
         ("whole", "0" * 64, f"sha256 is {SHA256}, expected 0000"),
     ],
 )
-def test_what_is_not_whole_is_not_kept(server: str, tmp_path: Path, page: str, sha256: str, reason: str) -> None:
+def test_what_is_not_whole_is_not_kept(
+    server: str, tmp_path: Path, page: str, sha256: str, reason: str
+) -> None:
     with pytest.raises(UserError, match=reason):
         find_or_download(archive(f"{server}/{page}", sha256=sha256), tmp_path, "problem")
     assert list(tmp_path.iterdir()) == []
@@ -87,7 +96,13 @@ def test_the_message_says_where_it_looked_and_what_to_do(tmp_path: Path) -> None
     with pytest.raises(UserError) as error:
         find_or_download(archive("http://127.0.0.1:9/x"), tmp_path, "babi_qa")
     message = str(error.value)
-    for part in ("babi_qa needs file.tar.gz", str(tmp_path), "http://127.0.0.1:9/x", "--tmp_dir", "another problem needs none"):
+    for part in (
+        "babi_qa needs file.tar.gz",
+        str(tmp_path),
+        "http://127.0.0.1:9/x",
+        "--tmp_dir",
+        "another problem needs none",
+    ):
         assert part in message
     assert "\n" not in message
 
@@ -95,5 +110,7 @@ def test_the_message_says_where_it_looked_and_what_to_do(tmp_path: Path) -> None
 def test_silence_is_answered_in_time(server: str, tmp_path: Path) -> None:
     start = time.monotonic()
     with pytest.raises(UserError, match="no answer within"):
-        find_or_download(archive(f"{server}/slow", f"{server}/slow"), tmp_path, "problem", answer_seconds=0.6)
+        find_or_download(
+            archive(f"{server}/slow", f"{server}/slow"), tmp_path, "problem", answer_seconds=0.6
+        )
     assert time.monotonic() - start < 2.5

@@ -13,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf.config.hparams import TrainingConfig
-from ut_tf.data.pipeline import batch_sizes, bucket_bounds, eval_batches, plan_batches, train_batches, worker_share
+from ut_tf.data.pipeline import (
+    batch_sizes,
+    bucket_bounds,
+    eval_batches,
+    plan_batches,
+    train_batches,
+    worker_share,
+)
 from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
@@ -23,7 +30,9 @@ EXAMPLES = 300
 
 
 class Ramps(Problem):
-    """Example i counts from 2 up to 1 + length, with its number as "number"; as a table, or one after the other."""
+    """Example i counts from 2 up to 1 + length, with its number as "number"; as a table, or one
+    after the other.
+    """
 
     name = "ramps"
 
@@ -42,17 +51,23 @@ class Ramps(Problem):
         del lengths
         return [EvaluationSet("", "test", "teacher_forced")]
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         del split, data_dir, length
         return self._made(seed, epoch).dataset()
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable | None:
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable | None:
         del split, data_dir, length
         return self._made(seed, epoch) if self._table else None
 
     def _made(self, seed: int, epoch: int) -> ExampleTable:
         draws = np.random.default_rng([seed, epoch])
-        lengths = draws.integers(1, 41, EXAMPLES) if self._lengths is None else np.array(self._lengths)
+        lengths = (
+            draws.integers(1, 41, EXAMPLES) if self._lengths is None else np.array(self._lengths)
+        )
         known = tf.constant(lengths, tf.int32)
 
         def batch(numbers: Any) -> dict[str, Any]:
@@ -70,13 +85,19 @@ def read(batches: Any) -> list[dict[str, Any]]:
 
 def same(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> bool:
     return len(first) == len(second) and all(
-        a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in zip(first, second, strict=True)
+        a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+        for a, b in zip(first, second, strict=True)
     )
 
 
 def numbers(batches: list[dict[str, Any]]) -> Counter[int]:
     """The numbers of the real examples."""
-    return Counter(int(number) for batch in batches for number, weight in zip(batch["number"], batch["weight"], strict=True) if weight)
+    return Counter(
+        int(number)
+        for batch in batches
+        for number, weight in zip(batch["number"], batch["weight"], strict=True)
+        if weight
+    )
 
 
 @given(st.integers(1, 30), st.floats(1.01, 2.0), st.integers(1, 300))
@@ -95,12 +116,18 @@ def test_bucket_bounds_by_hand() -> None:
 def test_batch_sizes_by_hand() -> None:
     tokens = TrainingConfig(batch_size=100, batch_unit="tokens")
     assert batch_sizes([8, 30, 60, 200], tokens, num_replicas=2) == [24, 6, 2, 2]
-    assert batch_sizes([8, 200], TrainingConfig(batch_size=5, batch_unit="examples"), num_replicas=3) == [15, 15]
+    assert batch_sizes(
+        [8, 200], TrainingConfig(batch_size=5, batch_unit="examples"), num_replicas=3
+    ) == [15, 15]
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(1, 60), max_size=80), st.lists(st.integers(1, 7), min_size=3, max_size=3))
-def test_plan_holds_each_fitting_example_once_in_a_batch_that_is_not_too_large(lengths: list[int], sizes: list[int]) -> None:
+@given(
+    st.lists(st.integers(1, 60), max_size=80), st.lists(st.integers(1, 7), min_size=3, max_size=3)
+)
+def test_plan_holds_each_fitting_example_once_in_a_batch_that_is_not_too_large(
+    lengths: list[int], sizes: list[int]
+) -> None:
     bounds = [10, 20, 40]
     plan = plan_batches(np.array(lengths, np.int32), bounds, sizes)
     planned = [int(number) for batch in plan for number in batch]
@@ -118,7 +145,9 @@ def test_plan_gives_whole_batches_in_the_order_in_which_they_fill_up() -> None:
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("num_replicas", [1, 2, 3])
 @pytest.mark.parametrize("jit_compile", [True, False])
-def test_no_example_is_lost_and_no_batch_exceeds_its_tokens(table: bool, num_replicas: int, jit_compile: bool) -> None:
+def test_no_example_is_lost_and_no_batch_exceeds_its_tokens(
+    table: bool, num_replicas: int, jit_compile: bool
+) -> None:
     training = TrainingConfig(batch_size=128, max_length=30, jit_compile=jit_compile)
     problem = Ramps(table=table)
     batches = read(train_batches(problem, DATA_DIR, training, num_replicas, seed=3, epoch=0))
@@ -136,7 +165,9 @@ def test_no_example_is_lost_and_no_batch_exceeds_its_tokens(table: bool, num_rep
 def test_padding_ends_at_the_longest_example_and_examples_are_whole(table: bool) -> None:
     problem = Ramps(table=table)
     lengths = problem._made(1, 0).lengths
-    for batch in read(train_batches(problem, DATA_DIR, TrainingConfig(batch_size=100), 1, seed=1, epoch=0)):
+    for batch in read(
+        train_batches(problem, DATA_DIR, TrainingConfig(batch_size=100), 1, seed=1, epoch=0)
+    ):
         sizes = lengths[batch["number"]]
         assert batch["inputs"].shape[1] == sizes.max()
         for row, size in zip(batch["inputs"], sizes, strict=True):
@@ -145,7 +176,10 @@ def test_padding_ends_at_the_longest_example_and_examples_are_whole(table: bool)
 
 def test_compiled_training_sees_one_shape_for_each_bucket() -> None:
     training = TrainingConfig(batch_size=128, max_length=40, jit_compile=True)
-    shapes = {batch["inputs"].shape for batch in train_batches(Ramps(), DATA_DIR, training, 2, seed=3, epoch=0)}
+    shapes = {
+        batch["inputs"].shape
+        for batch in train_batches(Ramps(), DATA_DIR, training, 2, seed=3, epoch=0)
+    }
     bounds = bucket_bounds(8, 1.1, 40)
     assert {tuple(shape) for shape in shapes} <= {(max(1, 128 // bound), bound) for bound in bounds}
 
@@ -155,7 +189,9 @@ def test_order_follows_from_seed_and_epoch_alone(table: bool) -> None:
     training = TrainingConfig(batch_size=64)
 
     def epoch(seed: int, number: int) -> list[dict[str, Any]]:
-        return read(train_batches(Ramps(table=table), DATA_DIR, training, 1, seed=seed, epoch=number))
+        return read(
+            train_batches(Ramps(table=table), DATA_DIR, training, 1, seed=seed, epoch=number)
+        )
 
     assert same(epoch(1, 0), epoch(1, 0))
     assert not same(epoch(1, 0), epoch(1, 1))
@@ -176,7 +212,9 @@ def test_skipping_is_slicing(table: bool, skip: int) -> None:
 @pytest.mark.parametrize("num_replicas", [2, 3, 4])
 def test_replicas_get_consecutive_parts_of_equal_shape(table: bool, num_replicas: int) -> None:
     training = TrainingConfig(batch_size=64)
-    parts = read(train_batches(Ramps(table=table), DATA_DIR, training, num_replicas, seed=1, epoch=0))
+    parts = read(
+        train_batches(Ramps(table=table), DATA_DIR, training, num_replicas, seed=1, epoch=0)
+    )
     assert len(parts) % num_replicas == 0
     for start in range(0, len(parts), num_replicas):
         assert len({part["inputs"].shape for part in parts[start : start + num_replicas]}) == 1
@@ -184,7 +222,11 @@ def test_replicas_get_consecutive_parts_of_equal_shape(table: bool, num_replicas
 
 
 def test_fewer_examples_than_replicas_leave_padding_examples_of_weight_zero() -> None:
-    parts = read(train_batches(Ramps(lengths=[4, 4, 4]), DATA_DIR, TrainingConfig(batch_size=64), 4, seed=1, epoch=0))
+    parts = read(
+        train_batches(
+            Ramps(lengths=[4, 4, 4]), DATA_DIR, TrainingConfig(batch_size=64), 4, seed=1, epoch=0
+        )
+    )
     assert [part["weight"].tolist() for part in parts] == [[1.0], [1.0], [1.0], [0.0]]
     assert not parts[3]["inputs"].any()
 
@@ -194,12 +236,22 @@ def test_workers_shares_together_are_the_global_batches(num_workers: int) -> Non
     training = TrainingConfig(batch_size=64)
     everything = read(train_batches(Ramps(), DATA_DIR, training, 4, seed=1, epoch=0))
     shares = [
-        read(worker_share(train_batches(Ramps(), DATA_DIR, training, 4, seed=1, epoch=0), 4, worker, num_workers))
+        read(
+            worker_share(
+                train_batches(Ramps(), DATA_DIR, training, 4, seed=1, epoch=0),
+                4,
+                worker,
+                num_workers,
+            )
+        )
         for worker in range(num_workers)
     ]
     share = 4 // num_workers
     joined = [
-        part for start in range(0, len(everything) // num_workers, share) for worker in shares for part in worker[start : start + share]
+        part
+        for start in range(0, len(everything) // num_workers, share)
+        for worker in shares
+        for part in worker[start : start + share]
     ]
     assert same(joined, everything)
 
@@ -211,7 +263,14 @@ def test_unequal_shares_are_refused() -> None:
 
 @pytest.mark.parametrize("table", [True, False])
 def test_evaluation_in_examples_keeps_the_order(table: bool) -> None:
-    batches = read(eval_batches(Ramps(table=table), EvaluationSet("", "test", "greedy", max_examples=25), DATA_DIR, batch_examples=10))
+    batches = read(
+        eval_batches(
+            Ramps(table=table),
+            EvaluationSet("", "test", "greedy", max_examples=25),
+            DATA_DIR,
+            batch_examples=10,
+        )
+    )
     numbers = [number for batch in batches for number in batch["number"].tolist()]
     assert [len(batch["number"]) for batch in batches] == [10, 10, 5]
     assert numbers == ([EXAMPLES * number // 25 for number in range(25)] if table else [*range(25)])
@@ -219,7 +278,11 @@ def test_evaluation_in_examples_keeps_the_order(table: bool) -> None:
 
 @pytest.mark.parametrize("table", [True, False])
 def test_evaluation_in_tokens_leaves_nothing_out(table: bool) -> None:
-    batches = read(eval_batches(Ramps(table=table), EvaluationSet("", "test", "greedy"), DATA_DIR, batch_tokens=30))
+    batches = read(
+        eval_batches(
+            Ramps(table=table), EvaluationSet("", "test", "greedy"), DATA_DIR, batch_tokens=30
+        )
+    )
     assert numbers(batches) == Counter(range(EXAMPLES))
     assert all(batch["inputs"].size <= 30 or len(batch["inputs"]) == 1 for batch in batches)
 
@@ -242,7 +305,14 @@ def test_an_empty_split_is_an_error_that_names_it(table: bool) -> None:
 @pytest.mark.parametrize("table", [True, False])
 def test_only_too_long_examples_are_an_error_that_names_the_bound(table: bool) -> None:
     with pytest.raises(UserError, match=r"train split of ramps in nowhere .* max_length=20"):
-        train_batches(Ramps(lengths=[21, 22], table=table), DATA_DIR, TrainingConfig(max_length=20), 1, seed=0, epoch=0)
+        train_batches(
+            Ramps(lengths=[21, 22], table=table),
+            DATA_DIR,
+            TrainingConfig(max_length=20),
+            1,
+            seed=0,
+            epoch=0,
+        )
 
 
 def test_examples_that_are_left_out_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,5 +320,7 @@ def test_examples_that_are_left_out_are_counted_once(capsys: pytest.CaptureFixtu
     problem.name = "partly long"
     for epoch in (0, 1):
         train_batches(problem, DATA_DIR, TrainingConfig(max_length=16), 1, seed=0, epoch=epoch)
-    told = "2 of 3 training examples of partly long are longer than max_length=16, and are left out\n"
+    told = (
+        "2 of 3 training examples of partly long are longer than max_length=16, and are left out\n"
+    )
     assert capsys.readouterr().err == told

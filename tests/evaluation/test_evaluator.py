@@ -34,7 +34,9 @@ class CopyProblem(Problem):
         del data_dir
         return ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         del split, data_dir, seed, epoch, length
 
         def examples() -> Any:
@@ -43,7 +45,8 @@ class CopyProblem(Problem):
 
         ids = tf.TensorSpec([None], tf.int32)
         return tf.data.Dataset.from_generator(
-            examples, output_signature={"inputs": ids, "targets": ids, "task": tf.TensorSpec([], tf.int32)}
+            examples,
+            output_signature={"inputs": ids, "targets": ids, "task": tf.TensorSpec([], tf.int32)},
         )
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
@@ -57,8 +60,14 @@ class CopyProblem(Problem):
 class ClassProblem(CopyProblem):
     """The class is the first input."""
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
-        return super().dataset(split, data_dir, seed, epoch, length).map(lambda example: {**example, "targets": example["inputs"][0]})
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
+        return (
+            super()
+            .dataset(split, data_dir, seed, epoch, length)
+            .map(lambda example: {**example, "targets": example["inputs"][0]})
+        )
 
 
 class CopyModel:
@@ -69,19 +78,32 @@ class CopyModel:
     def __init__(self) -> None:
         self.traces = 0
 
-    def __call__(self, features: dict[str, Any], training: bool = False, return_details: bool = False) -> Any:
+    def __call__(
+        self, features: dict[str, Any], training: bool = False, return_details: bool = False
+    ) -> Any:
         assert not training
         self.traces += 1
         inputs = features["inputs"]
-        answers = inputs[:, 0] if features["targets"].shape.rank == 1 else inputs[:, : tf.shape(features["targets"])[1]]
+        answers = (
+            inputs[:, 0]
+            if features["targets"].shape.rank == 1
+            else inputs[:, : tf.shape(features["targets"])[1]]
+        )
         logits = 20.0 * tf.one_hot(tf.where(answers == 9, 8, answers), 12)
         mask = tf.cast(inputs != 0, tf.float32)
-        encoder = SimpleNamespace(ponder_times=3.0 * mask, mask=mask, halting_probabilities=mask[None])
-        return (logits, SimpleNamespace(encoder=encoder, decoder=None)) if return_details else logits
+        encoder = SimpleNamespace(
+            ponder_times=3.0 * mask, mask=mask, halting_probabilities=mask[None]
+        )
+        return (
+            (logits, SimpleNamespace(encoder=encoder, decoder=None)) if return_details else logits
+        )
 
 
 def test_teacher_forced_and_greedy_give_the_same_shares_here() -> None:
-    sets = [EvaluationSet("forced", "test", "teacher_forced"), EvaluationSet("written", "test", "greedy")]
+    sets = [
+        EvaluationSet("forced", "test", "teacher_forced"),
+        EvaluationSet("written", "test", "greedy"),
+    ]
     found = evaluate_model(CopyModel(), CopyProblem(), sets, Path())
     assert found["forced/accuracy"] == found["written/char_acc"] == pytest.approx(13 / 14)
     assert found["forced/seq_accuracy"] == found["written/seq_acc"] == pytest.approx(3 / 4)
@@ -91,7 +113,12 @@ def test_teacher_forced_and_greedy_give_the_same_shares_here() -> None:
 
 
 def test_classify_by_groups() -> None:
-    found = evaluate_model(CopyModel(), ClassProblem(), [EvaluationSet("", "test", "classify", group_by="task")], Path())
+    found = evaluate_model(
+        CopyModel(),
+        ClassProblem(),
+        [EvaluationSet("", "test", "classify", group_by="task")],
+        Path(),
+    )
     assert (found["error"], found["error/0"], found["error/1"]) == (0.0, 0.0, 0.0)
     assert found["ponder_time/1"] == 3.0
 
@@ -100,7 +127,10 @@ def test_pondering_of_a_decoder_counts_where_there_is_no_encoder() -> None:
     mask = tf.constant([[1.0, 0.0]])
     decoder = SimpleNamespace(ponder_times=5.0 * mask, mask=mask, halting_probabilities=mask[None])
     found = _pondering(SimpleNamespace(encoder=None, decoder=decoder))
-    assert (found["ponder_time"].numpy().tolist(), found["ponder_positions"].numpy().tolist()) == ([5.0], [1.0])
+    assert (found["ponder_time"].numpy().tolist(), found["ponder_positions"].numpy().tolist()) == (
+        [5.0],
+        [1.0],
+    )
 
 
 def test_one_trace_serves_all_lengths_and_calls() -> None:
@@ -113,18 +143,31 @@ def test_one_trace_serves_all_lengths_and_calls() -> None:
 
 def test_examples_of_weight_0_do_not_count() -> None:
     sums = GroupedSums()
-    sums.add({"loss": [1.0, 3.0, 100.0], "correct": [1.0, 0.0, 0.0]}, [1.0, 1.0, 0.0], [b"one", b"two", b"two"])
-    assert sums.metrics("classify") == {"loss": 2.0, "error": 50.0, "error/one": 0.0, "error/two": 100.0}
+    sums.add(
+        {"loss": [1.0, 3.0, 100.0], "correct": [1.0, 0.0, 0.0]},
+        [1.0, 1.0, 0.0],
+        [b"one", b"two", b"two"],
+    )
+    assert sums.metrics("classify") == {
+        "loss": 2.0,
+        "error": 50.0,
+        "error/one": 0.0,
+        "error/two": 100.0,
+    }
 
 
 class NextProblem(CopyProblem):
-    """A language model's examples, which end with the symbol that is judged; `facts` counts their symbols."""
+    """A language model's examples, which end with the symbol that is judged; `facts` counts their
+    symbols.
+    """
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         del data_dir
         return ProblemSpec("none", "tokens", 0, 12)
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         del split, data_dir, seed, epoch, length
 
         def examples() -> Any:
@@ -133,14 +176,21 @@ class NextProblem(CopyProblem):
 
         scalar = tf.TensorSpec([], tf.int32)
         return tf.data.Dataset.from_generator(
-            examples, output_signature={"targets": tf.TensorSpec([None], tf.int32), "alternative": scalar, "facts": scalar}
+            examples,
+            output_signature={
+                "targets": tf.TensorSpec([None], tf.int32),
+                "alternative": scalar,
+                "facts": scalar,
+            },
         )
 
 
 class TabulatedProblem(NextProblem):
     """The same examples by number."""
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
         del split, data_dir, seed, epoch, length
         padded = tf.constant([[*ids, *[0] * (6 - len(ids))] for ids in INPUTS])
         counts, alternatives = tf.constant([1, 2, 3, 4]), tf.constant([2, 4, 2, 2])
@@ -153,30 +203,46 @@ class TabulatedProblem(NextProblem):
 
 
 class OddsModel:
-    """Gives the symbols 0 to 5 the probabilities 1, 2, 5, 2, 3, 3 of 16, whatever came before; takes 2 steps for even symbols, else 5."""
+    """Gives the symbols 0 to 5 the probabilities 1, 2, 5, 2, 3, 3 of 16, whatever came before;
+    takes 2 steps for even symbols, else 5.
+    """
 
-    def __call__(self, features: dict[str, Any], training: bool = False, return_details: bool = False) -> Any:
+    def __call__(
+        self, features: dict[str, Any], training: bool = False, return_details: bool = False
+    ) -> Any:
         assert return_details
         assert not training
         targets = features["targets"]
         odds = tf.math.log(tf.constant([1.0, 2.0, 5.0, 2.0, 3.0, 3.0] + [1e-9] * 6))
         mask = tf.cast(targets != 0, tf.float32)
-        decoder = SimpleNamespace(ponder_times=tf.where(targets % 2 == 0, 2.0, 5.0), mask=mask, halting_probabilities=mask[None])
+        decoder = SimpleNamespace(
+            ponder_times=tf.where(targets % 2 == 0, 2.0, 5.0),
+            mask=mask,
+            halting_probabilities=mask[None],
+        )
         logits = tf.broadcast_to(odds, tf.concat([tf.shape(targets), [12]], 0))
         return logits, SimpleNamespace(encoder=None, decoder=decoder)
 
 
 @pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
-def test_the_last_word_is_judged_for_itself_whatever_the_padding(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_word_is_judged_for_itself_whatever_the_padding(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [2, 2, 2], [3, 3, 5, 2]])
-    found = Evaluator(OddsModel(), problem, Path()).measure([EvaluationSet("", "test", "last_word", ponder_by="facts")]).metrics
+    found = (
+        Evaluator(OddsModel(), problem, Path())
+        .measure([EvaluationSet("", "test", "last_word", ponder_by="facts")])
+        .metrics
+    )
     # Last symbols 3, 5, 2, 2; the most probable symbol is 2.
     log = {symbol: math.log(share / 16) for symbol, share in {2: 5, 3: 2, 4: 3, 5: 3}.items()}
     assert found["target/accuracy"] == 2 / 4
     assert found["target/loss"] == pytest.approx(-(log[3] + log[5] + 2 * log[2]) / 4)
     assert found["target/perplexity"] == pytest.approx((16**4 / (2 * 3 * 5 * 5)) ** (1 / 4))
     assert found["accuracy"] == 4 / 10
-    assert found["perplexity"] == pytest.approx(math.exp(-(3 * log[3] + log[4] + 2 * log[5] + 4 * log[2]) / 10))
+    assert found["perplexity"] == pytest.approx(
+        math.exp(-(3 * log[3] + log[4] + 2 * log[5] + 4 * log[2]) / 10)
+    )
     assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
     # Ponder times 5; 2 5; 2 2 2; 5 5 5 2.
     assert found["ponder_time"] == pytest.approx(3.5)
@@ -187,41 +253,77 @@ def test_the_last_word_is_judged_for_itself_whatever_the_padding(problem: Proble
 
 
 @pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
-def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The alternative is 4 where there are two symbols, otherwise 2: less probable, as probable, the same, more probable.
+def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The alternative is 4 where there are two symbols, otherwise 2: less probable, as probable, the
+    # same, more probable.
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [2, 4, 2], [2, 2, 2, 4]])
-    found = evaluate_model(OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path())
+    found = evaluate_model(
+        OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path()
+    )
     assert found["accuracy"] == 0
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [3, 2], [2, 2, 4], [4, 4, 4, 4]])
-    found = evaluate_model(OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path())
+    found = evaluate_model(
+        OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path()
+    )
     assert found["accuracy"] == 1 / 4
     assert [found[f"accuracy/{count}"] for count in (1, 2, 3, 4)] == [0, 1, 0, 0]
-    assert found["loss"] == pytest.approx(-(2 * math.log(2 / 16) + 3 * math.log(5 / 16) + 5 * math.log(3 / 16)) / 10)
+    assert found["loss"] == pytest.approx(
+        -(2 * math.log(2 / 16) + 3 * math.log(5 / 16) + 5 * math.log(3 / 16)) / 10
+    )
 
 
 def test_a_grouping_by_a_feature_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UserError, match="groups examples by 'supporting_facts'; their features are alternative, facts, targets, weight"):
-        evaluate_model(OddsModel(), NextProblem(), [EvaluationSet("", "test", "last_word", ponder_by="supporting_facts")], Path())
+    with pytest.raises(
+        UserError,
+        match=(
+            "groups examples by 'supporting_facts'; their features are alternative, facts, targets,"
+            " weight"
+        ),
+    ):
+        evaluate_model(
+            OddsModel(),
+            NextProblem(),
+            [EvaluationSet("", "test", "last_word", ponder_by="supporting_facts")],
+            Path(),
+        )
 
 
 def test_a_ranking_without_an_alternative_is_refused() -> None:
-    with pytest.raises(UserError, match=r"ranking needs the feature 'alternative'; the features are inputs, .* in its split 'test'"):
+    with pytest.raises(
+        UserError,
+        match=(
+            r"ranking needs the feature 'alternative'; the features are inputs, .* in its split"
+            r" 'test'"
+        ),
+    ):
         evaluate_model(CopyModel(), CopyProblem(), [EvaluationSet("", "test", "ranking")], Path())
 
 
 def test_intervals_and_numbers_of_examples_by_set() -> None:
-    sets = [EvaluationSet("forced", "test", "teacher_forced"), EvaluationSet("written", "test", "greedy", group_by="task")]
+    sets = [
+        EvaluationSet("forced", "test", "teacher_forced"),
+        EvaluationSet("written", "test", "greedy", group_by="task"),
+    ]
     found = Evaluator(CopyModel(), CopyProblem(), Path()).measure(sets)
     assert found.examples == {"forced": 4, "written": 4}
     # What the problem computes of the others has no interval.
     assert found.metrics.keys() - found.intervals.keys() == {"count"}
-    assert found.intervals["written/seq_acc"] == found.intervals["forced/seq_accuracy"] == wilson(3, 4)
+    assert (
+        found.intervals["written/seq_acc"] == found.intervals["forced/seq_accuracy"] == wilson(3, 4)
+    )
     # All steps are 3, whatever is drawn.
-    assert (found.metrics["forced/ponder_time_std"], found.intervals["forced/ponder_time"]) == (0, (3, 3))
+    assert (found.metrics["forced/ponder_time_std"], found.intervals["forced/ponder_time"]) == (
+        0,
+        (3, 3),
+    )
     trained = evaluate_model(CopyModel(), CopyProblem(), sets, Path())
     assert trained.keys() == found.metrics.keys() - {"forced/ponder_time_std"}
 
 
 def test_two_sets_of_one_name_are_refused() -> None:
     with pytest.raises(UserError, match="two evaluation sets"):
-        evaluate_model(CopyModel(), CopyProblem(), [EvaluationSet("", "test", "greedy")] * 2, Path())
+        evaluate_model(
+            CopyModel(), CopyProblem(), [EvaluationSet("", "test", "greedy")] * 2, Path()
+        )

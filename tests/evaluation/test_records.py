@@ -36,7 +36,15 @@ RECORD = Record(
 
 def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_records(tmp_path) == []
-    second = dataclasses.replace(RECORD, time=now(), step=200, lengths=(), intervals={}, training_minutes=None, selection=None)
+    second = dataclasses.replace(
+        RECORD,
+        time=now(),
+        step=200,
+        lengths=(),
+        intervals={},
+        training_minutes=None,
+        selection=None,
+    )
     append_record(tmp_path, RECORD)
     append_record(str(tmp_path), second)
     assert read_records(tmp_path) == [RECORD, second]
@@ -46,7 +54,12 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_what_is_not_finite_is_null(tmp_path: Path) -> None:
     append_record(
-        tmp_path, dataclasses.replace(RECORD, metrics={"loss": math.nan, "perplexity": math.inf}, intervals={"loss": (1, math.inf)})
+        tmp_path,
+        dataclasses.replace(
+            RECORD,
+            metrics={"loss": math.nan, "perplexity": math.inf},
+            intervals={"loss": (1, math.inf)},
+        ),
     )
     (record,) = read_records(tmp_path)
     assert math.isnan(record.metrics["loss"])
@@ -81,7 +94,13 @@ def test_a_last_line_that_was_cut_is_passed_over_and_then_removed(tmp_path: Path
         RECORD.to_json().replace("[0.1, 0.7]", "3"),
         RECORD.to_json().replace('"step": 100', '"step": "100"'),
         json.dumps({**json.loads(RECORD.to_json()), "selection": [0.5]}),
-        json.dumps({name: value for name, value in json.loads(RECORD.to_json()).items() if name != "metrics"}),
+        json.dumps(
+            {
+                name: value
+                for name, value in json.loads(RECORD.to_json()).items()
+                if name != "metrics"
+            }
+        ),
     ],
 )
 def test_another_broken_line_is_named(tmp_path: Path, line: str) -> None:
@@ -92,7 +111,9 @@ def test_another_broken_line_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_what_a_later_version_adds_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / RECORDS_FILE).write_text(json.dumps({**json.loads(RECORD.to_json()), "colour": "blue"}) + "\n")
+    (tmp_path / RECORDS_FILE).write_text(
+        json.dumps({**json.loads(RECORD.to_json()), "colour": "blue"}) + "\n"
+    )
     assert read_records(tmp_path) == [RECORD]
 
 

@@ -1,4 +1,6 @@
-"""A run on another problem's data: the same texts give the same errors, whatever ids the other problem has for them."""
+"""A run on another problem's data: the same texts give the same errors, whatever ids the other
+problem has for them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ import pytest
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import measure_checkpoint
-from ut_tf.metrics.intervals import wilson
 from ut_tf.evaluation.records import read_records
 from ut_tf.evaluation.transfer import measure_transfer
+from ut_tf.metrics.intervals import wilson
 from ut_tf.run import Run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bin"))
@@ -23,7 +25,8 @@ from babi_archive import many_stories, write_archive
 from tiny_runs import TINY, save
 
 STORIES = "".join(
-    f"1 Mary moved to the room{number % 4}.\n2 John left.\n3 Where is {'Mary' if number % 3 else 'John'}?\troom{number % 4}\t1\n"
+    f"1 Mary moved to the room{number % 4}.\n2 John left.\n3 Where is"
+    f" {'Mary' if number % 3 else 'John'}?\troom{number % 4}\t1\n"
     for number in range(40)
 )
 STRANGE = """1 Aardvarks dislike the spacious kitchen enormously in the morning.
@@ -33,7 +36,9 @@ STRANGE = """1 Aardvarks dislike the spacious kitchen enormously in the morning.
 """
 # Words and answers before and between those of task 1 give task 2 other ids.
 FILES = {f"en/qa{task}_x_{part}.txt": STORIES for task in (1, 2, 3) for part in ("train", "test")}
-LONG = "".join(f"{number} John left.\n" for number in range(1, 75)) + "75 Where is John?\troom1\t1\n"
+LONG = (
+    "".join(f"{number} John left.\n" for number in range(1, 75)) + "75 Where is John?\troom1\t1\n"
+)
 FILES |= {"en/qa5_x_train.txt": STORIES, "en/qa5_x_test.txt": LONG + STORIES}
 FILES |= {"en/qa2_x_train.txt": STORIES + many_stories(9) + STRANGE, "en/qa3_x_test.txt": STRANGE}
 
@@ -43,7 +48,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of task 1 with random weights."""
     folder = tmp_path_factory.mktemp("run")
     write_archive(folder, FILES)
-    made = Run.create("babi_qa_task1_1k", "ut_babi", f"{TINY},dtype_policy=float32", folder / "run", folder / "data", folder)
+    made = Run.create(
+        "babi_qa_task1_1k",
+        "ut_babi",
+        f"{TINY},dtype_policy=float32",
+        folder / "run",
+        folder / "data",
+        folder,
+    )
     save(made, (100,))
     return made
 
@@ -55,14 +67,25 @@ def test_the_same_texts_give_the_same_errors(run: Run, capsys: pytest.CaptureFix
     assert set(found.metrics) == {"error", "error/2"}
     assert found.metrics["error"] == found.metrics["error/2"] == pytest.approx(own.metrics["error"])
     assert found.examples == {"": 40}
-    assert (found.step, found.split, found.parameters, found.data_note) == (100, "test", own.parameters, "other archive")
+    assert (found.step, found.split, found.parameters, found.data_note) == (
+        100,
+        "test",
+        own.parameters,
+        "other archive",
+    )
     low, high = wilson(round(own.metrics["error"] / 100 * 40), 40)
     assert found.intervals["error"] == pytest.approx((100 * low, 100 * high))
     assert "warning: babi_qa" not in capsys.readouterr().err
 
 
-def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_know(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = [f"--output_dir={run.output_dir}", "--test_problem=babi_qa", "--test_problem_args=tasks=1+3,size=1k"]
+def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_know(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [
+        f"--output_dir={run.output_dir}",
+        "--test_problem=babi_qa",
+        "--test_problem_args=tasks=1+3,size=1k",
+    ]
     assert eval_command.main(flags) == 0
     printed = capsys.readouterr()
     metrics = json.loads(printed.out)
@@ -70,20 +93,35 @@ def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_kn
     assert metrics["error"] * 42 == pytest.approx(metrics["error/1"] * 40 + metrics["error/3"] * 2)
     assert "judged on babi_qa tasks=1+3,size=1k" in printed.err
     record = read_records(run.output_dir)[-1]
-    assert (record.problem, record.test_problem, record.metrics) == (run.problem, "babi_qa tasks=1+3,size=1k", metrics)
+    assert (record.problem, record.test_problem, record.metrics) == (
+        run.problem,
+        "babi_qa tasks=1+3,size=1k",
+        metrics,
+    )
     assert record.examples == {"": 42}
-    warnings = [line for line in printed.err.splitlines() if line.startswith("warning: babi_qa has")]
+    warnings = [
+        line for line in printed.err.splitlines() if line.startswith("warning: babi_qa has")
+    ]
     words = "aardvarks, dislike, enormously, in, kitchen, morning, spacious"
     assert warnings == [
-        f"warning: babi_qa has 7 words that the vocabulary of {run.output_dir} lacks, read as unknown: {words}.",
+        (
+            f"warning: babi_qa has 7 words that the vocabulary of {run.output_dir} lacks, read as"
+            f" unknown: {words}."
+        ),
         f"warning: babi_qa has 1 answers that {run.output_dir} cannot give, in 1 examples: zoo.",
-        f"warning: babi_qa has sentences of up to 9 words, of which {run.output_dir} reads the first 5.",
+        (
+            f"warning: babi_qa has sentences of up to 9 words, of which {run.output_dir} reads the"
+            " first 5."
+        ),
     ]
 
 
 def test_stories_that_are_cut_are_told_of(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     measure_transfer(run, "babi_qa_task5_1k")
-    assert f"has texts of up to 74 sentences, of which {run.output_dir} reads the last 70." in capsys.readouterr().err
+    assert (
+        f"has texts of up to 74 sentences, of which {run.output_dir} reads the last 70."
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,14 +133,18 @@ def test_stories_that_are_cut_are_told_of(run: Run, capsys: pytest.CaptureFixtur
         ("babi_qa_task", None, "babi_qa_task"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(run: Run, problem: str, split: str | None, message: str) -> None:
+def test_what_cannot_be_judged_is_refused(
+    run: Run, problem: str, split: str | None, message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         measure_transfer(run, problem, split=split)
 
 
 def test_what_the_run_cannot_do_is_told_before_data_is_fetched(run: Run) -> None:
     assert run.spec is not None
-    model = dataclasses.replace(run, spec=dataclasses.replace(run.spec, inputs="none", targets="tokens"))
+    model = dataclasses.replace(
+        run, spec=dataclasses.replace(run.spec, inputs="none", targets="tokens")
+    )
     with pytest.raises(UserError, match="is a language model, which answers no texts"):
         measure_transfer(model, "babi_qa_task4_1k")
 
@@ -114,6 +156,8 @@ def test_what_the_run_cannot_do_is_told_before_data_is_fetched(run: Run) -> None
         (["--test_problem=babi_qa", "--lengths=40"], "leave one flag out"),
     ],
 )
-def test_flags_that_contradict_each_other_are_refused(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_that_contradict_each_other_are_refused(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert eval_command.main(["--output_dir=nowhere", *flags]) == 2
     assert message in capsys.readouterr().err

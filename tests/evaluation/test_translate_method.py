@@ -45,7 +45,9 @@ class Echo:
         assert not training
         self.traces += 1
         inputs, length = features["inputs"], tf.shape(features["targets"])[1]
-        ended = tf.pad(inputs, [[0, 0], [0, tf.maximum(length - tf.shape(inputs)[1], 0)]], constant_values=1)[:, :length]
+        ended = tf.pad(
+            inputs, [[0, 0], [0, tf.maximum(length - tf.shape(inputs)[1], 0)]], constant_values=1
+        )[:, :length]
         return 20.0 * tf.one_hot(tf.where(ended == 0, 1, ended), 12)
 
 
@@ -72,8 +74,12 @@ def test_a_problem_may_measure_its_texts_itself() -> None:
         def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float]:
             return {"exact_match": sum(map(str.__eq__, written, references)) / len(references)}
 
-        def text_intervals(self, written: list[str], references: list[str]) -> dict[str, tuple[float, float]]:
-            return {"exact_match": wilson(sum(map(str.__eq__, written, references)), len(references))}
+        def text_intervals(
+            self, written: list[str], references: list[str]
+        ) -> dict[str, tuple[float, float]]:
+            return {
+                "exact_match": wilson(sum(map(str.__eq__, written, references)), len(references))
+            }
 
     evaluator = Evaluator(Echo(), Exact(), Path("data"), vocab_dir=Path("vocab"))
     found = evaluator.measure([EvaluationSet("dev", "validation", "translate")])
@@ -101,7 +107,9 @@ def test_what_is_scored_has_intervals_by_ut_eval_alone() -> None:
 def test_the_options_are_those_of_the_set() -> None:
     with pytest.raises(UserError, match="did you mean beam_size"):
         judge(Echo()).evaluate([EvaluationSet("", "validation", "translate", decode="beam=1")])
-    cut = judge(Echo()).evaluate([EvaluationSet("", "validation", "translate", decode="beam_size=1,max_length=2")])
+    cut = judge(Echo()).evaluate(
+        [EvaluationSet("", "validation", "translate", decode="beam_size=1,max_length=2")]
+    )
     assert cut["chrf"] < 50
 
 
@@ -111,4 +119,6 @@ def test_a_codec_must_be_had() -> None:
             return super(Algorithmic, self).text_codec(vocab_dir)
 
     with pytest.raises(UserError, match="has no text form"):
-        Evaluator(Echo(), Plain(), Path("data"), vocab_dir=Path("vocab")).evaluate([EvaluationSet("", "validation", "translate")])
+        Evaluator(Echo(), Plain(), Path("data"), vocab_dir=Path("vocab")).evaluate(
+            [EvaluationSet("", "validation", "translate")]
+        )

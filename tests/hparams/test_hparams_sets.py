@@ -13,12 +13,20 @@ from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 
-OURS = [name for name in HPARAMS_SETS if name not in {*SETS, *UNAVAILABLE}]  # not of the registry, where tests add sets of their own
+OURS = [
+    name for name in HPARAMS_SETS if name not in {*SETS, *UNAVAILABLE}
+]  # not of the registry, where tests add sets of their own
 
 
 def _sizes(name: str) -> tuple[int, ...]:
     network = registry.hparams_sets.get(name)().resolve().network
-    return network.hidden_size, network.filter_size, network.num_heads, network.num_steps, network.act_max_steps
+    return (
+        network.hidden_size,
+        network.filter_size,
+        network.num_heads,
+        network.num_steps,
+        network.act_max_steps,
+    )
 
 
 @pytest.mark.parametrize("name", [*OURS, *SETS])
@@ -62,42 +70,83 @@ def test_sizes(name, expected):
     [
         (
             ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True),
-            ("ut_algorithmic", "ut_act_algorithmic", "transformer_algorithmic", "lstm_attention_tiny"),
+            (
+                "ut_algorithmic",
+                "ut_act_algorithmic",
+                "transformer_algorithmic",
+                "lstm_attention_tiny",
+            ),
         ),
-        (ProblemSpec("facts", "class", 22, 6, max_words=6), ("ut_babi", "ut_act_babi", "transformer_babi", "lstm_tiny")),
+        (
+            ProblemSpec("facts", "class", 22, 6, max_words=6),
+            ("ut_babi", "ut_act_babi", "transformer_babi", "lstm_tiny"),
+        ),
     ],
 )
 def test_compared_systems_have_as_many_parameters(spec, compared):
     made = [registry.hparams_sets.get(name)().resolve() for name in compared]
-    counts = [registry.models.get(hparams.model)(hparams.network, spec).count_params() for hparams in made]
+    counts = [
+        registry.models.get(hparams.model)(hparams.network, spec).count_params() for hparams in made
+    ]
     assert max(counts) < 1.02 * min(counts), dict(zip(compared, counts, strict=True))
 
 
 @pytest.mark.parametrize("size", ["tiny", "small", "base"])
 def test_halting_sets_are_the_fixed_ones_with_halting(size):
-    fixed, halting = (registry.hparams_sets.get(name)() for name in (f"ut_{size}", f"ut_act_{size}"))
-    assert {text.partition(":")[0] for text in differences(fixed, halting)} == {"halting", "act_max_steps"}
+    fixed, halting = (
+        registry.hparams_sets.get(name)() for name in (f"ut_{size}", f"ut_act_{size}")
+    )
+    assert {text.partition(":")[0] for text in differences(fixed, halting)} == {
+        "halting",
+        "act_max_steps",
+    }
     assert halting.network.halting == "basic"
 
 
-@pytest.mark.parametrize("name", [f"ut_{size}" for size in ("tiny", "small", "base", "big", "teeny", "tall")])
+@pytest.mark.parametrize(
+    "name", [f"ut_{size}" for size in ("tiny", "small", "base", "big", "teeny", "tall")]
+)
 def test_our_sets_keep_the_paper_s_semantics_and_the_usual_optimizer(name):
     hparams = registry.hparams_sets.get(name)()
     sizes = {"hidden_size", "filter_size", "num_heads", "num_steps", "dropout"}
     assert {text.partition(":")[0] for text in differences(HParams(), hparams)} <= sizes
     training = hparams.training
-    assert (training.batch_size, training.learning_rate, training.warmup_steps, training.schedule) == (4096, 2.0, 8000, "noam")
-    assert (training.adam_beta1, training.adam_beta2, training.adam_epsilon, training.label_smoothing) == (0.9, 0.997, 1e-9, 0.1)
+    assert (
+        training.batch_size,
+        training.learning_rate,
+        training.warmup_steps,
+        training.schedule,
+    ) == (4096, 2.0, 8000, "noam")
+    assert (
+        training.adam_beta1,
+        training.adam_beta2,
+        training.adam_epsilon,
+        training.label_smoothing,
+    ) == (0.9, 0.997, 1e-9, 0.1)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_tensor2tensor_s_semantics(name):
     network = registry.hparams_sets.get(name)().network
-    assert (network.norm, network.position, network.kernel_init) == ("pre", "tensor2tensor", "unit_scaling")
-    assert (network.halted_states, network.padding_ponders, network.act_halting_bias_init) == ("transform", True, 1.0)
+    assert (network.norm, network.position, network.kernel_init) == (
+        "pre",
+        "tensor2tensor",
+        "unit_scaling",
+    )
+    assert (network.halted_states, network.padding_ponders, network.act_halting_bias_init) == (
+        "transform",
+        True,
+        1.0,
+    )
     assert network.position_every_step
     assert (network.halting != "none") == name.startswith("adaptive")
-    expected = "none" if "gru" in name or "lstm" in name else "sinusoid" if "sinusoid" in name else "learned"
+    expected = (
+        "none"
+        if "gru" in name or "lstm" in name
+        else "sinusoid"
+        if "sinusoid" in name
+        else "learned"
+    )
     assert network.step_encoding == expected
 
 
@@ -111,11 +160,16 @@ def test_tensor2tensor_s_variants():
     dropped = network("adaptive_universal_transformer_base_dropout05")
     assert (dropped.dropout, dropped.attention_dropout, dropped.relu_dropout) == (0.5, 0.5, 0.5)
     assert network("adaptive_universal_transformer_tall_actlossw001").act_loss_weight == 0.001
-    assert registry.hparams_sets.get("adaptive_universal_transformer_tall")().training.batch_size == 1024
+    assert (
+        registry.hparams_sets.get("adaptive_universal_transformer_tall")().training.batch_size
+        == 1024
+    )
 
 
 @pytest.mark.parametrize("name", UNAVAILABLE)
 def test_a_set_that_is_not_built_says_so_and_names_one_that_is(name):
-    with pytest.raises(UserError, match=f"not available yet: the nearest set is {UNAVAILABLE[name].nearest}"):
+    with pytest.raises(
+        UserError, match=f"not available yet: the nearest set is {UNAVAILABLE[name].nearest}"
+    ):
         registry.hparams_sets.get(name)()
     assert UNAVAILABLE[name].nearest in SETS

@@ -12,10 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.inference.batches import Example, cut, like_length, positions_beside, stacked, trimmed
-from ut_tf.inference.text_files import input_lines, one_line, output_line, read_input, shard_path, share
-from ut_tf.inference.translator import Hypothesis
 from ut_tf.errors import UserError
+from ut_tf.inference.batches import Example, cut, like_length, positions_beside, stacked, trimmed
+from ut_tf.inference.text_files import (
+    input_lines,
+    one_line,
+    output_line,
+    read_input,
+    shard_path,
+    share,
+)
+from ut_tf.inference.translator import Hypothesis
 
 COUNTS = st.integers(min_value=0, max_value=50)
 
@@ -40,7 +47,10 @@ def test_shares_have_files_whose_alphabetical_order_is_theirs() -> None:
 def test_lines_end_at_line_feeds_alone(capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["\ufeffa\u2028b\r\n".encode(), b"c\x0bd\n", b"\xe4\n", b"\n", b"e"]
     assert list(input_lines(lines, "f.txt")) == ["a\u2028b", "c\x0bd", "\ufffd", "", "e"]
-    assert capsys.readouterr().err == "warning: f.txt, line 3: byte 1 is no UTF-8; it is read as U+FFFD.\n"
+    assert (
+        capsys.readouterr().err
+        == "warning: f.txt, line 3: byte 1 is no UTF-8; it is read as U+FFFD.\n"
+    )
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -71,11 +81,21 @@ def test_an_output_is_one_line_whatever_the_model_wrote() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(min_value=0, max_value=40), max_size=60), st.integers(min_value=1, max_value=8))
-def test_every_example_is_in_one_batch_within_the_bounds(lengths: list[int], batch_size: int) -> None:
-    examples = [Example(number, np.full(length, 5, np.int32)) for number, length in enumerate(lengths, start=1)]
+@given(
+    st.lists(st.integers(min_value=0, max_value=40), max_size=60),
+    st.integers(min_value=1, max_value=8),
+)
+def test_every_example_is_in_one_batch_within_the_bounds(
+    lengths: list[int], batch_size: int
+) -> None:
+    examples = [
+        Example(number, np.full(length, 5, np.int32))
+        for number, length in enumerate(lengths, start=1)
+    ]
     batches = like_length(examples, batch_size, most_positions=60)
-    assert sorted(one.number for batch in batches for one in batch) == list(range(1, len(lengths) + 1))
+    assert sorted(one.number for batch in batches for one in batch) == list(
+        range(1, len(lengths) + 1)
+    )
     firsts = [min(one.number for one in batch) for batch in batches]
     assert firsts == sorted(firsts)
     for batch in batches:
@@ -94,7 +114,10 @@ def test_padding_is_taken_away_and_put_back() -> None:
     rows = np.array([[2, 0, 3, 0], [0, 0, 0, 0]])
     assert [trimmed(row).tolist() for row in rows] == [[2, 0, 3], []]
     assert trimmed(np.array([[2, 0], [0, 4], [0, 0]])).tolist() == [[2, 0], [0, 4]]
-    facts = [Example(1, np.array([[2, 3]]), np.int32(1)), Example(2, np.array([[4], [5]]), np.int32(0))]
+    facts = [
+        Example(1, np.array([[2, 3]]), np.int32(1)),
+        Example(2, np.array([[4], [5]]), np.int32(0)),
+    ]
     features = stacked(facts)
     assert features["inputs"].tolist() == [[[2, 3], [0, 0]], [[4, 0], [5, 0]]]
     assert features["targets"].tolist() == [1, 0]

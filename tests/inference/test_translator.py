@@ -1,4 +1,6 @@
-"""The translator on models whose every output is known: order, windows, damaged and endless lines, scores."""
+"""The translator on models whose every output is known: order, windows, damaged and endless lines,
+scores.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ import pytest
 import tensorflow as tf
 
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.search.config import DecodeConfig
-from ut_tf.inference.translator import Translator
 from ut_tf.errors import UserError
+from ut_tf.inference.translator import Translator
 from ut_tf.problems.algorithmic.problem import Algorithmic
 from ut_tf.problems.babi.codec import StoryCodec
+from ut_tf.search.config import DecodeConfig
 
 VOCABULARY = 12
 
@@ -35,7 +37,9 @@ class Echo:
         assert not training
         self.shapes.append(features["inputs"].shape)
         inputs, length = features["inputs"], tf.shape(features["targets"])[1]
-        ended = tf.pad(inputs, [[0, 0], [0, tf.maximum(length - tf.shape(inputs)[1], 0)]], constant_values=1)[:, :length]
+        ended = tf.pad(
+            inputs, [[0, 0], [0, tf.maximum(length - tf.shape(inputs)[1], 0)]], constant_values=1
+        )[:, :length]
         return self.certainty * tf.one_hot(tf.where(ended == 0, 1, ended), VOCABULARY)
 
 
@@ -48,19 +52,32 @@ class Oracle:
         assert not training
         assert "targets" not in features
         rows = tf.math.count_nonzero(tf.reduce_any(features["inputs"] != 0, -1), 1, dtype=tf.int32)
-        return tf.one_hot(1 + rows % 3, 4, on_value=9.0, off_value=0.0) + tf.constant([8.0, 0, 0, 0])
+        return tf.one_hot(1 + rows % 3, 4, on_value=9.0, off_value=0.0) + tf.constant(
+            [8.0, 0, 0, 0]
+        )
 
 
 def translator(text: str = "", model: Any = None, **options: Any) -> Translator:
-    return Translator(model or Echo(), Algorithmic("copy").text_codec(Path()), DecodeConfig.from_text(text), **options)
+    return Translator(
+        model or Echo(),
+        Algorithmic("copy").text_codec(Path()),
+        DecodeConfig.from_text(text),
+        **options,
+    )
 
 
 def random_lines(count: int, longest: int = 30) -> list[str]:
     generator = np.random.default_rng(3)
-    return ["".join(map(str, generator.integers(0, 10, size))) for size in generator.integers(1, longest, count)]
+    return [
+        "".join(map(str, generator.integers(0, 10, size)))
+        for size in generator.integers(1, longest, count)
+    ]
 
 
-@pytest.mark.parametrize(("options", "read_ahead"), [("beam_size=1,batch_size=4", 3), ("beam_size=2,batch_size=7", 1), ("batch_size=1", 1)])
+@pytest.mark.parametrize(
+    ("options", "read_ahead"),
+    [("beam_size=1,batch_size=4", 3), ("beam_size=2,batch_size=7", 1), ("batch_size=1", 1)],
+)
 def test_answers_come_in_the_order_of_the_texts(options: str, read_ahead: int) -> None:
     lines = random_lines(30)
     found = list(translator(options, read_ahead=read_ahead).translate((line,) for line in lines))
@@ -93,19 +110,30 @@ def test_each_graph_is_traced_once_whatever_the_sizes() -> None:
 
 def test_empty_lines_give_empty_answers_with_score_0_and_harm_no_other() -> None:
     lines = ["", "12", "   ", "\t", "3", ""]
-    found = list(translator("beam_size=2,n_best=2,batch_size=2").translate((line,) for line in lines))
+    found = list(
+        translator("beam_size=2,n_best=2,batch_size=2").translate((line,) for line in lines)
+    )
     assert [pair[0].text for pair in found] == ["", "12", "", "", "3", ""]
-    assert [[(one.text, one.score) for one in found[place]] for place in (0, 2, 3, 5)] == [[("", 0.0)] * 2] * 4
+    assert [[(one.text, one.score) for one in found[place]] for place in (0, 2, 3, 5)] == [
+        [("", 0.0)] * 2
+    ] * 4
     assert list(translator().translate([])) == []
 
 
-def test_an_endless_line_is_cut_with_a_warning_and_harms_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_endless_line_is_cut_with_a_warning_and_harms_no_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     endless = "7" * 10_000
     found = [
-        one.text for (one,) in translator("beam_size=1,max_input_length=20").translate([("12",), (endless,), ("3" * 19,), ("4" * 20,)])
+        one.text
+        for (one,) in translator("beam_size=1,max_input_length=20").translate(
+            [("12",), (endless,), ("3" * 19,), ("4" * 20,)]
+        )
     ]
     assert found == ["12", "7" * 19, "3" * 19, "4" * 19]
-    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["warning"] * 2
+    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "warning"
+    ] * 2
     list(translator("beam_size=1,max_input_length=20").translate([("12",), (endless,)], first=41))
     assert "input 42 has more than max_input_length=20 symbols" in capsys.readouterr().err
 
@@ -114,7 +142,9 @@ def test_long_batches_are_made_of_few_examples() -> None:
     shapes: list[Any] = []
     ours = translator("beam_size=1,batch_size=50,extra_length=0")
     run = ours._outputs
-    ours._outputs = lambda features, numbers: shapes.append(features["inputs"].shape) or run(features, numbers)
+    ours._outputs = lambda features, numbers: (
+        shapes.append(features["inputs"].shape) or run(features, numbers)
+    )
     texts = [*random_lines(40), *["5" * 999] * 20]
     assert [one.text for (one,) in ours.translate((text,) for text in texts)] == texts
     assert all(rows * length <= 8192 for rows, length in shapes)
@@ -130,13 +160,15 @@ def test_what_was_read_before_a_mistake_is_answered_before_it_is_told() -> None:
 
 
 def test_scores_are_log_probabilities_in_order() -> None:
-    # Every symbol has the logit c and the eleven others 0: log p of a right one is -log(1 + 11 exp(-c)), of a wrong one c less.
+    # Every symbol has the logit c and the eleven others 0: log p of a right one is -log(1 + 11
+    # exp(-c)), of a wrong one c less.
     right = -np.log1p(11 * np.exp(-3.0))
     ours = translator("batch_size=2", Echo(3.0), read_ahead=2)
     pairs = [("1234", "1234"), ("12", "13"), ("7", ""), ("", ""), ("5", "555")]
     expected = [5 * right, 3 * right - 3, right - 3, right, 4 * right - 3 - 3]
     found = list(ours.score([(source,) for source, _ in pairs], [target for _, target in pairs]))
-    # After its inputs the model expects ends: "555" has its first symbol right, two wrong ones, and the end.
+    # After its inputs the model expects ends: "555" has its first symbol right, two wrong ones, and
+    # the end.
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -145,7 +177,9 @@ def test_the_score_of_a_greedy_output_is_its_log_probability() -> None:
     ours = translator("beam_size=1,batch_size=4", Echo(2.0))
     found = [one for (one,) in ours.translate((line,) for line in lines)]
     np.testing.assert_allclose(
-        [one.score for one in found], list(ours.score([(line,) for line in lines], [one.text for one in found])), rtol=1e-5
+        [one.score for one in found],
+        list(ours.score([(line,) for line in lines], [one.text for one in found])),
+        rtol=1e-5,
     )
 
 
@@ -158,11 +192,23 @@ def stories(tmp_path: Path) -> StoryCodec:
 
 def test_classes_are_answered_by_words_with_log_probabilities(stories: StoryCodec) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig(n_best=2, batch_size=2))
-    texts = [("Mary left.\nJohn left.", "where"), ("", "where"), ("Mary left.", "where is John or whoever it was"), ("", " ")]
+    texts = [
+        ("Mary left.\nJohn left.", "where"),
+        ("", "where"),
+        ("Mary left.", "where is John or whoever it was"),
+        ("", " "),
+    ]
     found = list(ours.translate(texts))
-    assert [[one.text for one in pair] for pair in found] == [["hall", "kitchen"], ["garden", "kitchen"], ["bathroom", "kitchen"], ["", ""]]
+    assert [[one.text for one in pair] for pair in found] == [
+        ["hall", "kitchen"],
+        ["garden", "kitchen"],
+        ["bathroom", "kitchen"],
+        ["", ""],
+    ]
     normaliser = np.log(np.exp(9) + np.exp(8) + 2)
-    np.testing.assert_allclose([one.score for one in found[0]], [9 - normaliser, 8 - normaliser], rtol=1e-5)
+    np.testing.assert_allclose(
+        [one.score for one in found[0]], [9 - normaliser, 8 - normaliser], rtol=1e-5
+    )
     scores = list(ours.score(texts[:2], ["Kitchen", "the moon"]))
     assert scores == [pytest.approx(8 - normaliser), -np.inf]
 
@@ -173,14 +219,20 @@ def test_more_outputs_than_classes_are_all_classes(stories: StoryCodec) -> None:
 
 
 @pytest.mark.usefixtures("stories")
-def test_of_a_long_story_as_tokens_the_end_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_long_story_as_tokens_the_end_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     oracle = Oracle()
     oracle.spec = dataclasses.replace(oracle.spec, inputs="tokens")
     seen: list[Any] = []
     ours = Translator(oracle, StoryCodec(tmp_path, "tokens", 70), DecodeConfig(max_input_length=4))
-    ours._outputs = lambda features, _: seen.append(features["inputs"]) or (tf.constant([["x"]]), tf.zeros([1, 1]))
+    ours._outputs = lambda features, _: (
+        seen.append(features["inputs"]) or (tf.constant([["x"]]), tf.zeros([1, 1]))
+    )
     list(ours.translate([("Mary left.\nJohn left.", "where is john")]))
-    assert seen[0].tolist() == [[6, 7, 4, 1]]  # "where is john", the end: the question is what must not be lost.
+    assert seen[0].tolist() == [
+        [6, 7, 4, 1]
+    ]  # "where is john", the end: the question is what must not be lost.
     assert "the first ones are left out" in capsys.readouterr().err
 
 
@@ -196,4 +248,8 @@ def test_a_language_model_scores_but_does_not_translate() -> None:
     ours.codec.fields = ()
     with pytest.raises(UserError, match="language model"):
         ours.translate([])
-    np.testing.assert_allclose(list(ours.score([(), ()], ["123", ""])), [-4 * np.log(VOCABULARY), -np.log(VOCABULARY)], rtol=1e-5)
+    np.testing.assert_allclose(
+        list(ours.score([(), ()], ["123", ""])),
+        [-4 * np.log(VOCABULARY), -np.log(VOCABULARY)],
+        rtol=1e-5,
+    )

@@ -1,4 +1,6 @@
-"""The same weights must give what tensor2tensor 1.15.7 gave: logits, losses, and the same symbols in every form of decoding."""
+"""The same weights must give what tensor2tensor 1.15.7 gave: logits, losses, and the same symbols
+in every form of decoding.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,21 @@ def test_all_references_are_here() -> None:
 
 def test_logits_and_losses(reference: tuple[Any, dict[str, Any]]) -> None:
     model, arrays = reference
-    logits, details = model({"inputs": arrays["inputs"], "targets": arrays["targets"]}, return_details=True)
+    logits, details = model(
+        {"inputs": arrays["inputs"], "targets": arrays["targets"]}, return_details=True
+    )
     logits = np.asarray(logits)
     assert np.abs(logits - arrays["logits"]).max() < LARGEST_DIFFERENCE
-    assert _cross_entropy(logits, arrays["targets"]) == pytest.approx(float(arrays["loss/training"]), abs=LARGEST_DIFFERENCE)
+    assert _cross_entropy(logits, arrays["targets"]) == pytest.approx(
+        float(arrays["loss/training"]), abs=LARGEST_DIFFERENCE
+    )
     if "loss/act_loss" in arrays:
-        assert float(sum(model.losses)) == pytest.approx(float(arrays["loss/act_loss"]), abs=LARGEST_DIFFERENCE)
-        assert np.asarray(details.decoder.ponder_times).max() > 2  # The reference reaches beyond the trap at step 2.
+        assert float(sum(model.losses)) == pytest.approx(
+            float(arrays["loss/act_loss"]), abs=LARGEST_DIFFERENCE
+        )
+        assert (
+            np.asarray(details.decoder.ponder_times).max() > 2
+        )  # The reference reaches beyond the trap at step 2.
     else:
         assert not model.losses
 
@@ -47,8 +57,14 @@ def test_compiled_graph_gives_the_same(reference: tuple[Any, dict[str, Any]]) ->
 
     model, arrays = reference
     ids = tf.TensorSpec([None, None], tf.int32)
-    graph = tf.function(lambda inputs, targets: model({"inputs": inputs, "targets": targets}), input_signature=[ids, ids])
-    assert np.abs(graph(arrays["inputs"], arrays["targets"]).numpy() - arrays["logits"]).max() < LARGEST_DIFFERENCE
+    graph = tf.function(
+        lambda inputs, targets: model({"inputs": inputs, "targets": targets}),
+        input_signature=[ids, ids],
+    )
+    assert (
+        np.abs(graph(arrays["inputs"], arrays["targets"]).numpy() - arrays["logits"]).max()
+        < LARGEST_DIFFERENCE
+    )
 
 
 def _cross_entropy(logits: Any, targets: Any) -> float:

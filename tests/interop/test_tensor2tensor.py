@@ -1,4 +1,6 @@
-"""Import of tensor2tensor's hyperparameters, variables and run directories: what fits, and what is said of what does not."""
+"""Import of tensor2tensor's hyperparameters, variables and run directories: what fits, and what is
+said of what does not.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,21 @@ import tensorflow as tf
 
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
-from ut_tf.interop.tensor2tensor import _problem_of_symbols, import_run, model_from_variables, network_from_hparams
+from ut_tf.interop.tensor2tensor import (
+    _problem_of_symbols,
+    import_run,
+    model_from_variables,
+    network_from_hparams,
+)
 from ut_tf.interop.tensor2tensor_files import named_problem
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore, restore_weights, training_checkpoint
+from ut_tf.storage.checkpoints import (
+    find_checkpoint,
+    read_state,
+    restore,
+    restore_weights,
+    training_checkpoint,
+)
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step import TrainingStep
@@ -33,12 +46,19 @@ def _hparams(name: str = "act_basic") -> dict[str, Any]:
 
 def _variables(name: str = "act_basic") -> dict[str, Any]:
     with np.load(GOLDEN / f"{name}.npz") as file:
-        return {key.removeprefix("var/"): value for key, value in file.items() if key.startswith("var/")}
+        return {
+            key.removeprefix("var/"): value for key, value in file.items() if key.startswith("var/")
+        }
 
 
 def test_network_of_dynamic_halting() -> None:
     network = network_from_hparams(_hparams())
-    assert (network.recurrence, network.halting, network.act_max_steps, network.num_steps) == ("basic", "basic", 6, 8)
+    assert (network.recurrence, network.halting, network.act_max_steps, network.num_steps) == (
+        "basic",
+        "basic",
+        6,
+        8,
+    )
     assert (network.norm, network.position, network.step_encoding, network.halted_states) == (
         "pre",
         "tensor2tensor",
@@ -52,17 +72,34 @@ def test_gru_goes_without_the_step_embedding() -> None:
     assert network_from_hparams(_hparams("ut_gru")).step_encoding == "none"
 
 
-@pytest.mark.parametrize(("name", "returned"), [("ut_lstm", True), ("ut_gru", False), ("act_basic", False)])
+@pytest.mark.parametrize(
+    ("name", "returned"), [("ut_lstm", True), ("ut_gru", False), ("act_basic", False)]
+)
 def test_only_an_lstm_has_a_memory_to_return(name: str, returned: bool) -> None:
-    assert network_from_hparams({**_hparams(name), "use_memory_as_final_state": True}).use_memory_as_final_state == returned
+    assert (
+        network_from_hparams(
+            {**_hparams(name), "use_memory_as_final_state": True}
+        ).use_memory_as_final_state
+        == returned
+    )
 
 
 def test_every_unsupported_field_is_named_at_once() -> None:
-    hparams = {**_hparams(), "recurrence_type": "highway", "num_inrecurrence_layers": 2, "position_start_index": "random"}
+    hparams = {
+        **_hparams(),
+        "recurrence_type": "highway",
+        "num_inrecurrence_layers": 2,
+        "position_start_index": "random",
+    }
     del hparams["num_heads"]
     with pytest.raises(UserError) as caught:
         network_from_hparams(hparams)
-    for text in ("recurrence_type=highway", "num_inrecurrence_layers=2", "position_start_index=random", "num_heads is missing"):
+    for text in (
+        "recurrence_type=highway",
+        "num_inrecurrence_layers=2",
+        "position_start_index=random",
+        "num_heads is missing",
+    ):
         assert text in str(caught.value)
 
 
@@ -71,7 +108,11 @@ def test_missing_and_unknown_variables_are_listed() -> None:
     lost = "universal_transformer/body/encoder/layer_prepostprocess/layer_norm/layer_norm_bias"
     variables["universal_transformer/body/parallel_0/extra"] = variables.pop(lost)
     with pytest.raises(
-        UserError, match=r"encoder/layer_prepostprocess/layer_norm/layer_norm_bias is missing.*parallel_0/extra has no place"
+        UserError,
+        match=(
+            r"encoder/layer_prepostprocess/layer_norm/layer_norm_bias is missing.*parallel_0/extra"
+            r" has no place"
+        ),
     ):
         model_from_variables(variables, _hparams(), target_space_id=1)
 
@@ -81,13 +122,22 @@ def test_sharded_embedding_equals_the_whole_one() -> None:
     name = "universal_transformer/symbol_modality_12_32/shared/weights_"
     whole = variables.pop(name + "0")
     # Eleven shards: shard 10 must come after shard 9, not after shard 1; the last may be empty.
-    variables |= {f"{name}{index}": part for index, part in enumerate([*np.split(whole, [2, *range(3, 12)]), whole[:0]])}
+    variables |= {
+        f"{name}{index}": part
+        for index, part in enumerate([*np.split(whole, [2, *range(3, 12)]), whole[:0]])
+    }
     model = model_from_variables(variables, _hparams(), target_space_id=1)
     np.testing.assert_array_equal(model.input_embedding.table, whole)
 
 
 def test_run_directory(tmp_path: Path) -> None:
-    run = import_run(GOLDEN / "t2t_run", tmp_path / "run", PROBLEM, data_dir=tmp_path / "data", tmp_dir=tmp_path / "tmp")
+    run = import_run(
+        GOLDEN / "t2t_run",
+        tmp_path / "run",
+        PROBLEM,
+        data_dir=tmp_path / "data",
+        tmp_dir=tmp_path / "tmp",
+    )
     loaded = Run.load(tmp_path / "run")
     assert loaded.hparams == run.hparams
     assert (loaded.hparams.network.num_steps, loaded.hparams.training.batch_size) == (4, 2048)
@@ -95,7 +145,9 @@ def test_run_directory(tmp_path: Path) -> None:
     assert restore_weights(model, loaded, "last") == 301
     reader = tf.train.load_checkpoint(str(GOLDEN / "t2t_run" / "model.ckpt-301"))
     table = reader.get_tensor("universal_transformer/body/target_space_embedding/kernel")
-    np.testing.assert_array_equal(model.target_space, table[11])  # The one row that its training moved.
+    np.testing.assert_array_equal(
+        model.target_space, table[11]
+    )  # The one row that its training moved.
     assert read_state(find_checkpoint(loaded, "last"))["step"] == 301
     _check_optimizer(loaded, model, reader)
 
@@ -103,16 +155,23 @@ def test_run_directory(tmp_path: Path) -> None:
 def _check_optimizer(run: Run, model: Any, reader: Any) -> None:
     """Adam's moments must have gone to the weights they belong to."""
     checkpoint = tf.train.load_checkpoint(str(find_checkpoint(run, "last") / "variables"))
-    index = [weight is model.input_embedding.table for weight in model.trainable_variables].index(True)
+    index = [weight is model.input_embedding.table for weight in model.trainable_variables].index(
+        True
+    )
     shards = [
-        reader.get_tensor(f"training/universal_transformer/symbol_modality_12_128/shared/weights_{shard}/Adam_1") for shard in range(16)
+        reader.get_tensor(
+            f"training/universal_transformer/symbol_modality_12_128/shared/weights_{shard}/Adam_1"
+        )
+        for shard in range(16)
     ]
     stored = checkpoint.get_tensor(f"optimizer/second_moments/{index}/.ATTRIBUTES/VARIABLE_VALUE")
     np.testing.assert_array_equal(stored, np.concatenate(shards))
 
 
 def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = import_run(GOLDEN / "t2t_run", tmp_path / "run", data_dir=tmp_path / "data", tmp_dir=tmp_path / "tmp")
+    run = import_run(
+        GOLDEN / "t2t_run", tmp_path / "run", data_dir=tmp_path / "data", tmp_dir=tmp_path / "tmp"
+    )
     assert run.problem == PROBLEM
     (said,) = capsys.readouterr().err.splitlines()
     assert "its 12 symbols fit algorithmic_reverse_decimal40" in said
@@ -121,8 +180,12 @@ def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture
     keras.utils.set_random_seed(1)
     model = run.make_model()
     optimizer = Optimizer(model.trainable_variables, small.training, small.network.hidden_size)
-    restore(find_checkpoint(run, "best"), training_checkpoint(model, optimizer))  # Refuses what lacks a variable.
-    step = TrainingStep(model, optimizer, small, Workers.of(tf.distribute.get_strategy()), batches.element_spec)
+    restore(
+        find_checkpoint(run, "best"), training_checkpoint(model, optimizer)
+    )  # Refuses what lacks a variable.
+    step = TrainingStep(
+        model, optimizer, small, Workers.of(tf.distribute.get_strategy()), batches.element_spec
+    )
     (report,) = step.read([step.update([next(iter(batches))])])
     assert int(optimizer.iterations) == 302
     assert report.tokens > 0 and 0.0 < report.gradient_norm < 100.0
@@ -130,12 +193,18 @@ def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_problem_must_be_named_where_symbols_do_not_tell(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give --problem"):
-        _problem_of_symbols(tmp_path, {"universal_transformer/symbol_modality_13_16/shared/weights_0": 0})
+        _problem_of_symbols(
+            tmp_path, {"universal_transformer/symbol_modality_13_16/shared/weights_0": 0}
+        )
     assert named_problem(tmp_path) is None
 
 
 def test_problems_of_classes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    arguments = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path / "tmp", "problem_args": "train_questions=40,test_questions=4"}
+    arguments = {
+        "data_dir": tmp_path / "data",
+        "tmp_dir": tmp_path / "tmp",
+        "problem_args": "train_questions=40,test_questions=4",
+    }
     with pytest.raises(UserError, match="only networks from tokens to tokens"):
         import_run(GOLDEN / "t2t_run", tmp_path / "run", "babi_sim_task1", **arguments)
     assert not (tmp_path / "run").exists()
@@ -143,7 +212,13 @@ def test_problems_of_classes_are_refused_before_anything_is_written(tmp_path: Pa
 
 def test_variables_of_another_vocabulary_leave_no_run_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not those of the network"):
-        import_run(GOLDEN / "t2t_run", tmp_path / "run", "algorithmic_reverse_binary40", data_dir=tmp_path, tmp_dir=tmp_path)
+        import_run(
+            GOLDEN / "t2t_run",
+            tmp_path / "run",
+            "algorithmic_reverse_binary40",
+            data_dir=tmp_path,
+            tmp_dir=tmp_path,
+        )
     assert not (tmp_path / "run").exists()
 
 

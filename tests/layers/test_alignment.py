@@ -12,7 +12,8 @@ from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.alignment import Alignment
 
 LOG3 = math.log(3)
-# The second state's score is higher by log 3 than the first's, so it weighs three times as much; the third is padding.
+# The second state's score is higher by log 3 than the first's, so it weighs three times as much;
+# the third is padding.
 LUONG_STATES = [[1.0, 0.0], [0.0, (1 + LOG3) / 2], [9.0, 9.0]]
 BAHDANAU_STATES = [[math.atanh(0.5), 0.0], [0.0, math.atanh((0.5 + LOG3) / 2)], [9.0, 9.0]]
 
@@ -26,7 +27,9 @@ def alignment(form: str) -> Alignment:
 def test_luong_s_general_score() -> None:
     layer = alignment("luong")
     layer.key.kernel.assign([[1.0, 0.0], [0.0, 2.0]])
-    contexts, weights = layer(tf.constant([[[1.0, 1.0]]]), tf.constant([LUONG_STATES]), tf.constant([[1.0, 1.0, 0.0]]))
+    contexts, weights = layer(
+        tf.constant([[[1.0, 1.0]]]), tf.constant([LUONG_STATES]), tf.constant([[1.0, 1.0, 0.0]])
+    )
     np.testing.assert_allclose(weights, [[[0.25, 0.75, 0.0]]], atol=1e-6)
     np.testing.assert_allclose(contexts, [[[0.25, 0.75 * (1 + LOG3) / 2]]], atol=1e-6)
 
@@ -38,7 +41,11 @@ def test_bahdanau_s_additive_score() -> None:
     layer.score.assign([1.0, 2.0])
     # Half of what the query adds is taken from every state again.
     states = np.array(BAHDANAU_STATES, np.float32) - [0.2, 0.4]
-    contexts, weights = layer(tf.constant([[[0.1, 0.2]]]), tf.constant([states], tf.float32), tf.constant([[1.0, 1.0, 0.0]]))
+    contexts, weights = layer(
+        tf.constant([[[0.1, 0.2]]]),
+        tf.constant([states], tf.float32),
+        tf.constant([[1.0, 1.0, 0.0]]),
+    )
     np.testing.assert_allclose(weights, [[[0.25, 0.75, 0.0]]], atol=1e-5)
     np.testing.assert_allclose(contexts[0, 0], 0.25 * states[0] + 0.75 * states[1], atol=1e-5)
 
@@ -46,7 +53,17 @@ def test_bahdanau_s_additive_score() -> None:
 @pytest.mark.parametrize("form", ["luong", "bahdanau"])
 def test_queries_are_answered_each_for_itself(form: str) -> None:
     layer, draws = alignment(form), np.random.default_rng(0)
-    queries, states, keep = draws.normal(size=(3, 4, 2)), draws.normal(size=(3, 5, 2)), np.ones((3, 5))
-    together, _ = layer(tf.constant(queries, tf.float32), tf.constant(states, tf.float32), tf.constant(keep, tf.float32))
-    alone, _ = layer(*(tf.constant(one, tf.float32) for one in (queries[1:2, 2:3], states[1:2], keep[1:2])))
+    queries, states, keep = (
+        draws.normal(size=(3, 4, 2)),
+        draws.normal(size=(3, 5, 2)),
+        np.ones((3, 5)),
+    )
+    together, _ = layer(
+        tf.constant(queries, tf.float32),
+        tf.constant(states, tf.float32),
+        tf.constant(keep, tf.float32),
+    )
+    alone, _ = layer(
+        *(tf.constant(one, tf.float32) for one in (queries[1:2, 2:3], states[1:2], keep[1:2]))
+    )
     np.testing.assert_allclose(together[1, 2], alone[0, 0], atol=1e-6)

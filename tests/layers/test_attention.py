@@ -28,7 +28,10 @@ def states(*shape: int) -> tf.Tensor:
 def test_equals_the_formula() -> None:
     attention, x = made(), states(1, 3, 8)
     output, weights = attention(x)
-    q, k, v = (x.numpy()[0] @ getattr(attention, f"{name}_kernel").numpy() for name in ("query", "key", "value"))
+    q, k, v = (
+        x.numpy()[0] @ getattr(attention, f"{name}_kernel").numpy()
+        for name in ("query", "key", "value")
+    )
     mixed = []
     for head in (slice(0, 4), slice(4, 8)):
         logits = q[:, head] @ k[:, head].T / math.sqrt(4)
@@ -40,7 +43,9 @@ def test_equals_the_formula() -> None:
 
 
 def test_masked_keys_have_exactly_no_weight() -> None:
-    _, weights = made()(states(2, 3, 8), bias=padding_bias(tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])))
+    _, weights = made()(
+        states(2, 3, 8), bias=padding_bias(tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+    )
     assert np.all(weights.numpy()[0, :, :, 2] == 0.0)
 
 
@@ -58,11 +63,16 @@ def test_relative_bias_depends_on_distance_and_shares_beyond_its_reach() -> None
     table = attention.relative_table.numpy()
     for query in range(6):
         for key in range(6):
-            np.testing.assert_allclose(bias[:, query, key], table[np.clip(key - query, -2, 2) + 2], rtol=1e-6)
+            np.testing.assert_allclose(
+                bias[:, query, key], table[np.clip(key - query, -2, 2) + 2], rtol=1e-6
+            )
 
 
 def test_self_bias_starts_where_it_is_told() -> None:
-    attention = made(NetworkConfig(hidden_size=8, num_heads=2, relative_bias=2, relative_self_bias=-5.0), relative=True)
+    attention = made(
+        NetworkConfig(hidden_size=8, num_heads=2, relative_bias=2, relative_self_bias=-5.0),
+        relative=True,
+    )
     assert attention.relative_table.numpy().tolist() == [[0, 0], [0, 0], [-5, -5], [0, 0], [0, 0]]
 
 

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError, marked_in
-from ut_tf.layers.coordinates import Coordinates, paper_sinusoid, rotate, rotation_table, tensor2tensor_sinusoid
+from ut_tf.layers.coordinates import (
+    Coordinates,
+    paper_sinusoid,
+    rotate,
+    rotation_table,
+    tensor2tensor_sinusoid,
+)
 from ut_tf.layers.positions import Positions, PositionTable, spread_positions
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 
@@ -23,13 +29,20 @@ def test_the_paper_coordinate_of_position_3_at_step_2() -> None:
     coordinates.build((None, None, 4))
     signal = coordinates.position_signal(tf.constant([[3.0]]))
     got = coordinates(tf.zeros([1, 1, 4]), step=1, position_signal=signal)[0, 0]
-    expected = [f(i / 10000 ** (2 * j / 4)) + f(2 / 10000 ** (2 * j / 4)) for i in (3,) for j in (0, 1) for f in (math.sin, math.cos)]
+    expected = [
+        f(i / 10000 ** (2 * j / 4)) + f(2 / 10000 ** (2 * j / 4))
+        for i in (3,)
+        for j in (0, 1)
+        for f in (math.sin, math.cos)
+    ]
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
 def test_tensor2tensor_sinusoids_by_hand() -> None:
     got = tensor2tensor_sinusoid(tf.constant([2.0]), 4)[0]
-    np.testing.assert_allclose(got, [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)], atol=1e-6)
+    np.testing.assert_allclose(
+        got, [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)], atol=1e-6
+    )
 
 
 def test_positions_stay_distinct_under_bfloat16() -> None:
@@ -44,7 +57,10 @@ def test_rotated_products_depend_on_distance_only() -> None:
     query, key = (tf.constant(generator.normal(size=(1, 1, 1, 8)), tf.float32) for _ in range(2))
     products = []
     for start in (1.0, 50.0, 700.0):
-        turned = [rotate(x, rotation_table(tf.constant([[at]]), 8)) for x, at in ((query, start), (key, start + 5))]
+        turned = [
+            rotate(x, rotation_table(tf.constant([[at]]), 8))
+            for x, at in ((query, start), (key, start + 5))
+        ]
         products.append(float(tf.reduce_sum(turned[0] * turned[1])))
     np.testing.assert_allclose(products, products[0], atol=1e-4)
 
@@ -52,14 +68,18 @@ def test_rotated_products_depend_on_distance_only() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 30), st.integers(0, 10_000))
 def test_spread_positions_increase_and_stay_in_range(size: int, seed: int) -> None:
-    positions = spread_positions(tf.constant(4), tf.constant(size), 100, tf.constant([seed, 1])).numpy()
+    positions = spread_positions(
+        tf.constant(4), tf.constant(size), 100, tf.constant([seed, 1])
+    ).numpy()
     assert (np.diff(positions, axis=1) >= 1).all()
     assert positions.min() >= 0 and positions.max() < 100
     assert (positions == np.round(positions)).all()
 
 
 def test_one_random_offset_per_example_and_none_at_evaluation() -> None:
-    positions = Positions(NetworkConfig(position_offset="random", max_position_offset=1000, eval_position_offset=7))
+    positions = Positions(
+        NetworkConfig(position_offset="random", max_position_offset=1000, eval_position_offset=7)
+    )
     drawn = positions(batch_size=50, size=3, training=True)
     assert drawn.shape == (50, 1) and len(np.unique(drawn)) > 30
     assert drawn.numpy().min() >= 0 and drawn.numpy().max() <= 1000
@@ -76,7 +96,9 @@ def test_one_random_offset_per_example_and_none_at_evaluation() -> None:
         ({"target_position": "backward", "input_start_symbol": True}, [0, 1, 2, 3], [3, 2, 1]),
     ],
 )
-def test_directions_of_three_symbols_and_one_padding(changes: dict, expected_inputs: list, expected_targets: list) -> None:
+def test_directions_of_three_symbols_and_one_padding(
+    changes: dict, expected_inputs: list, expected_targets: list
+) -> None:
     positions = Positions(NetworkConfig(**changes))
     assigned, lengths = positions(batch_size=1, size=9), tf.constant([3.0])
     inputs = positions.inputs(assigned, tf.constant(4), lengths)
@@ -87,24 +109,40 @@ def test_directions_of_three_symbols_and_one_padding(changes: dict, expected_inp
 
 def test_positions_begin_again_behind_a_separator() -> None:
     ids = tf.constant([[5, 9, 6, 7, 9, 8, 1]])
-    for changes, expected in [({}, [1, 2, 1, 2, 3, 1, 2]), ({"input_start_symbol": True}, [0, 1, 2, 1, 2, 3, 1, 2])]:
+    for changes, expected in [
+        ({}, [1, 2, 1, 2, 3, 1, 2]),
+        ({"input_start_symbol": True}, [0, 1, 2, 1, 2, 3, 1, 2]),
+    ]:
         positions = Positions(NetworkConfig(position_separator=9, **changes))
         length, given = len(expected), ids if not changes else tf.pad(ids, [[0, 0], [1, 0]])
-        found = positions.inputs(positions(batch_size=1, size=9), length, tf.constant([7.0]), ids=given)
+        found = positions.inputs(
+            positions(batch_size=1, size=9), length, tf.constant([7.0]), ids=given
+        )
         assert found.numpy()[0].tolist() == expected
 
 
 def test_randomised_positions_are_a_subset_of_all_and_in_use_evenly_spread() -> None:
-    """Ruoss et al., arXiv 2305.16843: every position of the window is as likely as every other, and no two are alike."""
-    network = NetworkConfig(position_offset="randomised", max_position_offset=20, eval_position_offset=3, eval_position_stride=4)
+    """Ruoss et al., arXiv 2305.16843: every position of the window is as likely as every other, and
+    no two are alike.
+    """
+    network = NetworkConfig(
+        position_offset="randomised",
+        max_position_offset=20,
+        eval_position_offset=3,
+        eval_position_stride=4,
+    )
     positions = Positions(network)
     drawn = positions(batch_size=400, size=5, training=True).numpy()
     assert drawn.shape == (400, 5) and (np.diff(drawn, axis=1) >= 1).all()
     counts = np.bincount(drawn.astype(int).reshape(-1), minlength=20)
     assert len(counts) == 20 and counts.min() > 60 and counts.max() < 140  # 100 expected
     assigned = positions(batch_size=2, size=5)
-    assert positions.inputs(assigned, 3, tf.constant([3.0, 2.0])).numpy().tolist() == [[7.0, 11.0, 15.0]]
-    assert positions.targets(assigned, tf.constant([[2.0]]), tf.constant([3.0])).numpy().tolist() == [[15.0]]
+    assert positions.inputs(assigned, 3, tf.constant([3.0, 2.0])).numpy().tolist() == [
+        [7.0, 11.0, 15.0]
+    ]
+    assert positions.targets(
+        assigned, tf.constant([[2.0]]), tf.constant([3.0])
+    ).numpy().tolist() == [[15.0]]
 
 
 def test_a_learned_table_refuses_what_it_does_not_reach() -> None:
@@ -117,20 +155,38 @@ def test_a_learned_table_refuses_what_it_does_not_reach() -> None:
     for compiled in (table, tf.function(table)):
         with pytest.raises(tf.errors.InvalidArgumentError) as refused:
             compiled(positions)
-        assert marked_in(refused.value).startswith("position=learned has embeddings of 3 positions and this sequence is longer")
+        assert marked_in(refused.value).startswith(
+            "position=learned has embeddings of 3 positions and this sequence is longer"
+        )
     assert marked_in(ValueError("another")) is None
 
 
 def test_positions_that_cannot_be_are_refused() -> None:
-    with pytest.raises(UserError, match="learned_positions=100 embeddings, and training reaches position 256"):
+    with pytest.raises(
+        UserError, match="learned_positions=100 embeddings, and training reaches position 256"
+    ):
         HParams().change(position="learned", learned_positions=100).resolve()
     with pytest.raises(UserError, match="training reaches position 104"):
-        HParams().change(position="learned", learned_positions=100, position_from="end", end_position=5, max_length=100).resolve()
-    HParams().change(position="learned", learned_positions=256, max_position_offset=1000).resolve()  # position_offset=none draws none
-    with pytest.raises(UserError, match="position_separator=9 is the id of a symbol among the inputs"):
-        UniversalTransformer(NetworkConfig(position_separator=9), ProblemSpec("facts", "class", 12, 5, max_words=3))
+        HParams().change(
+            position="learned",
+            learned_positions=100,
+            position_from="end",
+            end_position=5,
+            max_length=100,
+        ).resolve()
+    HParams().change(
+        position="learned", learned_positions=256, max_position_offset=1000
+    ).resolve()  # position_offset=none draws none
+    with pytest.raises(
+        UserError, match="position_separator=9 is the id of a symbol among the inputs"
+    ):
+        UniversalTransformer(
+            NetworkConfig(position_separator=9), ProblemSpec("facts", "class", 12, 5, max_words=3)
+        )
     with pytest.raises(UserError, match=r"position_offset=randomised spreads up to .* = 83"):
-        HParams().change(position_offset="randomised", max_position_offset=50, max_length=40).resolve()
+        HParams().change(
+            position_offset="randomised", max_position_offset=50, max_length=40
+        ).resolve()
     with pytest.raises(UserError, match="eval_position_stride=2 needs"):
         HParams().change(eval_position_stride=2).resolve()
     with pytest.raises(UserError, match="no use for learned_positions=9"):
@@ -138,4 +194,6 @@ def test_positions_that_cannot_be_are_refused() -> None:
 
 
 def test_step_and_position_use_the_same_waves() -> None:
-    np.testing.assert_allclose(paper_sinusoid(tf.constant(5.0), 8), paper_sinusoid(tf.constant([[5.0]]), 8)[0, 0])
+    np.testing.assert_allclose(
+        paper_sinusoid(tf.constant(5.0), 8), paper_sinusoid(tf.constant([[5.0]]), 8)[0, 0]
+    )

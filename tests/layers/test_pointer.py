@@ -28,24 +28,33 @@ def test_probabilities_of_equal_words_are_added_up() -> None:
     states = np.zeros([1, 7, 2], np.float32)
     states[0, :3, 0] = [1.0, 2.0, 3.0]
     states[0, 3:, 0] = 9.0  # Neither the end, the question nor padding can be answered.
-    states[0, 5] = [2.0**0.5, 0.0]  # The last position asks; the factor undoes the scaling by hidden_size^-0.5.
+    states[0, 5] = [
+        2.0**0.5,
+        0.0,
+    ]  # The last position asks; the factor undoes the scaling by hidden_size^-0.5.
     logits = _identity_pointer()(tf.constant(states), IDS, MASK).numpy()[0]
     weights = np.exp([1.0, 2.0, 3.0]) / np.exp([1.0, 2.0, 3.0]).sum()
-    np.testing.assert_allclose(np.exp(logits[[3, 4]]), [weights[0] + weights[2], weights[1]], rtol=1e-5)
+    np.testing.assert_allclose(
+        np.exp(logits[[3, 4]]), [weights[0] + weights[2], weights[1]], rtol=1e-5
+    )
     assert set(np.flatnonzero(np.exp(logits) > 1e-6)) == {3, 4}
     # A softmax over the logits gives the probabilities back: losses of classes hold.
     np.testing.assert_allclose(tf.nn.softmax(logits)[3], np.exp(logits[3]), rtol=1e-5)
 
 
 def test_an_example_without_context_answers_nothing_and_stays_finite() -> None:
-    logits = _identity_pointer()(tf.ones([1, 3, 2]), tf.constant([[END_ID, 5, END_ID]]), tf.ones([1, 3])).numpy()
+    logits = _identity_pointer()(
+        tf.ones([1, 3, 2]), tf.constant([[END_ID, 5, END_ID]]), tf.ones([1, 3])
+    ).numpy()
     assert np.isfinite(logits).all()
     np.testing.assert_allclose(logits, logits[0, 0])
 
 
 @pytest.mark.parametrize("start", [False, True])
 def test_a_model_points_at_words_of_its_context_whatever_the_padding(start: bool) -> None:
-    network = NetworkConfig(hidden_size=8, filter_size=8, num_heads=2, num_steps=2, input_start_symbol=start)
+    network = NetworkConfig(
+        hidden_size=8, filter_size=8, num_heads=2, num_steps=2, input_start_symbol=start
+    )
     model = UniversalTransformer(network, ProblemSpec("tokens", "word", 7, 7, shared_vocab=True))
     logits = model({"inputs": IDS}).numpy()[0]
     assert set(np.flatnonzero(np.exp(logits) > 1e-6)) == {3, 4}

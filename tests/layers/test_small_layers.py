@@ -24,7 +24,9 @@ def test_dropout_keeps_the_mean_and_drops_its_share(rate: float) -> None:
 
 def test_dropout_draws_anew_and_repeats_from_its_seed() -> None:
     first, second = Dropout(0.5, seed=1), Dropout(0.5, seed=1)
-    draws = [layer(tf.ones([50]), training=True).numpy() for layer in (first, first, second, second)]
+    draws = [
+        layer(tf.ones([50]), training=True).numpy() for layer in (first, first, second, second)
+    ]
     assert (draws[0] != draws[1]).any()
     np.testing.assert_array_equal(draws[:2], draws[2:])
 
@@ -33,7 +35,9 @@ def test_replicas_drop_different_elements() -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     with strategy.scope():
         layer = Dropout(0.5, seed=1)
-    one, other = strategy.experimental_local_results(strategy.run(lambda: layer(tf.ones([100]), training=True)))
+    one, other = strategy.experimental_local_results(
+        strategy.run(lambda: layer(tf.ones([100]), training=True))
+    )
     assert (one.numpy() != other.numpy()).any()
 
 
@@ -49,7 +53,9 @@ def test_layer_norm_and_its_gradient_equal_keras() -> None:
             tape.watch(x)
             y = layer(x)
             loss = tf.reduce_sum(tf.sin(y))
-        results.append([y, *tape.gradient(loss, [x, *[v.value for v in layer.trainable_variables]])])
+        results.append(
+            [y, *tape.gradient(loss, [x, *[v.value for v in layer.trainable_variables]])]
+        )
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-4)
 
@@ -75,7 +81,9 @@ def test_facts_of_fewer_words_are_padded_and_of_more_are_cut() -> None:
     ids = np.array([[[2, 3, 4, 5], [6, 7, 8, 2]]])
     graph = tf.function(embedding, input_signature=[tf.TensorSpec([None, None, None], tf.int32)])
     np.testing.assert_allclose(graph(ids), embedding(tf.constant(ids[..., :3])))
-    np.testing.assert_allclose(graph(ids[..., :1]), embedding(tf.constant(ids[..., :1] * [[[1, 0, 0]]])))
+    np.testing.assert_allclose(
+        graph(ids[..., :1]), embedding(tf.constant(ids[..., :1] * [[[1, 0, 0]]]))
+    )
 
 
 def test_padding_embeds_to_zeros_and_logits_share_the_table() -> None:
@@ -84,7 +92,11 @@ def test_padding_embeds_to_zeros_and_logits_share_the_table() -> None:
     states = embedding(tf.constant([[3, 0]])).numpy()
     np.testing.assert_allclose(states[0, 0], embedding.table.numpy()[3] * np.sqrt(2), rtol=1e-6)
     assert states[0, 1].tolist() == [0.0, 0.0]
-    np.testing.assert_allclose(embedding.logits(tf.constant([[[1.0, 2.0]]]))[0, 0], embedding.table.numpy() @ [1.0, 2.0], rtol=1e-5)
+    np.testing.assert_allclose(
+        embedding.logits(tf.constant([[[1.0, 2.0]]]))[0, 0],
+        embedding.table.numpy() @ [1.0, 2.0],
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -92,10 +104,16 @@ def test_separable_convolution_equals_keras(causal: bool) -> None:
     x = tf.constant(np.random.default_rng(0).normal(size=(2, 6, 4)), tf.float32)
     ours = SeparableConv(3, 5, causal)
     padding = (4, 0) if causal else (2, 2)
-    theirs = keras.Sequential([keras.layers.ZeroPadding1D(padding), keras.layers.SeparableConv1D(3, 5)])
+    theirs = keras.Sequential(
+        [keras.layers.ZeroPadding1D(padding), keras.layers.SeparableConv1D(3, 5)]
+    )
     ours.build(x.shape)
     theirs.build(x.shape)
-    depthwise, pointwise, bias = ours.depthwise_kernel.numpy(), ours.pointwise.kernel.numpy(), np.array([0.1, 0.2, 0.3])
+    depthwise, pointwise, bias = (
+        ours.depthwise_kernel.numpy(),
+        ours.pointwise.kernel.numpy(),
+        np.array([0.1, 0.2, 0.3]),
+    )
     ours.pointwise.bias.assign(bias)
     theirs.set_weights([depthwise[:, :, None], pointwise[None], bias])
     np.testing.assert_allclose(ours(x), theirs(x), atol=1e-5)

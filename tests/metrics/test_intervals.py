@@ -15,7 +15,9 @@ from ut_tf.metrics.sums import GroupedSums
 def test_wilson_by_its_formula(successes: int, trials: int) -> None:
     z, share = 1.959963984540054, successes / trials
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2)) / (1 + z * z / trials)
+    half = (
+        z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2)) / (1 + z * z / trials)
+    )
     assert wilson(successes, trials) == pytest.approx((centre - half, centre + half), abs=1e-9)
 
 
@@ -40,10 +42,14 @@ def test_the_bootstrap_agrees_with_the_normal_interval_of_a_mean_and_shrinks() -
     widths = []
     for examples in (100, 1600):
         values = draws.normal(5.0, 2.0, examples)
-        low, high = bootstrap(np.stack([values, np.ones(examples)], 1), lambda sums: sums[:, 0] / sums[:, 1]) or (0, 0)
+        low, high = bootstrap(
+            np.stack([values, np.ones(examples)], 1), lambda sums: sums[:, 0] / sums[:, 1]
+        ) or (0, 0)
         assert low < values.mean() < high
         half = 1.96 * values.std() / math.sqrt(examples)
-        assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.2 * half)
+        assert (low, high) == pytest.approx(
+            (values.mean() - half, values.mean() + half), abs=0.2 * half
+        )
         widths.append(high - low)
     assert widths[1] == pytest.approx(widths[0] / 4, rel=0.3)
 
@@ -54,7 +60,11 @@ def test_each_metric_has_the_interval_of_its_kind() -> None:
     for _ in range(4):
         times = draws.integers(1, 5, [100, 3]).astype(float)
         found = {"loss": draws.random(100), "correct": (draws.random(100) < 0.8).astype(float)}
-        found |= {"ponder_time": times.sum(1), "ponder_squares": (times**2).sum(1), "ponder_positions": np.full(100, 3.0)}
+        found |= {
+            "ponder_time": times.sum(1),
+            "ponder_squares": (times**2).sum(1),
+            "ponder_positions": np.full(100, 3.0),
+        }
         sums.add(found, np.ones(100), np.arange(100) % 2, np.arange(100) % 4)
     metrics, intervals = sums.metrics("classify"), sums.intervals("classify")
     assert set(intervals) == set(metrics)
@@ -72,8 +82,14 @@ def test_each_metric_has_the_interval_of_its_kind() -> None:
 
 def test_a_ratio_of_sums_is_not_a_mean_of_ratios() -> None:
     sums = GroupedSums()
-    # One long text and three short ones: the share of symbols is 100 of 106, whichever way the examples are batched.
-    columns = {"loss": [1.0, 1, 1, 1], "positions": [100.0, 2, 2, 2], "correct": [100.0, 0, 0, 0], "all_correct": [1.0, 0, 0, 0]}
+    # One long text and three short ones: the share of symbols is 100 of 106, whichever way the
+    # examples are batched.
+    columns = {
+        "loss": [1.0, 1, 1, 1],
+        "positions": [100.0, 2, 2, 2],
+        "correct": [100.0, 0, 0, 0],
+        "all_correct": [1.0, 0, 0, 0],
+    }
     sums.add({name: values[:1] for name, values in columns.items()}, [1.0])
     sums.add({name: values[1:] for name, values in columns.items()}, [1.0] * 3)
     assert sums.metrics("teacher_forced")["accuracy"] == 100 / 106

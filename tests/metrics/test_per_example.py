@@ -14,7 +14,10 @@ from ut_tf.metrics import per_example as metrics
 def test_sequence_matches_counts_the_end_symbol_and_no_padding() -> None:
     targets = tf.constant([[5, 6, 1, 0], [7, 1, 0, 0], [0, 0, 0, 0]])
     symbols = tf.constant([[5, 6, 9, 9, 9], [7, 1, 8, 8, 8], [0, 0, 0, 0, 0]])
-    found = {name: value.numpy().tolist() for name, value in metrics.sequence_matches(symbols, targets).items()}
+    found = {
+        name: value.numpy().tolist()
+        for name, value in metrics.sequence_matches(symbols, targets).items()
+    }
     assert found == {"positions": [3, 2, 0], "correct": [2, 2, 0], "all_correct": [0, 1, 0]}
 
 
@@ -23,7 +26,11 @@ def test_teacher_forced_loss_is_summed_over_symbols() -> None:
     logits = tf.math.log(tf.constant([[[0.1, 0.2, 0.7], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05]]]))
     found = metrics.teacher_forced(logits, targets)
     assert found["loss"].numpy()[0] == pytest.approx(-math.log(0.7) - math.log(0.3), rel=1e-6)
-    assert (found["positions"].numpy()[0], found["correct"].numpy()[0], found["all_correct"].numpy()[0]) == (2, 1, 0)
+    assert (
+        found["positions"].numpy()[0],
+        found["correct"].numpy()[0],
+        found["all_correct"].numpy()[0],
+    ) == (2, 1, 0)
 
 
 def test_classification_takes_the_most_probable_class() -> None:
@@ -35,4 +42,8 @@ def test_classification_takes_the_most_probable_class() -> None:
 
 def test_pondering_looks_at_masked_positions_only() -> None:
     found = metrics.pondering(tf.constant([[2.0, 4.0, 9.0]]), tf.constant([[1.0, 1.0, 0.0]]))
-    assert {name: value.numpy()[0] for name, value in found.items()} == {"ponder_time": 6, "ponder_squares": 20, "ponder_positions": 2}
+    assert {name: value.numpy()[0] for name, value in found.items()} == {
+        "ponder_time": 6,
+        "ponder_squares": 20,
+        "ponder_positions": 2,
+    }

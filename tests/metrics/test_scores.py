@@ -11,8 +11,13 @@ from ut_tf.metrics.bleu import corpus_scores
 
 
 def test_bleu_by_hand() -> None:
-    # Six words of seven: precisions 6/6, 5/5, 4/4, 3/3, so only the brevity penalty exp(1 - 7/6) counts; with both cases equal.
-    scores = corpus_scores(["the cat sat on the mat"], [["The cat sat on the mat today"]], variants=("cased", "uncased"))
+    # Six words of seven: precisions 6/6, 5/5, 4/4, 3/3, so only the brevity penalty exp(1 - 7/6)
+    # counts; with both cases equal.
+    scores = corpus_scores(
+        ["the cat sat on the mat"],
+        [["The cat sat on the mat today"]],
+        variants=("cased", "uncased"),
+    )
     assert scores["bleu_uncased"].value == pytest.approx(100 * math.exp(1 - 7 / 6))
     # Cased, "the" at the start is wrong: 5/6, 4/5, 3/4, 2/3, whose product is 1/3.
     assert scores["bleu_cased"].value == pytest.approx(100 * math.exp(1 - 7 / 6) * (1 / 3) ** 0.25)
@@ -22,11 +27,21 @@ def test_bleu_by_hand() -> None:
 
 
 def test_a_perfect_translation_and_an_empty_one() -> None:
-    perfect = corpus_scores(["Ein Hund.", "Zwei Hunde laufen."], [["Ein Hund.", "Zwei Hunde laufen."]], ter=True)
-    assert {name: round(score.value, 6) for name, score in perfect.items()} == {"bleu_cased": 100, "chrf": 100, "ter": 0}
+    perfect = corpus_scores(
+        ["Ein Hund.", "Zwei Hunde laufen."], [["Ein Hund.", "Zwei Hunde laufen."]], ter=True
+    )
+    assert {name: round(score.value, 6) for name, score in perfect.items()} == {
+        "bleu_cased": 100,
+        "chrf": 100,
+        "ter": 0,
+    }
     assert [score.name for score in perfect.values()] == ["BLEU", "chrF2", "TER"]
     empty = corpus_scores([""], [["Ein Hund."]], ter=True)
-    assert {name: score.value for name, score in empty.items()} == {"bleu_cased": 0, "chrf": 0, "ter": 100}
+    assert {name: score.value for name, score in empty.items()} == {
+        "bleu_cased": 0,
+        "chrf": 0,
+        "ter": 100,
+    }
 
 
 def test_the_better_of_several_references_counts() -> None:
@@ -43,8 +58,12 @@ def test_the_tokeniser_decides_what_is_a_word() -> None:
 
 def test_an_interval_on_demand_says_so_in_the_signature() -> None:
     texts = ["a b c d e", "a b c x e", "f g h i j", "k l m n"] * 5
-    plain = corpus_scores(texts, [["a b c d e", "a b c d e", "f g h i j", "k l m o"] * 5])["bleu_cased"]
-    sure = corpus_scores(texts, [["a b c d e", "a b c d e", "f g h i j", "k l m o"] * 5], resamples=200)["bleu_cased"]
+    plain = corpus_scores(texts, [["a b c d e", "a b c d e", "f g h i j", "k l m o"] * 5])[
+        "bleu_cased"
+    ]
+    sure = corpus_scores(
+        texts, [["a b c d e", "a b c d e", "f g h i j", "k l m o"] * 5], resamples=200
+    )["bleu_cased"]
     assert plain.interval is None
     assert plain.value == sure.value
     assert sure.interval is not None
@@ -56,13 +75,20 @@ def test_an_interval_on_demand_says_so_in_the_signature() -> None:
 @pytest.mark.parametrize(
     ("translations", "references", "tokenize", "message"),
     [
-        (["a", "b"], [["a", "b"], ["a"]], "13a", "the translation has 2 lines, reference 2 1: expected as many"),
+        (
+            ["a", "b"],
+            [["a", "b"], ["a"]],
+            "13a",
+            "the translation has 2 lines, reference 2 1: expected as many",
+        ),
         (["a"], [["a", "b"]], "13a", "the translation has 1 line, reference 1 2: expected as many"),
         (["a"], [], "13a", "no reference"),
         ([], [[]], "13a", "the translation has no lines"),
         (["a"], [["a"]], "13", "tokenize=13: expected one of .*; did you mean 13a"),
     ],
 )
-def test_mistakes(translations: list[str], references: list[list[str]], tokenize: str, message: str) -> None:
+def test_mistakes(
+    translations: list[str], references: list[list[str]], tokenize: str, message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         corpus_scores(translations, references, tokenize=tokenize)

@@ -1,4 +1,6 @@
-"""LSTMs and convolutions as whole models: padding, batch-mates, causality, decoding with what they carry along, and what they refuse."""
+"""LSTMs and convolutions as whole models: padding, batch-mates, causality, decoding with what they
+carry along, and what they refuse.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tests.decoding.models import CLASSES, FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
+
 from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import END_ID, ProblemSpec
-from ut_tf.search.config import DecodeConfig
-from ut_tf.search.strategies import Decoded, decode
-from ut_tf.search.stepper import make_stepper
 from ut_tf.errors import UserError
 from ut_tf.models.convolutional.bytenet import ByteNet
 from ut_tf.models.convolutional.convs2s import ConvS2S
 from ut_tf.models.lstm.model import LSTMModel
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.stepper import make_stepper
+from ut_tf.search.strategies import Decoded, decode
 
 TARGETS = np.array([[3, 4, 5, 8, 1], [7, 1, 0, 0, 0], [2, 2, 6, 1, 0]], np.int32)
 FACT_INPUTS = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)
@@ -62,14 +64,18 @@ def test_no_position_sees_a_later_one(kind: Any, changes: dict[str, Any]) -> Non
     model = random_model(kind, **changes)
     changed = TARGETS.copy()
     changed[:, 2] = 4 + changed[:, 2] % 3
-    before, after = (model({"inputs": INPUTS, "targets": targets}) for targets in (TARGETS, changed))
+    before, after = (
+        model({"inputs": INPUTS, "targets": targets}) for targets in (TARGETS, changed)
+    )
     np.testing.assert_allclose(before[:, :3], after[:, :3], atol=1e-6)
     assert np.abs(before[:, 3] - after[:, 3]).max() > 1e-4
 
 
 @each(VARIANTS)
 def test_steps_give_the_logits_of_whole_prefixes(kind: Any, changes: dict[str, Any]) -> None:
-    """Two hypotheses per example go on from each other at random, and midway the first example is left out."""
+    """Two hypotheses per example go on from each other at random, and midway the first example is
+    left out.
+    """
     model, draws = random_model(kind, **changes), np.random.default_rng(1)
     stepper = make_stepper(model, beam_size=2)
     inputs, prefixes = INPUTS, np.zeros([3, 2, 0], np.int32)
@@ -80,20 +86,36 @@ def test_steps_give_the_logits_of_whole_prefixes(kind: Any, changes: dict[str, A
             cache = stepper.resize(cache, tf.constant([2, 1]), 6)
         last = np.pad(prefixes, [(0, 0), (0, 0), (1, 0)])[:, :, -1].reshape(-1)
         logits, cache = stepper.step(tf.constant(last, tf.int32), tf.constant(index), cache)
-        targets = np.pad(prefixes.reshape(len(last), index), [(0, 0), (0, 1)], constant_values=END_ID)
-        expected = model({"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)})[:, -1]
+        targets = np.pad(
+            prefixes.reshape(len(last), index), [(0, 0), (0, 1)], constant_values=END_ID
+        )
+        expected = model(
+            {"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)}
+        )[:, -1]
         np.testing.assert_allclose(logits, expected, atol=3e-5)
-        parents, symbols = (draws.integers(low, high, prefixes.shape[:2]).astype(np.int32) for low, high in ((0, 2), (2, VOCAB)))
+        parents, symbols = (
+            draws.integers(low, high, prefixes.shape[:2]).astype(np.int32)
+            for low, high in ((0, 2), (2, VOCAB))
+        )
         cache = stepper.reorder(cache, tf.constant(parents))
-        prefixes = np.concatenate([np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2)
+        prefixes = np.concatenate(
+            [np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2
+        )
 
 
-def _both_ways(model: Any, features: dict[str, Any], config: DecodeConfig) -> tuple[Decoded, Decoded]:
+def _both_ways(
+    model: Any, features: dict[str, Any], config: DecodeConfig
+) -> tuple[Decoded, Decoded]:
     """Returns what is decoded with and without what is carried along, by graphs of unknown sizes."""
-    signature = {name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()}
+    signature = {
+        name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()
+    }
 
     def decoded(incremental: bool) -> Decoded:
-        graph = tf.function(lambda given: decode(model, given, config, incremental=incremental), input_signature=[signature])
+        graph = tf.function(
+            lambda given: decode(model, given, config, incremental=incremental),
+            input_signature=[signature],
+        )
         return Decoded(*(np.asarray(part) for part in graph(features)))
 
     return decoded(True), decoded(False)
@@ -102,10 +124,14 @@ def _both_ways(model: Any, features: dict[str, Any], config: DecodeConfig) -> tu
 @each(SEARCHED)
 def test_beam_search_finds_the_same_either_way(kind: Any, changes: dict[str, Any]) -> None:
     model = random_model(kind, **changes)
-    cached, anew = _both_ways(model, {"inputs": INPUTS}, DecodeConfig(beam_size=3, n_best=3, min_length=18, max_length=20))
+    cached, anew = _both_ways(
+        model, {"inputs": INPUTS}, DecodeConfig(beam_size=3, n_best=3, min_length=18, max_length=20)
+    )
     np.testing.assert_array_equal(cached.symbols, anew.symbols)
     np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-4)
-    assert len({tuple(row) for row in cached.symbols.reshape(-1, cached.symbols.shape[2])}) >= 2, "all alike would prove nothing"
+    assert len({tuple(row) for row in cached.symbols.reshape(-1, cached.symbols.shape[2])}) >= 2, (
+        "all alike would prove nothing"
+    )
 
 
 @each(WITHOUT_INPUTS)
@@ -121,8 +147,16 @@ def test_language_models_score_and_go_on_alike(kind: Any, changes: dict[str, Any
 
 def test_a_language_model_goes_on_from_prefixes() -> None:
     model = random_model(LSTMModel, spec=LANGUAGE)
-    written = model.generate({"prefix": np.array([[4, 5, 0], [6, 0, 0]], np.int32)}, beam_size=2, n_best=2, min_length=4, max_length=6)
-    assert written.symbols[0, :, :2].numpy().tolist() == [[4, 5]] * 2 and written.symbols[1, :, 0].numpy().tolist() == [6, 6]
+    written = model.generate(
+        {"prefix": np.array([[4, 5, 0], [6, 0, 0]], np.int32)},
+        beam_size=2,
+        n_best=2,
+        min_length=4,
+        max_length=6,
+    )
+    assert written.symbols[0, :, :2].numpy().tolist() == [[4, 5]] * 2 and written.symbols[
+        1, :, 0
+    ].numpy().tolist() == [6, 6]
 
 
 @each(CLASSIFIERS)
@@ -150,15 +184,23 @@ def test_facts_are_answered_in_tokens() -> None:
 
 
 def test_attention_is_told() -> None:
-    for changes, attentions in (({"lstm_attention": "bahdanau"}, 1), ({"lstm_attention": "luong"}, 1), ({}, 0)):
-        _, details = random_model(LSTMModel, **changes)({"inputs": INPUTS, "targets": TARGETS}, return_attention=True)
+    for changes, attentions in (
+        ({"lstm_attention": "bahdanau"}, 1),
+        ({"lstm_attention": "luong"}, 1),
+        ({}, 0),
+    ):
+        _, details = random_model(LSTMModel, **changes)(
+            {"inputs": INPUTS, "targets": TARGETS}, return_attention=True
+        )
         np.testing.assert_array_equal(details.encoder.ponder_times, 2.0 * (INPUTS != 0))
         weights = details.decoder.memory_attention_weights
         if not attentions:
             assert weights is None
             continue
         assert weights.shape == (attentions, 3, 1, 5, 6)
-        np.testing.assert_allclose(tf.reduce_sum(weights * (INPUTS != 0)[None, :, None, None], -1), 1.0, atol=1e-5)
+        np.testing.assert_allclose(
+            tf.reduce_sum(weights * (INPUTS != 0)[None, :, None, None], -1), 1.0, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +224,9 @@ def test_what_a_model_has_no_use_for_is_refused(model: str, change: dict[str, An
 
 @pytest.mark.parametrize("model", ["lstm", "bytenet", "neural_gpu", "memn2n"])
 def test_a_model_without_heads_may_have_any_even_width(model: str) -> None:
-    assert HParams(model=model).change(hidden_size=30, num_heads=4).resolve().network.hidden_size == 30
+    assert (
+        HParams(model=model).change(hidden_size=30, num_heads=4).resolve().network.hidden_size == 30
+    )
     with pytest.raises(UserError, match="hidden_size=30 is not a multiple of num_heads=4"):
         HParams(model="transformer").change(hidden_size=30, num_heads=4).resolve()
 
@@ -196,6 +240,8 @@ def test_a_model_without_heads_may_have_any_even_width(model: str) -> None:
         (WORDS, {"lstm_direction": "backward"}, "reads the last word first"),
     ],
 )
-def test_what_an_lstm_cannot_do_for_a_problem_is_refused(spec: ProblemSpec, change: dict[str, Any], expected: str) -> None:
+def test_what_an_lstm_cannot_do_for_a_problem_is_refused(
+    spec: ProblemSpec, change: dict[str, Any], expected: str
+) -> None:
     with pytest.raises(UserError, match=expected):
         LSTMModel(NetworkConfig(**change), spec)

@@ -26,7 +26,10 @@ def test_every_name_makes_a_problem_that_knows_its_name() -> None:
 
 
 def test_reading_the_catalogue_imports_no_tensorflow() -> None:
-    code = "import sys; from ut_tf import registry; registry.problems.names(); sys.exit('tensorflow' in sys.modules)"
+    code = (
+        "import sys; from ut_tf import registry; registry.problems.names(); sys.exit('tensorflow'"
+        " in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 

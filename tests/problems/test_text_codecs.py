@@ -1,4 +1,6 @@
-"""Text forms of digit strings and stories: what is read becomes the very features of training, and outputs become words."""
+"""Text forms of digit strings and stories: what is read becomes the very features of training, and
+outputs become words.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from babi_archive import TRAIN as TEST
 from babi_archive import many_stories, write_archive
 
-TRAIN = "".join(f"{number} Mary and John moved to the room{number}.\n" for number in range(1, 8)) + "8 Where's Mary? \troom7\t7\n"
+TRAIN = (
+    "".join(f"{number} Mary and John moved to the room{number}.\n" for number in range(1, 8))
+    + "8 Where's Mary? \troom7\t7\n"
+)
 
 
 def symbols_to_digits(row: Any, base: int) -> str:
@@ -29,19 +34,27 @@ def symbols_to_digits(row: Any, base: int) -> str:
 
 @pytest.mark.parametrize("base", [2, 10])
 @pytest.mark.parametrize("operation", ["copy", "reverse", "addition"])
-def test_digits_become_the_features_of_training_and_answers_are_right(operation: str, base: int) -> None:
+def test_digits_become_the_features_of_training_and_answers_are_right(
+    operation: str, base: int
+) -> None:
     problem = Algorithmic(operation, base, max_length=12, test_examples=60)
     codec = problem.text_codec(Path())
     examples = problem.examples("test", Path()).batch(tf.range(60))
     written = [symbols_to_digits(row, base) for row in examples["inputs"].numpy()]
     if operation == "addition":
         written = ["+".join(one[::-1] for one in line.split("+")) for line in written]
-        results = [np.base_repr(sum(int(one, base) for one in line.split("+")), base) for line in written]
+        results = [
+            np.base_repr(sum(int(one, base) for one in line.split("+")), base) for line in written
+        ]
     else:
         results = [line[::-1] if operation == "reverse" else line for line in written]
     texts = [line for (line,) in codec.read(written, "file")]
-    np.testing.assert_array_equal(codec.encode(tf.constant(texts))["inputs"], trimmed(examples["inputs"]))
-    np.testing.assert_array_equal(codec.encode_targets(tf.constant(results)), trimmed(examples["targets"]))
+    np.testing.assert_array_equal(
+        codec.encode(tf.constant(texts))["inputs"], trimmed(examples["inputs"])
+    )
+    np.testing.assert_array_equal(
+        codec.encode_targets(tf.constant(results)), trimmed(examples["targets"])
+    )
     assert [one.decode() for one in codec.decode(examples["targets"]).numpy()] == results
 
 
@@ -52,19 +65,31 @@ def trimmed(ids: Any) -> Any:
 def test_blanks_and_zeros_in_front_mean_nothing_and_foreign_symbols_are_left_out() -> None:
     codec = Algorithmic("addition").text_codec(Path())
     texts = tf.constant([b" 1 2+ 3\r", b"0012+003", b"\xff1x2+3", b"0+00", b""])
-    assert codec.encode(texts)["inputs"].numpy().tolist() == [*[[4, 3, 12, 5, 1]] * 3, [2, 12, 2, 1, 0], [1, 0, 0, 0, 0]]
+    assert codec.encode(texts)["inputs"].numpy().tolist() == [
+        *[[4, 3, 12, 5, 1]] * 3,
+        [2, 12, 2, 1, 0],
+        [1, 0, 0, 0, 0],
+    ]
 
 
 def test_an_output_ends_at_the_first_end_or_padding() -> None:
     codec = Algorithmic("copy").text_codec(Path())
     outputs = tf.constant([[3, 4, 1, 5], [3, 0, 5, 5], [1, 1, 1, 1], [5, 5, 5, 5]])
     assert codec.decode(outputs).numpy().tolist() == [b"12", b"1", b"", b"3333"]
-    assert codec.tokens({"inputs": tf.constant([[3, 1, 0]])}).numpy().tolist() == [[b"1", b"<end>", b""]]
+    assert codec.tokens({"inputs": tf.constant([[3, 1, 0]])}).numpy().tolist() == [
+        [b"1", b"<end>", b""]
+    ]
 
 
 @pytest.mark.parametrize(
     ("operation", "base", "line"),
-    [("copy", 10, "12a"), ("copy", 2, "012"), ("addition", 10, "12"), ("addition", 10, "1+2+3"), ("addition", 10, "1+")],
+    [
+        ("copy", 10, "12a"),
+        ("copy", 2, "012"),
+        ("addition", 10, "12"),
+        ("addition", 10, "1+2+3"),
+        ("addition", 10, "1+"),
+    ],
 )
 def test_a_line_that_is_no_example_is_named(operation: str, base: int, line: str) -> None:
     codec = Algorithmic(operation, base).text_codec(Path())
@@ -81,7 +106,10 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
-@pytest.fixture(params=[("facts", 70), ("tokens", 70), ("facts", 2), ("tokens", 2)], ids=lambda param: f"{param[0]}{param[1]}")
+@pytest.fixture(
+    params=[("facts", 70), ("tokens", 70), ("facts", 2), ("tokens", 2)],
+    ids=lambda param: f"{param[0]}{param[1]}",
+)
 def problem(request: pytest.FixtureRequest) -> StoryQuestions:
     form, max_facts = request.param
     return BabiQA(1, "1k", form=form, max_facts=max_facts)
@@ -91,40 +119,61 @@ def codec_of(problem: StoryQuestions, data_dir: Path) -> TextCodec:
     return problem.text_codec(problem.vocab_files(data_dir)[0].parent)
 
 
-def test_stories_become_the_features_of_training_and_classes_their_answers(problem: StoryQuestions, data_dir: Path) -> None:
+def test_stories_become_the_features_of_training_and_classes_their_answers(
+    problem: StoryQuestions, data_dir: Path
+) -> None:
     codec = codec_of(problem, data_dir)
     pairs = list(codec.read(TEST.splitlines(), "test.txt"))
     examples = problem.examples("test", data_dir)
     batch = examples.batch(tf.range(len(examples)))
     graph = tf.function(codec.encode, input_signature=[tf.TensorSpec([None], tf.string)] * 2)
-    np.testing.assert_array_equal(*same_size(graph(*map(tf.constant, zip(*pairs, strict=True)))["inputs"], batch["inputs"]))
+    np.testing.assert_array_equal(
+        *same_size(graph(*map(tf.constant, zip(*pairs, strict=True)))["inputs"], batch["inputs"])
+    )
     answers = [line.split("\t")[1].strip() for line in TEST.splitlines() if "\t" in line]
     assert [one.decode() for one in codec.decode(batch["targets"]).numpy()] == answers
-    assert codec.encode_targets(tf.constant([f" {one.title()} " for one in answers])).numpy().tolist() == batch["targets"].numpy().tolist()
+    assert (
+        codec.encode_targets(tf.constant([f" {one.title()} " for one in answers])).numpy().tolist()
+        == batch["targets"].numpy().tolist()
+    )
     assert codec.encode_targets(tf.constant(["nowhere at all"])).numpy().tolist() == [-1]
 
 
 def same_size(*arrays: Any) -> list[Any]:
     """The arrays, padded with zeros to the largest of their sizes: padding is no feature."""
     shape = np.max([array.shape for array in arrays], axis=0)
-    return [np.pad(array, [(0, size - had) for size, had in zip(shape, array.shape, strict=True)]) for array in arrays]
+    return [
+        np.pad(array, [(0, size - had) for size, had in zip(shape, array.shape, strict=True)])
+        for array in arrays
+    ]
 
 
 def test_only_the_last_facts_are_kept(data_dir: Path) -> None:
     codec = codec_of(BabiQA(1, "1k", max_facts=2), data_dir)
     ((story, question),) = codec.read(TRAIN.splitlines(), "train.txt")
-    tokens = codec.tokens(codec.encode(tf.constant([story]), tf.constant([question]))).numpy().tolist()
-    assert tokens == [[b"mary and john moved to the room6", b"mary and john moved to the room7", b"wheres mary"]]
+    tokens = (
+        codec.tokens(codec.encode(tf.constant([story]), tf.constant([question]))).numpy().tolist()
+    )
+    assert tokens == [
+        [b"mary and john moved to the room6", b"mary and john moved to the room7", b"wheres mary"]
+    ]
 
 
 def test_questions_without_answers_are_read_and_stories_may_be_empty(data_dir: Path) -> None:
     codec = codec_of(BabiQA(1, "1k", form="tokens"), data_dir)
     lines = ["1 Mary left.", "2 Where is Mary?", "3 Where is John?\t", "", "1 Who is Zoe? \thall"]
     pairs = list(codec.read(lines, "f"))
-    assert pairs == [("Mary left.", "Where is Mary?"), ("Mary left.", "Where is John?"), ("", "Who is Zoe?")]
+    assert pairs == [
+        ("Mary left.", "Where is Mary?"),
+        ("Mary left.", "Where is John?"),
+        ("", "Who is Zoe?"),
+    ]
     encoded = codec.encode(tf.constant(["  \n!\n", ""]), tf.constant(["where", "?"]))
     assert encoded["inputs"].numpy().tolist()[1] == [2, 1]
-    assert codec.tokens(encoded).numpy().tolist() == [[b"where", b"<end>"], [b"<unknown>", b"<end>"]]
+    assert codec.tokens(encoded).numpy().tolist() == [
+        [b"where", b"<end>"],
+        [b"<unknown>", b"<end>"],
+    ]
     for line in ("2 Mary", "Mary", "1 \thall"):
         with pytest.raises(UserError, match=r"^f, line 1: .*bAbI's format"):
             list(codec.read([line], "f"))

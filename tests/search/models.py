@@ -1,4 +1,6 @@
-"""What the decoding tests share: networks of every kind with random weights, and a model that is a table of probabilities."""
+"""What the decoding tests share: networks of every kind with random weights, and a model that is a
+table of probabilities.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import NetworkConfig
 from ut_tf.data.problem import END_ID, PADDING_ID, ProblemSpec
-from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.transformer.model import Transformer
+from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 VOCAB = 9
@@ -21,12 +23,26 @@ SPEC = ProblemSpec("tokens", "tokens", VOCAB, VOCAB, shared_vocab=True)
 CLASSES = ProblemSpec("tokens", "class", VOCAB, 4)
 LANGUAGE = ProblemSpec("none", "tokens", 0, VOCAB)
 FACTS = ProblemSpec("facts", "tokens", VOCAB, VOCAB, max_words=3)
-SIZES: dict[str, Any] = {"hidden_size": 16, "filter_size": 24, "num_heads": 2, "num_steps": 2, "num_layers": 2}
+SIZES: dict[str, Any] = {
+    "hidden_size": 16,
+    "filter_size": 24,
+    "num_heads": 2,
+    "num_steps": 2,
+    "num_layers": 2,
+}
 INPUTS = np.array([[3, 4, 5, 6, 7, 1], [8, 2, 1, 0, 0, 0], [5, 5, 5, 1, 0, 0]], np.int32)
 
 
-def random_model(kind: Any = UniversalTransformer, spec: ProblemSpec = SPEC, seed: int = 5, policy: str = "float32", **changes: Any) -> Any:
-    """Returns a network whose weights all lie well away from their initial values, so that its symbols vary."""
+def random_model(
+    kind: Any = UniversalTransformer,
+    spec: ProblemSpec = SPEC,
+    seed: int = 5,
+    policy: str = "float32",
+    **changes: Any,
+) -> Any:
+    """Returns a network whose weights all lie well away from their initial values, so that its
+    symbols vary.
+    """
     model = kind(NetworkConfig(**{**SIZES, **changes}), spec, dtype=policy)
     generator = np.random.default_rng(seed)
     for weight in model.trainable_variables:
@@ -45,11 +61,13 @@ def random_conditional(**changes: Any) -> Any:
 
 
 class Table:
-    """A language model whose next symbol depends on the last one: row s holds the probabilities after symbol s (0: at the start).
+    """A language model whose next symbol depends on the last one: row s holds the probabilities
+    after symbol s (0: at the start).
 
     Args:
       probabilities: [vocab, vocab].
-      steps: how often it may be asked for a position; an error says that a search goes on after it should have ended.
+      steps: how often it may be asked for a position; an error says that a search goes on after it
+        should have ended.
     """
 
     supports_incremental_decoding = True
@@ -59,23 +77,33 @@ class Table:
             self.table = np.log(np.asarray(probabilities, np.float32))
         self.steps = steps
 
-    def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int) -> dict[str, Any]:
+    def start_decoding(
+        self, features: dict[str, Any], capacity: Any, beam_size: int
+    ) -> dict[str, Any]:
         del capacity
         return {"asked": tf.zeros(tf.stack([features["batch_size"], beam_size]), tf.int32)}
 
-    def decode_step(self, symbols: Any, step: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        tf.debugging.assert_less(step, self.steps, "decoding goes on after all hypotheses have been decided")
+    def decode_step(
+        self, symbols: Any, step: Any, cache: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        tf.debugging.assert_less(
+            step, self.steps, "decoding goes on after all hypotheses have been decided"
+        )
         tf.debugging.assert_equal(cache["asked"], step, "a hypothesis' cache is not its own")
         return tf.gather(tf.constant(self.table), symbols), {"asked": cache["asked"] + 1}
 
     def log_probability(self, symbols: Sequence[int]) -> float:
         """Returns that of the symbols, normalised like a softmax."""
         rows = self.table - np.log(np.exp(self.table).sum(1, keepdims=True))
-        return float(sum(rows[before, symbol] for before, symbol in itertools.pairwise([0, *symbols])))
+        return float(
+            sum(rows[before, symbol] for before, symbol in itertools.pairwise([0, *symbols]))
+        )
 
     def outputs(self, longest: int) -> Iterator[tuple[int, ...]]:
         """Yields every output that ends within `longest` symbols and that is possible."""
-        symbols = [symbol for symbol in range(len(self.table)) if symbol not in (PADDING_ID, END_ID)]
+        symbols = [
+            symbol for symbol in range(len(self.table)) if symbol not in (PADDING_ID, END_ID)
+        ]
         for length in range(longest):
             for words in itertools.product(symbols, repeat=length):
                 if self.log_probability((*words, END_ID)) > -math.inf:

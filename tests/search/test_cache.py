@@ -1,4 +1,6 @@
-"""Incremental decoding: what earlier positions left behind gives the same logits, symbols and scores as computing them anew."""
+"""Incremental decoding: what earlier positions left behind gives the same logits, symbols and
+scores as computing them anew.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.decoding.models import (
+    FACTS,
+    INPUTS,
+    LANGUAGE,
+    VOCAB,
+    random_conditional,
+    random_model,
+    random_transformer,
+)
 
-from tests.decoding.models import FACTS, INPUTS, LANGUAGE, VOCAB, random_conditional, random_model, random_transformer
+from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
+from ut_tf.models.universal_transformer.cells import CELLS, BasicCell
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import Decoded, decode
-from ut_tf.models.universal_transformer.cells import CELLS, BasicCell
-from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 
 MIXED: dict[str, Any] = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
 ACT: dict[str, Any] = {"halting": "basic", "act_max_steps": 4}
@@ -22,23 +32,61 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "tensor2tensor": MIXED,
     "biases": {"attention_bias": True, "shared_embedding": False, "position_every_step": False},
     "halting": {**ACT, "act_halting_bias_init": 0.5},
-    "halting, tensor2tensor": {**ACT, **MIXED, "halted_states": "transform", "padding_ponders": True},
+    "halting, tensor2tensor": {
+        **ACT,
+        **MIXED,
+        "halted_states": "transform",
+        "padding_ponders": True,
+    },
     "halting, sepconv": {**ACT, "transition": "sepconv", "act_halting_bias_init": 0.5},
     "accumulated": {"halting": "accumulated", "act_max_steps": 3, "position_every_step": False},
     "sepconv": {**MIXED, "transition": "sepconv"},
-    "rotary": {"position": "rotary", "position_from": "both", "attention_scale": "log_length", "attention_scale_length": 4},
-    "rotary, backward": {"position": "rotary", "target_position": "backward", "input_start_symbol": True},
+    "rotary": {
+        "position": "rotary",
+        "position_from": "both",
+        "attention_scale": "log_length",
+        "attention_scale_length": 4,
+    },
+    "rotary, backward": {
+        "position": "rotary",
+        "target_position": "backward",
+        "input_start_symbol": True,
+    },
     "relative": {"relative_bias": 2, "target_position": "continue", "position": "paper"},
-    "learned, from the end": {"position": "learned", "position_from": "end", "attention_scale": "log_length", "attention_scale_length": 4},
-    "randomised": {"position_offset": "randomised", "max_position_offset": 99, "eval_position_stride": 3, "eval_position_offset": 2},
+    "learned, from the end": {
+        "position": "learned",
+        "position_from": "end",
+        "attention_scale": "log_length",
+        "attention_scale_length": 4,
+    },
+    "randomised": {
+        "position_offset": "randomised",
+        "max_position_offset": 99,
+        "eval_position_stride": 3,
+        "eval_position_offset": 2,
+    },
     "pondernet": {"halting": "pondernet", "act_max_steps": 3, "ponder_threshold": 0.4},
     "no positions": {"position": "none", "step_encoding": "none", "num_steps": 1},
     "highway, pre-norm": {"recurrence": "highway", "norm": "pre"},
-    "skip, uncoupled, hybrid": {"recurrence": "skip", "couple_carry_transform_gates": False, "recurrent_layer": "gru"},
+    "skip, uncoupled, hybrid": {
+        "recurrence": "skip",
+        "couple_carry_transform_gates": False,
+        "recurrent_layer": "gru",
+    },
     "dwa": {"recurrence": "dwa", "num_steps": 3},
     "layers": {"recurrence_layers": 2, "relative_bias": 2},
-    "mixed": {"mix_layers_before": 1, "mix_layers_after": 2, "norm": "pre", "position_every_step": False},
-    "halting, highway, layers, mixed": {**ACT, "recurrence": "highway", "recurrence_layers": 2, "mix_layers_before": 1},
+    "mixed": {
+        "mix_layers_before": 1,
+        "mix_layers_after": 2,
+        "norm": "pre",
+        "position_every_step": False,
+    },
+    "halting, highway, layers, mixed": {
+        **ACT,
+        "recurrence": "highway",
+        "recurrence_layers": 2,
+        "mix_layers_before": 1,
+    },
     "gru": {"recurrence": "gru", "step_encoding": "none"},
     "lstm": {"recurrence": "lstm", "norm": "pre", "use_memory_as_final_state": True},
     "halting, gru": {**ACT, "recurrence": "gru"},
@@ -49,25 +97,60 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm, sepconv": {"norm": "pre", "transition": "sepconv", "position": "tensor2tensor"},
     "relative": {"relative_bias": 3, "target_position": "backward", "attention_bias": True},
-    "rotary, both ends": {"position": "rotary", "position_from": "both", "position_offset": "mixed", "max_position_offset": 99},
-    "learned, backward": {"position": "learned", "target_position": "backward", "input_start_symbol": True},
+    "rotary, both ends": {
+        "position": "rotary",
+        "position_from": "both",
+        "position_offset": "mixed",
+        "max_position_offset": 99,
+    },
+    "learned, backward": {
+        "position": "learned",
+        "target_position": "backward",
+        "input_start_symbol": True,
+    },
 }
 MEMORIES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "mem_transformer, rotary": (MemTransformer, {"memory_size": 3, "eval_memory_size": 5, "position": "rotary"}),
-    "mem_bottleneck_transformer, pre-norm": (MemBottleneckTransformer, {"memory_size": 3, "norm": "pre"}),
-    "mem_transformer, learned": (MemTransformer, {"memory_size": 2, "position": "learned", "relative_bias": 2}),
-    "mem_bottleneck_transformer, learned": (MemBottleneckTransformer, {"memory_size": 2, "position": "learned"}),
+    "mem_transformer, rotary": (
+        MemTransformer,
+        {"memory_size": 3, "eval_memory_size": 5, "position": "rotary"},
+    ),
+    "mem_bottleneck_transformer, pre-norm": (
+        MemBottleneckTransformer,
+        {"memory_size": 3, "norm": "pre"},
+    ),
+    "mem_transformer, learned": (
+        MemTransformer,
+        {"memory_size": 2, "position": "learned", "relative_bias": 2},
+    ),
+    "mem_bottleneck_transformer, learned": (
+        MemBottleneckTransformer,
+        {"memory_size": 2, "position": "learned"},
+    ),
 }
 CONDITIONAL: dict[str, dict[str, Any]] = {
     "layers, hybrid": {"recurrence_layers": 2, "recurrent_layer": "lstm", "norm": "pre"},
     "halting": {"halting": "basic", "act_max_steps": 3, "act_halting_bias_init": 0.5},
-    "pondernet, learned": {"halting": "pondernet", "act_max_steps": 3, "position": "learned", "position_every_step": False},
+    "pondernet, learned": {
+        "halting": "pondernet",
+        "act_max_steps": 3,
+        "position": "learned",
+        "position_every_step": False,
+    },
 }
 MODELS = [
     *(pytest.param(random_model, changes, id=name) for name, changes in NETWORKS.items()),
-    *(pytest.param(random_conditional, changes, id=f"conditional, {name}") for name, changes in CONDITIONAL.items()),
-    *(pytest.param(random_transformer, changes, id=f"transformer, {name}") for name, changes in TRANSFORMERS.items()),
-    *(pytest.param(functools.partial(random_model, kind), changes, id=name) for name, (kind, changes) in MEMORIES.items()),
+    *(
+        pytest.param(random_conditional, changes, id=f"conditional, {name}")
+        for name, changes in CONDITIONAL.items()
+    ),
+    *(
+        pytest.param(random_transformer, changes, id=f"transformer, {name}")
+        for name, changes in TRANSFORMERS.items()
+    ),
+    *(
+        pytest.param(functools.partial(random_model, kind), changes, id=name)
+        for name, (kind, changes) in MEMORIES.items()
+    ),
 ]
 ALWAYS = ("halting, sepconv", "transformer, relative")
 # Outputs go beyond the first room for positions, so that more has to be made.
@@ -76,12 +159,19 @@ GREEDY = DecodeConfig(beam_size=1, min_length=12, extra_length=16)
 SHORT = DecodeConfig(beam_size=2, n_best=2, min_length=4, max_length=6)
 
 
-def _both_ways(model: Any, features: dict[str, Any], config: DecodeConfig) -> tuple[Decoded, Decoded]:
+def _both_ways(
+    model: Any, features: dict[str, Any], config: DecodeConfig
+) -> tuple[Decoded, Decoded]:
     """Returns what is decoded with and without the cache, by graphs of unknown sizes."""
-    signature = {name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()}
+    signature = {
+        name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()
+    }
 
     def decoded(incremental: bool) -> Decoded:
-        graph = tf.function(lambda given: decode(model, given, config, incremental=incremental), input_signature=[signature])
+        graph = tf.function(
+            lambda given: decode(model, given, config, incremental=incremental),
+            input_signature=[signature],
+        )
         return Decoded(*(np.asarray(part) for part in graph(features)))
 
     return decoded(True), decoded(False)
@@ -89,7 +179,9 @@ def _both_ways(model: Any, features: dict[str, Any], config: DecodeConfig) -> tu
 
 @pytest.mark.parametrize(("make", "changes"), MODELS)
 def test_steps_give_the_logits_of_whole_prefixes(make: Any, changes: dict[str, Any]) -> None:
-    """Two hypotheses per example go on from each other at random, and midway the first example is left out and room is made."""
+    """Two hypotheses per example go on from each other at random, and midway the first example is
+    left out and room is made.
+    """
     model, draws = make(**changes), np.random.default_rng(1)
     inputs, prefixes = INPUTS, np.zeros([3, 2, 0], np.int32)
     cache = model.start_decoding({"inputs": tf.constant(inputs)}, 2, beam_size=2)
@@ -100,16 +192,28 @@ def test_steps_give_the_logits_of_whole_prefixes(make: Any, changes: dict[str, A
         last = np.pad(prefixes, [(0, 0), (0, 0), (1, 0)])[:, :, -1].reshape(-1)
         logits, cache = model.decode_step(tf.constant(last, tf.int32), tf.constant(index), cache)
         targets = np.pad(prefixes.reshape(len(last), index), [(0, 0), (0, 1)], constant_values=2)
-        expected = model({"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)})[:, -1]
+        expected = model(
+            {"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)}
+        )[:, -1]
         np.testing.assert_allclose(logits, expected, atol=3e-5)
-        parents, symbols = (draws.integers(low, high, prefixes.shape[:2]).astype(np.int32) for low, high in ((0, 2), (2, VOCAB)))
+        parents, symbols = (
+            draws.integers(low, high, prefixes.shape[:2]).astype(np.int32)
+            for low, high in ((0, 2), (2, VOCAB))
+        )
         cache = model.reorder_cache(cache, tf.constant(parents))
-        prefixes = np.concatenate([np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2)
+        prefixes = np.concatenate(
+            [np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2
+        )
 
 
 def _searched(case: Any) -> Any:
     always = case.id in ALWAYS
-    return pytest.param(*case.values, (BEAM,) if always else (BEAM, GREEDY), id=case.id, marks=() if always else pytest.mark.slow)
+    return pytest.param(
+        *case.values,
+        (BEAM,) if always else (BEAM, GREEDY),
+        id=case.id,
+        marks=() if always else pytest.mark.slow,
+    )
 
 
 @pytest.mark.parametrize(("make", "changes", "searches"), map(_searched, MODELS))
@@ -121,7 +225,9 @@ def test_searches_with_the_cache_find_what_they_find_without_it(
         cached, anew = _both_ways(model, {"inputs": INPUTS}, config)
         np.testing.assert_array_equal(cached.symbols, anew.symbols)
         np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-4)
-        assert len({tuple(row) for row in cached.symbols.reshape(-1, cached.symbols.shape[2])}) >= 2, "all alike would prove nothing"
+        assert (
+            len({tuple(row) for row in cached.symbols.reshape(-1, cached.symbols.shape[2])}) >= 2
+        ), "all alike would prove nothing"
 
 
 class Mixing(BasicCell):
@@ -132,9 +238,13 @@ class Mixing(BasicCell):
 
 
 @pytest.mark.parametrize("changes", [{}, ACT], ids=["fixed", "halting"])
-def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(CELLS, "gru", Mixing)
-    test_steps_give_the_logits_of_whole_prefixes(random_model, {"recurrence": "gru", "num_steps": 3, **changes})
+    test_steps_give_the_logits_of_whole_prefixes(
+        random_model, {"recurrence": "gru", "num_steps": 3, **changes}
+    )
 
 
 def test_samples_with_the_cache_are_those_without_it() -> None:
@@ -147,7 +257,10 @@ def test_samples_with_the_cache_are_those_without_it() -> None:
 def test_facts_and_language_models_with_prefixes() -> None:
     facts = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)
     prefixes = np.array([[4, 5, 0], [6, 0, 0]], np.int32)
-    for model, features in ((random_model(spec=FACTS), {"inputs": facts}), (random_model(spec=LANGUAGE, **ACT), {"prefix": prefixes})):
+    for model, features in (
+        (random_model(spec=FACTS), {"inputs": facts}),
+        (random_model(spec=LANGUAGE, **ACT), {"prefix": prefixes}),
+    ):
         cached, anew = _both_ways(model, features, SHORT)
         np.testing.assert_array_equal(cached.symbols, anew.symbols)
         np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-4)
@@ -169,6 +282,11 @@ def test_hypotheses_of_a_beam_share_their_history_without_copies() -> None:
     reordered = model.reorder_cache(cache, tf.constant([[1, 1], [0, 0], [1, 0]]))
     before, after = cache["blocks"][0]["attention"], reordered["blocks"][0]["attention"]
     assert after["keys"] is before["keys"] and after["values"] is before["values"]
-    # Of the first position, example 0 sees slot 1 in both hypotheses, example 1 slot 0, example 2 one each.
+    # Of the first position, example 0 sees slot 1 in both hypotheses, example 1 slot 0, example 2
+    # one each.
     seen = reordered["visible"].numpy()[:, :, 0] == 0
-    assert seen.tolist() == [[[False, True]] * 2, [[True, False]] * 2, [[False, True], [True, False]]]
+    assert seen.tolist() == [
+        [[False, True]] * 2,
+        [[True, False]] * 2,
+        [[False, True], [True, False]],
+    ]

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from ut_tf.search.config import DecodeConfig
 from ut_tf.errors import UserError
+from ut_tf.search.config import DecodeConfig
 
 
 def test_text_sets_fields_by_their_types() -> None:
@@ -17,7 +17,10 @@ def test_text_sets_fields_by_their_types() -> None:
     assert config == DecodeConfig(beam_size=2, alpha=0.1, write_beam_scores=True)
     assert DecodeConfig.from_text("") == DecodeConfig()
     assert DecodeConfig.from_dict(config.to_dict()) == config
-    assert config.override("beam_size=3").beam_size == 3 and config.override("beam_size=3").alpha == 0.1
+    assert (
+        config.override("beam_size=3").beam_size == 3
+        and config.override("beam_size=3").alpha == 0.1
+    )
 
 
 def test_tensor2tensors_return_beams_means_the_whole_beam() -> None:
@@ -42,13 +45,19 @@ def test_all_mistakes_are_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("beam_size=0,extra_length=-1", "beam_size=0: expected at least 1; extra_length=-1: expected at least 0"),
+        (
+            "beam_size=0,extra_length=-1",
+            "beam_size=0: expected at least 1; extra_length=-1: expected at least 0",
+        ),
         ("n_best=5", "n_best=5 is more than beam_size=4"),
         ("min_length=6,max_length=5", "min_length=6 is more than max_length=5"),
         ("temperature=0,sampling=true", "temperature=0.0: expected above 0"),
         ("top_p=1.5", "top_p=1.5: expected above 0 and at most 1"),
         ("top_k=3", "belong to sampling"),
-        ("max_length=3000000000,alpha=99", "max_length=3000000000: expected at most 1000000000; alpha=99.0: expected at most 10.0"),
+        (
+            "max_length=3000000000,alpha=99",
+            "max_length=3000000000: expected at most 1000000000; alpha=99.0: expected at most 10.0",
+        ),
     ],
 )
 def test_what_cannot_be(text: str, message: str) -> None:
@@ -67,7 +76,9 @@ def test_values_and_names_given_in_python_are_checked_like_texts() -> None:
     ):
         assert part in str(error.value)
     assert isinstance(DecodeConfig(alpha=1).alpha, float)
-    with pytest.raises(UserError, match=re.escape("unknown option 'beam_sise' (did you mean beam_size")):
+    with pytest.raises(
+        UserError, match=re.escape("unknown option 'beam_sise' (did you mean beam_size")
+    ):
         DecodeConfig.from_dict({"beam_sise": 4})
 
 
@@ -77,5 +88,8 @@ def test_number_of_outputs_decoded_at_once() -> None:
 
 
 def test_options_need_no_tensorflow() -> None:
-    code = "import sys, ut_tf.search.config as config; config.DecodeConfig.from_text('alpha=1'); sys.exit('tensorflow' in sys.modules)"
+    code = (
+        "import sys, ut_tf.search.config as config; config.DecodeConfig.from_text('alpha=1');"
+        " sys.exit('tensorflow' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,6 @@
-"""A server in a thread that speaks TensorFlow Serving's REST protocol, as its documentation has it, for one model."""
+"""A server in a thread that speaks TensorFlow Serving's REST protocol, as its documentation has it,
+for one model.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +78,20 @@ class RestServer:
         model = f"/v1/models/{self.name}"
         if path not in (f"{model}/metadata", f"{model}/versions/3/metadata"):
             return 404, json.dumps({"error": f"Servable not found for request: {path}"})
-        text = {"dtype": "DT_STRING", "tensor_shape": {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}, "name": "x:0"}
+        text = {
+            "dtype": "DT_STRING",
+            "tensor_shape": {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False},
+            "name": "x:0",
+        }
         # The server's maps have no order: here they come turned around.
-        known = {name: {"inputs": dict.fromkeys(reversed(inputs), text)} for name, (inputs, _) in self.signatures.items()}
+        known = {
+            name: {"inputs": dict.fromkeys(reversed(inputs), text)}
+            for name, (inputs, _) in self.signatures.items()
+        }
         specification = {"name": self.name, "signature_name": "", "version": "3"}
-        return 200, json.dumps({"model_spec": specification, "metadata": {"signature_def": {"signature_def": known}}})
+        return 200, json.dumps(
+            {"model_spec": specification, "metadata": {"signature_def": {"signature_def": known}}}
+        )
 
     def predict(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
         self.requests.append({"path": path, **body})
@@ -93,18 +104,32 @@ class RestServer:
             return 400, json.dumps({"error": f"expected the inputs {inputs}"})
         predictions = answer(body["instances"])
         # The value of a single output stands alone.
-        return 200, json.dumps({"predictions": [next(iter(one.values())) if len(one) == 1 else one for one in predictions]})
+        return 200, json.dumps(
+            {
+                "predictions": [
+                    next(iter(one.values())) if len(one) == 1 else one for one in predictions
+                ]
+            }
+        )
 
 
 def signatures_of(loaded: Loaded) -> dict[str, tuple[list[str], Answer]]:
     """Returns the signatures of a SavedModel, as a server would offer them."""
 
     def answer(name: str, examples: list[dict[str, str]]) -> list[dict[str, Any]]:
-        values = loaded.ask(name, **{field: [example[field] for example in examples] for field in examples[0]})
-        return [{output: _plain(value.tolist()[row]) for output, value in values.items()} for row in range(len(examples))]
+        values = loaded.ask(
+            name, **{field: [example[field] for example in examples] for field in examples[0]}
+        )
+        return [
+            {output: _plain(value.tolist()[row]) for output, value in values.items()}
+            for row in range(len(examples))
+        ]
 
     return {
-        name: (list(signature.structured_input_signature[1]), lambda examples, name=name: answer(name, examples))
+        name: (
+            list(signature.structured_input_signature[1]),
+            lambda examples, name=name: answer(name, examples),
+        )
         for name, signature in loaded.signatures.items()
     }
 

@@ -1,4 +1,6 @@
-"""Exported models: they answer as the library does, from any text, in any process, and lie where TensorFlow Serving looks."""
+"""Exported models: they answer as the library does, from any text, in any process, and lie where
+TensorFlow Serving looks.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.serving import toy
+from ut_tf.errors import UserError
+from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode
-from ut_tf.errors import UserError
-from ut_tf.run import Run
 from ut_tf.serving.export import SUMMARY_FILE, _put_in_place, export_run, saved_operations
 from ut_tf.serving.versions import new_version
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
@@ -36,9 +38,18 @@ PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 class Exported:
     """A run, its SavedModel loaded, and what the library makes of the same texts."""
 
-    def __init__(self, folder: Path, problem: str, config: DecodeConfig = BEAM, hparams: str = "", **options: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        problem: str,
+        config: DecodeConfig = BEAM,
+        hparams: str = "",
+        **options: Any,
+    ) -> None:
         self.run = toy.untrained_run(folder, problem, hparams)
-        self.folder = export_run(Run.load(self.run.output_dir), folder / "export", decode=config, **options)
+        self.folder = export_run(
+            Run.load(self.run.output_dir), folder / "export", decode=config, **options
+        )
         self.loaded = toy.Loaded(self.folder)
         self.model = toy.restored(self.run)
         self.codec = self.run.make_problem().text_codec(self.run.vocab_dir)
@@ -50,7 +61,9 @@ class Exported:
     def decoded(self, texts: list[str], config: DecodeConfig) -> tuple[np.ndarray, np.ndarray]:
         if config not in self.searches:
             search = tf.function(lambda inputs: decode(self.model, {"inputs": inputs}, config))
-            self.searches[config] = search.get_concrete_function(tf.TensorSpec([None, None], tf.int32))
+            self.searches[config] = search.get_concrete_function(
+                tf.TensorSpec([None, None], tf.int32)
+            )
         symbols, scores = self.searches[config](self.features(texts)["inputs"])
         outputs = self.codec.decode(tf.reshape(symbols, [-1, symbols.shape[2]]))
         return outputs.numpy().reshape(scores.shape), scores.numpy()
@@ -66,10 +79,18 @@ def beam(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory):
-    return Exported(tmp_path_factory.mktemp("questions"), "letter_questions", hparams="halting=none,input_start_symbol=true")
+    return Exported(
+        tmp_path_factory.mktemp("questions"),
+        "letter_questions",
+        hparams="halting=none,input_start_symbol=true",
+    )
 
 
-BATCHES = [["abc"], ["a", "jihgfedcba", "bb"], ["abcabcabcabcabcabcabc", "hi", "c", "abcj", "f", "ab"]]
+BATCHES = [
+    ["abc"],
+    ["a", "jihgfedcba", "bb"],
+    ["abcabcabcabcabcabcabc", "hi", "c", "abcj", "f", "ab"],
+]
 
 
 @pytest.mark.parametrize("texts", BATCHES, ids=len)
@@ -93,10 +114,17 @@ def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
 
 
 def test_samples_differ_from_request_to_request(tmp_path):
-    sampling = Exported(tmp_path, "letters", SAMPLING, "halting=none,num_steps=1", signatures=("serving_default",))
-    answers = [tuple(sampling.loaded.ask("serving_default", inputs=["abcdef"] * 4)["outputs"]) for _ in range(2)]
+    sampling = Exported(
+        tmp_path, "letters", SAMPLING, "halting=none,num_steps=1", signatures=("serving_default",)
+    )
+    answers = [
+        tuple(sampling.loaded.ask("serving_default", inputs=["abcdef"] * 4)["outputs"])
+        for _ in range(2)
+    ]
     assert answers[0] != answers[1]
-    assert answers[0] == tuple(toy.Loaded(sampling.folder).ask("serving_default", inputs=["abcdef"] * 4)["outputs"])
+    assert answers[0] == tuple(
+        toy.Loaded(sampling.folder).ask("serving_default", inputs=["abcdef"] * 4)["outputs"]
+    )
 
 
 def test_scores_of_given_targets(beam):
@@ -110,9 +138,14 @@ def test_scores_of_given_targets(beam):
 def test_ponder_times_stand_beside_their_tokens(beam, questions):
     texts = ["abc", "jihgf"]
     answer = beam.loaded.ask("ponder", inputs=texts)
-    assert answer["tokens"].tolist() == [[b"a", b"b", b"c", b"<end>", b"", b""], [b"j", b"i", b"h", b"g", b"f", b"<end>"]]
+    assert answer["tokens"].tolist() == [
+        [b"a", b"b", b"c", b"<end>", b"", b""],
+        [b"j", b"i", b"h", b"g", b"f", b"<end>"],
+    ]
     features = {**beam.features(texts), "targets": tf.constant([[1], [1]])}
-    np.testing.assert_array_equal(answer["ponder_times"], beam.model(features, return_details=True)[1].encoder.ponder_times)
+    np.testing.assert_array_equal(
+        answer["ponder_times"], beam.model(features, return_details=True)[1].encoder.ponder_times
+    )
     assert len(np.unique(answer["ponder_times"])) > 1
     # At fixed depth, with a start symbol that is no token of the inputs.
     fixed = questions.loaded.ask("ponder", story=["abc", ""], question=["d", "j"])
@@ -125,17 +158,27 @@ def test_classes_come_with_their_probabilities(questions):
     expected = tf.nn.softmax(questions.model(questions.features(*texts))).numpy()
     np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
     np.testing.assert_allclose(answer["probability"], expected.max(1), atol=1e-5)
-    assert [text.decode() for text in answer["outputs"]] == [toy.ANSWERS[best] for best in expected.argmax(1)]
+    assert [text.decode() for text in answer["outputs"]] == [
+        toy.ANSWERS[best] for best in expected.argmax(1)
+    ]
     default = questions.loaded.ask("serving_default", story=texts[0], question=texts[1])
-    assert {name: value.tolist() for name, value in default.items()} == {name: value.tolist() for name, value in answer.items()}
+    assert {name: value.tolist() for name, value in default.items()} == {
+        name: value.tolist() for name, value in answer.items()
+    }
     assert json.loads((questions.folder / SUMMARY_FILE).read_text())["classes"] == list(toy.ANSWERS)
 
 
 def test_a_language_model_is_served_by_its_scores(tmp_path):
     language = Exported(tmp_path, "letter_language", hparams="halting=none")
     targets = ["abc", "ja"]
-    expected = log_probabilities(language.model, {"targets": language.codec.encode_targets(tf.constant(targets))})
-    np.testing.assert_allclose(language.loaded.ask("serving_default", targets=targets)["log_probabilities"], expected, atol=1e-4)
+    expected = log_probabilities(
+        language.model, {"targets": language.codec.encode_targets(tf.constant(targets))}
+    )
+    np.testing.assert_allclose(
+        language.loaded.ask("serving_default", targets=targets)["log_probabilities"],
+        expected,
+        atol=1e-4,
+    )
 
 
 def test_bytes_that_are_no_text_harm_nobody_else(beam, questions):
@@ -143,8 +186,12 @@ def test_bytes_that_are_no_text_harm_nobody_else(beam, questions):
     beside = beam.loaded.ask("serving_default", inputs=["abc", b"d\xff\xfe", "\x00e"])
     np.testing.assert_array_equal(alone["outputs"], beside["outputs"])
     np.testing.assert_allclose(alone["scores"], beside["scores"], atol=1e-4)
-    whole = questions.loaded.ask("classify", story=["abc", "a"], question=["d", "b"])["probabilities"]
-    broken = questions.loaded.ask("classify", story=["abc", b"a\xc3"], question=["d", b"\xffb"])["probabilities"]
+    whole = questions.loaded.ask("classify", story=["abc", "a"], question=["d", "b"])[
+        "probabilities"
+    ]
+    broken = questions.loaded.ask("classify", story=["abc", b"a\xc3"], question=["d", b"\xffb"])[
+        "probabilities"
+    ]
     np.testing.assert_allclose(whole, broken, atol=1e-5)
 
 
@@ -152,7 +199,10 @@ def test_blank_texts_have_no_output_and_harm_nobody_else(beam):
     answer = beam.loaded.ask("serving_default", inputs=["abc", "", " \t", "d"])
     assert answer["outputs"][1:3].tolist() == [[b"", b""], [b"", b""]]
     assert answer["scores"][1:3].tolist() == [[0, 0], [0, 0]]
-    np.testing.assert_array_equal(answer["outputs"][[0, 3]], beam.loaded.ask("serving_default", inputs=["abc", "d"])["outputs"])
+    np.testing.assert_array_equal(
+        answer["outputs"][[0, 3]],
+        beam.loaded.ask("serving_default", inputs=["abc", "d"])["outputs"],
+    )
 
 
 def test_batches_of_nothing(beam, questions):
@@ -161,12 +211,16 @@ def test_batches_of_nothing(beam, questions):
     assert beam.loaded.ask("score", inputs=[], targets=[])["log_probabilities"].shape == (0,)
     assert beam.loaded.ask("ponder", inputs=[])["ponder_times"].shape[0] == 0
     assert questions.loaded.ask("classify", story=[], question=[])["probabilities"].shape == (0, 3)
-    assert questions.loaded.ask("classify", story=[""], question=[""])["probabilities"].sum() == pytest.approx(1.0)
+    assert questions.loaded.ask("classify", story=[""], question=[""])[
+        "probabilities"
+    ].sum() == pytest.approx(1.0)
 
 
 def test_what_lies_beyond_the_longest_input_is_not_read(beam):
     answer = beam.loaded.ask("serving_default", inputs=["abcdefghij" * 20, "ab"])
-    cut = beam.loaded.ask("serving_default", inputs=[("abcdefghij" * 20)[: BEAM.max_input_length - 1], "ab"])
+    cut = beam.loaded.ask(
+        "serving_default", inputs=[("abcdefghij" * 20)[: BEAM.max_input_length - 1], "ab"]
+    )
     np.testing.assert_array_equal(answer["outputs"], cut["outputs"])
 
 
@@ -174,7 +228,9 @@ def test_only_operations_of_tensorflow(beam, questions):
     for exported in (beam, questions):
         operations = saved_operations(exported.folder)
         assert {"MatMul", "LookupTableFindV2", "UnicodeTranscode"} <= operations
-        assert {name for name in operations if not hasattr(tf.raw_ops, name)} | operations & PYTHON == set()
+        assert {
+            name for name in operations if not hasattr(tf.raw_ops, name)
+        } | operations & PYTHON == set()
         assert json.loads((exported.folder / SUMMARY_FILE).read_text())["other_operations"] == []
 
 
@@ -188,7 +244,9 @@ def test_what_only_python_can_run_is_refused(tmp_path):
 def test_another_vocabulary_than_the_training_s_is_refused(tmp_path):
     run = toy.untrained_run(tmp_path, "letters", "halting=none,num_steps=1")
     (run.vocab_dir / "letters.txt").write_text("\n".join("abc"))
-    with pytest.raises(UserError, match=r"letters\.txt is not the vocabulary that the run was trained with"):
+    with pytest.raises(
+        UserError, match=r"letters\.txt is not the vocabulary that the run was trained with"
+    ):
         export_run(Run.load(run.output_dir), tmp_path / "export")
     # A run that knows no checksums still knows how large its vocabulary was.
     with pytest.raises(UserError, match="has 5 and 5 ids"):
@@ -218,7 +276,10 @@ def test_a_place_that_cannot_be_used_is_refused_at_once(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(UserError, match=rf"^{tmp_path} cannot be read \(Permission denied\): name another --export_dir"):
+    with pytest.raises(
+        UserError,
+        match=rf"^{tmp_path} cannot be read \(Permission denied\): name another --export_dir",
+    ):
         new_version(tmp_path)
 
 
@@ -226,7 +287,10 @@ def test_of_two_exports_of_one_version_the_second_is_told(tmp_path):
     for name in ("mine", "3"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").write_text(name)
-    with pytest.raises(UserError, match=r"3 exists meanwhile: .*--version"), readable_disk_errors(tmp_path):
+    with (
+        pytest.raises(UserError, match=r"3 exists meanwhile: .*--version"),
+        readable_disk_errors(tmp_path),
+    ):
         _put_in_place(tmp_path / "mine", tmp_path / "3")
     assert (tmp_path / "3" / "saved_model.pb").read_text() == "3"
 
@@ -251,20 +315,35 @@ def test_arguments_that_cannot_be(beam, tmp_path, options, expected):
 
 def test_the_summary_says_what_was_exported(beam):
     summary = json.loads((beam.folder / SUMMARY_FILE).read_text())
-    assert (summary["problem"], summary["checkpoint"], summary["dtype"]) == ("letters", {"asked": "best", "step": toy.STEP}, "float32")
+    assert (summary["problem"], summary["checkpoint"], summary["dtype"]) == (
+        "letters",
+        {"asked": "best", "step": toy.STEP},
+        "float32",
+    )
     assert (summary["decode"]["beam_size"], summary["decode"]["n_best"]) == (3, 2)
-    assert summary["signatures"]["score"] == {"inputs": ["inputs", "targets"], "outputs": ["log_probabilities"]}
+    assert summary["signatures"]["score"] == {
+        "inputs": ["inputs", "targets"],
+        "outputs": ["log_probabilities"],
+    }
     assert {"tensorflow", "keras", "ut_tf"} <= set(summary["versions"])
 
 
 def test_warm_up_requests_are_tensorflow_serving_s(beam, questions):
-    for exported, names in ((beam, ["serving_default", "score", "ponder"]), (questions, ["serving_default", "classify", "ponder"])):
-        records = [record.numpy() for record in tf.data.TFRecordDataset(str(exported.folder / WARMUP_FILE))]
+    for exported, names in (
+        (beam, ["serving_default", "score", "ponder"]),
+        (questions, ["serving_default", "classify", "ponder"]),
+    ):
+        records = [
+            record.numpy() for record in tf.data.TFRecordDataset(str(exported.folder / WARMUP_FILE))
+        ]
         requests = [prediction_log().FromString(record).predict_log.request for record in records]
         assert [request.model_spec.signature_name for request in requests] == names
         assert {request.model_spec.name for request in requests} == {exported.run.problem}
         for request in requests:
-            texts = {name: [one.decode() for one in tf.make_ndarray(tensor)] for name, tensor in request.inputs.items()}
+            texts = {
+                name: [one.decode() for one in tf.make_ndarray(tensor)]
+                for name, tensor in request.inputs.items()
+            }
             exported.loaded.ask(request.model_spec.signature_name, **texts)
 
 
@@ -282,7 +361,13 @@ assert not {name for name in sys.modules if name.split(".")[0] == "ut_tf"}
 def test_a_process_without_this_package_answers_the_same(beam, tmp_path):
     moved = shutil.copytree(beam.folder, tmp_path / "1")
     outputs, _ = beam.decoded(["abc", "j"], BEAM)
-    done = subprocess.run([sys.executable, "-c", CLEAN, str(moved)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", CLEAN, str(moved)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str([[text.decode() for text in row] for row in outputs])
 
@@ -291,9 +376,17 @@ def test_smaller_forms_answer_nearly_the_same(questions, tmp_path):
     texts = {"story": ["abc", "j", "aaaaaaaa", "cc", "hij"], "question": ["d", "b", "hhh", "a", ""]}
     folders = {"float32": questions.folder}
     for name, options in {"bfloat16": {"dtype": "bfloat16"}, "int8": {"quantize": "int8"}}.items():
-        folders[name] = export_run(questions.run, tmp_path / name, signatures=["classify"], **options)
-    answers = {name: toy.Loaded(folder).ask("classify", **texts)["probabilities"] for name, folder in folders.items()}
-    sizes = {name: (folder / "variables" / "variables.data-00000-of-00001").stat().st_size for name, folder in folders.items()}
+        folders[name] = export_run(
+            questions.run, tmp_path / name, signatures=["classify"], **options
+        )
+    answers = {
+        name: toy.Loaded(folder).ask("classify", **texts)["probabilities"]
+        for name, folder in folders.items()
+    }
+    sizes = {
+        name: (folder / "variables" / "variables.data-00000-of-00001").stat().st_size
+        for name, folder in folders.items()
+    }
     for name in ("bfloat16", "int8"):
         assert 1e-5 < np.abs(answers[name] - answers["float32"]).max() < 0.03
     assert sizes["bfloat16"] < 0.65 * sizes["float32"]
@@ -301,8 +394,12 @@ def test_smaller_forms_answer_nearly_the_same(questions, tmp_path):
 
 
 def prediction_log() -> Any:
-    """Returns the class of tensorflow.serving.PredictionLog, from the part of its definition that warm-up needs."""
-    file = descriptor_pb2.FileDescriptorProto(name="prediction_log_test.proto", package="serving_test", syntax="proto3")
+    """Returns the class of tensorflow.serving.PredictionLog, from the part of its definition that
+    warm-up needs.
+    """
+    file = descriptor_pb2.FileDescriptorProto(
+        name="prediction_log_test.proto", package="serving_test", syntax="proto3"
+    )
     file.dependency.append("tensorflow/core/framework/tensor.proto")
     text, message, tensor = 9, 11, ".tensorflow.TensorProto"
     fields: dict[str, list[tuple[str, int, int, str]]] = {
@@ -314,12 +411,22 @@ def prediction_log() -> Any:
     for name, members in fields.items():
         described = file.message_type.add(name=name)
         for field, number, kind, type_name in members:
-            described.field.add(name=field, number=number, type=kind, label=1, type_name=type_name or None)
+            described.field.add(
+                name=field, number=number, type=kind, label=1, type_name=type_name or None
+            )
     request = file.message_type[1]
-    entry = request.nested_type.add(name="InputsEntry", options=descriptor_pb2.MessageOptions(map_entry=True))
+    entry = request.nested_type.add(
+        name="InputsEntry", options=descriptor_pb2.MessageOptions(map_entry=True)
+    )
     entry.field.add(name="key", number=1, type=text, label=1)
     entry.field.add(name="value", number=2, type=message, label=1, type_name=tensor)
-    request.field.add(name="inputs", number=2, type=message, label=3, type_name=".serving_test.PredictRequest.InputsEntry")
+    request.field.add(
+        name="inputs",
+        number=2,
+        type=message,
+        label=3,
+        type_name=".serving_test.PredictRequest.InputsEntry",
+    )
     pool = descriptor_pool.DescriptorPool()
     for known in _with_dependencies(tf.make_tensor_proto(0).DESCRIPTOR.file):
         pool.AddSerializedFile(known.serialized_pb)

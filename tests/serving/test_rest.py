@@ -1,4 +1,6 @@
-"""The client of TensorFlow Serving's REST protocol: what it sends, and its message for each way in which an answer can fail."""
+"""The client of TensorFlow Serving's REST protocol: what it sends, and its message for each way in
+which an answer can fail.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ def upper(examples):
 
 
 def lengths(examples):
-    return [{"log_probabilities": -float(len(example["inputs"] + example["targets"]))} for example in examples]
+    return [
+        {"log_probabilities": -float(len(example["inputs"] + example["targets"]))}
+        for example in examples
+    ]
 
 
 SIGNATURES = {"serving_default": (["inputs"], upper), "score": (["inputs", "targets"], lengths)}
@@ -38,12 +43,18 @@ def test_it_asks_by_the_protocol_and_returns_in_order():
 
 
 def test_inputs_stand_in_the_order_in_which_people_give_them():
-    signatures = {"classify": (["question", "story"], upper), "own": (["zeta", "targets", "alpha"], upper)}
+    signatures = {
+        "classify": (["question", "story"], upper),
+        "own": (["zeta", "targets", "alpha"], upper),
+    }
     with RestServer(signatures) as server:
         client = RestClient(server.address, "toy")
         assert client.inputs("classify") == ("story", "question")
         assert client.inputs("own") == ("targets", "alpha", "zeta")
-        with pytest.raises(UserError, match=r"has no signature 'clasify'; did you mean classify\? It has classify, own"):
+        with pytest.raises(
+            UserError,
+            match=r"has no signature 'clasify'; did you mean classify\? It has classify, own",
+        ):
             client.inputs("clasify")
 
 
@@ -66,12 +77,18 @@ def test_wrong_replies(reply, expected):
 
 
 def test_an_unknown_model():
-    with RestServer(SIGNATURES) as server, pytest.raises(UserError, match="status 404: Servable not found"):
+    with (
+        RestServer(SIGNATURES) as server,
+        pytest.raises(UserError, match="status 404: Servable not found"),
+    ):
         RestClient(server.address, "other").inputs("serving_default")
 
 
 def test_a_server_that_takes_too_long():
-    with RestServer(SIGNATURES, delay=threading.Event()) as server, pytest.raises(UserError, match=r"no answer within 0\.2 seconds"):
+    with (
+        RestServer(SIGNATURES, delay=threading.Event()) as server,
+        pytest.raises(UserError, match=r"no answer within 0\.2 seconds"),
+    ):
         RestClient(server.address, "toy", timeout=0.2).predict([{"inputs": "a"}])
 
 
@@ -79,7 +96,9 @@ def test_no_server():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(UserError, match=rf"http://127\.0\.0\.1:{port} does not answer \(connection refused\)"):
+    with pytest.raises(
+        UserError, match=rf"http://127\.0\.0\.1:{port} does not answer \(connection refused\)"
+    ):
         RestClient(f"127.0.0.1:{port}").predict([])
     with pytest.raises(UserError, match="cannot be asked"):
         RestClient("ftp://127.0.0.1").predict([])

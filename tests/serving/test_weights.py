@@ -11,7 +11,9 @@ from ut_tf.serving.weights import StoredWeights
 
 
 class Net(keras.Model):
-    """An embedding table (its rows are channels), a kernel (its columns are), a bias and a dropout's random generator."""
+    """An embedding table (its rows are channels), a kernel (its columns are), a bias and a
+    dropout's random generator.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,16 +24,24 @@ class Net(keras.Model):
         self.built = True
 
     def call(self, ids, training=False):
-        return self.dropout(tf.gather(tf.convert_to_tensor(self.table), ids), training=training) @ self.kernel + self.bias
+        return (
+            self.dropout(tf.gather(tf.convert_to_tensor(self.table), ids), training=training)
+            @ self.kernel
+            + self.bias
+        )
 
 
 def _uneven(axis):
-    """Returns an initializer whose channels along `axis` differ a thousandfold in size; the third one is zero."""
+    """Returns an initializer whose channels along `axis` differ a thousandfold in size; the third
+    one is zero.
+    """
 
     def draw(shape, dtype):
         sizes = np.geomspace(1e-3, 1.0, shape[axis]).astype(np.float32)
         sizes[2] = 0.0
-        values = np.random.default_rng(axis).normal(size=shape) * sizes.reshape([-1 if i == axis else 1 for i in range(2)])
+        values = np.random.default_rng(axis).normal(size=shape) * sizes.reshape(
+            [-1 if i == axis else 1 for i in range(2)]
+        )
         return tf.constant(values, dtype)
 
     return draw
@@ -62,7 +72,9 @@ def test_matrices_are_off_by_a_known_share_of_their_channel(form, bound):
 
 def test_sizes():
     model = Net()
-    sizes = {form: StoredWeights(model, form).size_bytes for form in ("float32", "bfloat16", "int8")}
+    sizes = {
+        form: StoredWeights(model, form).size_bytes for form in ("float32", "bfloat16", "int8")
+    }
     matrices, rest = 50 * 32 + 32 * 40, sizes["float32"] - 4 * (50 * 32 + 32 * 40)
     assert sizes["bfloat16"] - rest == 2 * matrices
     assert sizes["int8"] - rest == matrices + 4 * (50 + 40)
@@ -91,5 +103,8 @@ def test_a_traced_function_holds_the_stored_variables_alone():
         with stored.scope(model):
             return model(ids)
 
-    held = {variable.ref() for variable in call.get_concrete_function(tf.constant([[1]])).graph.variables}
+    held = {
+        variable.ref()
+        for variable in call.get_concrete_function(tf.constant([[1]])).graph.variables
+    }
     assert held <= {variable.ref() for variable in stored.variables}

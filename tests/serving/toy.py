@@ -1,4 +1,6 @@
-"""Problems of letters whose codecs are a few lines, untrained runs of them, and what a SavedModel answers."""
+"""Problems of letters whose codecs are a few lines, untrained runs of them, and what a SavedModel
+answers.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,33 @@ VOCABULARY = FIRST_SYMBOL_ID + len(LETTERS)
 ANSWERS = ("yes", "no", "maybe")
 STEP = 12
 NETWORK = NetworkConfig(
-    hidden_size=32, filter_size=64, num_heads=2, num_steps=2, act_max_steps=2, halting="basic", act_epsilon=0.3, act_halting_bias_init=1.0
+    hidden_size=32,
+    filter_size=64,
+    num_heads=2,
+    num_steps=2,
+    act_max_steps=2,
+    halting="basic",
+    act_epsilon=0.3,
+    act_halting_bias_init=1.0,
 )
 
 
 class LetterCodec(TextCodec):
-    """Letters as ids, by a table that lies in a file of the vocabulary's folder; other characters are left out."""
+    """Letters as ids, by a table that lies in a file of the vocabulary's folder; other characters
+    are left out.
+    """
 
     classes: ClassVar[int] = 0
 
     def __init__(self, vocab_dir: Path) -> None:
         super().__init__()
         path = vocab_dir / "letters.txt"
-        kinds = (tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
+        kinds = (
+            tf.string,
+            tf.lookup.TextFileIndex.WHOLE_LINE,
+            tf.int64,
+            tf.lookup.TextFileIndex.LINE_NUMBER,
+        )
         self._ids = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(str(path), *kinds), -1)
         size = FIRST_SYMBOL_ID + len(path.read_text().split())
         self.vocab_sizes = (size, self.classes or size) if self.fields else (0, size)
@@ -50,7 +66,9 @@ class LetterCodec(TextCodec):
 
     def _known(self, texts: Any) -> Any:
         letters = tf.strings.unicode_split(texts, "UTF-8")
-        ids = letters.with_flat_values(tf.cast(self._ids.lookup(letters.flat_values), tf.int32) + FIRST_SYMBOL_ID)
+        ids = letters.with_flat_values(
+            tf.cast(self._ids.lookup(letters.flat_values), tf.int32) + FIRST_SYMBOL_ID
+        )
         return tf.ragged.boolean_mask(ids, ids >= FIRST_SYMBOL_ID)
 
     def decode(self, outputs: Any) -> Any:
@@ -63,7 +81,9 @@ class LetterCodec(TextCodec):
 
 
 class QuestionCodec(LetterCodec):
-    """The letters of a story, then those of a question, without an end: empty texts have no position at all."""
+    """The letters of a story, then those of a question, without an end: empty texts have no
+    position at all.
+    """
 
     fields: ClassVar[tuple[str, ...]] = ("story", "question")
     classes = len(ANSWERS)
@@ -85,7 +105,9 @@ class PythonCodec(LetterCodec):
     """One that only the process that made it can run."""
 
     def decode(self, outputs: Any) -> Any:
-        texts = tf.numpy_function(lambda symbols: np.array(["x"] * len(symbols), object), [outputs], tf.string)
+        texts = tf.numpy_function(
+            lambda symbols: np.array(["x"] * len(symbols), object), [outputs], tf.string
+        )
         return tf.ensure_shape(texts, [None])
 
 
@@ -105,7 +127,9 @@ class Letters(Problem):
         del data_dir
         return self.made_spec
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         raise NotImplementedError
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
@@ -142,13 +166,17 @@ registry.hparams_sets.register("letters_tiny", lambda: HParams(network=NETWORK))
 
 def untrained_run(folder: Path, problem: str, hparams: str = "") -> Run:
     """Returns a run with a checkpoint of random weights, large enough that answers differ."""
-    run = Run.create(problem, "letters_tiny", hparams, folder / "run", folder / "data", folder / "tmp")
+    run = Run.create(
+        problem, "letters_tiny", hparams, folder / "run", folder / "data", folder / "tmp"
+    )
     keras.utils.set_random_seed(7)
     model = run.make_model()
     for weight in model.trainable_variables:
         if len(weight.shape) > 1:
             weight.assign(1.5 * weight)
-    CheckpointStore(run.output_dir).save(STEP, tf.train.Checkpoint(model=model), {"best_step": STEP, "averaged": False})
+    CheckpointStore(run.output_dir).save(
+        STEP, tf.train.Checkpoint(model=model), {"best_step": STEP, "averaged": False}
+    )
     return run
 
 
@@ -169,5 +197,7 @@ class Loaded:
         self.signatures = self.module.signatures
 
     def ask(self, signature: str, **texts: list[Any]) -> dict[str, np.ndarray]:
-        given = {name: tf.constant(values, tf.string, [len(values)]) for name, values in texts.items()}
+        given = {
+            name: tf.constant(values, tf.string, [len(values)]) for name, values in texts.items()
+        }
         return {name: value.numpy() for name, value in self.signatures[signature](**given).items()}

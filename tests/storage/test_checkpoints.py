@@ -13,7 +13,13 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.storage import checkpoints
-from ut_tf.storage.checkpoints import CheckpointStore, find_fault, read_state, readable_disk_errors, restore
+from ut_tf.storage.checkpoints import (
+    CheckpointStore,
+    find_fault,
+    read_state,
+    readable_disk_errors,
+    restore,
+)
 
 
 class Counter:
@@ -54,11 +60,17 @@ def test_nothing_but_checkpoints_and_the_best_is_left(store: CheckpointStore) ->
     counter = Counter()
     for step in (1, 2, 3, 3):
         counter.save(store, step, step)
-    assert sorted(path.name for path in store.folder.iterdir()) == ["best.json", "step-00000002", "step-00000003"]
+    assert sorted(path.name for path in store.folder.iterdir()) == [
+        "best.json",
+        "step-00000002",
+        "step-00000003",
+    ]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "missing", "manifest"])
-def test_a_damaged_checkpoint_is_skipped_with_one_line(store: CheckpointStore, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_checkpoint_is_skipped_with_one_line(
+    store: CheckpointStore, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     counter = Counter()
     counter.save(store, 1)
     newest = counter.save(store, 2)
@@ -114,25 +126,40 @@ def full_disk_in_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("fill", [full_disk_in_python, full_disk_in_tensorflow])
-def test_a_full_disk_leaves_the_older_checkpoints(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, fill: Any) -> None:
+def test_a_full_disk_leaves_the_older_checkpoints(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, fill: Any
+) -> None:
     counter = Counter()
     counter.save(store, 1, 1)
     with monkeypatch.context() as patch:
         fill(patch)
-        with pytest.raises(UserError, match=rf"{store.folder}: the disk is full: about 12\.3 MB are needed and [\d.]+ MB are free"):
+        with pytest.raises(
+            UserError,
+            match=(
+                rf"{store.folder}: the disk is full: about 12\.3 MB are needed and [\d.]+ MB are"
+                r" free"
+            ),
+        ):
             store.save(2, counter.checkpoint, {"best_step": 2}, needed_bytes=12_300_000)
     assert sorted(path.name for path in store.folder.iterdir()) == ["best.json", "step-00000001"]
     assert counter.load(store.newest_intact()) == 1.0
     assert store.best_step() == 1
 
 
-def test_other_errors_are_not_taken_for_a_full_disk(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_taken_for_a_full_disk(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(descriptor: int) -> None:
         del descriptor
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(checkpoints.os, "fsync", refuse)
-    with pytest.raises(UserError, match=rf"{store.folder} cannot be written \(Input/output error\): choose another output_dir"):
+    with pytest.raises(
+        UserError,
+        match=(
+            rf"{store.folder} cannot be written \(Input/output error\): choose another output_dir"
+        ),
+    ):
         Counter().save(store, 1)
     assert list(store.folder.iterdir()) == []
 
@@ -146,11 +173,20 @@ def test_what_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
         (tmp_path / "none" / "x", "No such file or directory"),
     ]:
         told = rf"^{path} cannot be written \({reason}\): name another --flag\.$"
-        with pytest.raises(UserError, match=told), readable_disk_errors(path, advice="name another --flag"):
+        with (
+            pytest.raises(UserError, match=told),
+            readable_disk_errors(path, advice="name another --flag"),
+        ):
             path.write_text("x")
 
 
-@pytest.mark.parametrize("error", [FileNotFoundError(2, "No such file", "/elsewhere/data/train.txt"), BrokenPipeError(32, "Broken pipe")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "No such file", "/elsewhere/data/train.txt"),
+        BrokenPipeError(32, "Broken pipe"),
+    ],
+)
 def test_errors_of_other_files_and_of_pipes_pass(tmp_path: Path, error: OSError) -> None:
     with pytest.raises(type(error)), readable_disk_errors(tmp_path / "run"):
         raise error
@@ -160,7 +196,10 @@ def test_only_training_goes_on_after_a_full_disk(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(UserError, match="training goes on"), readable_disk_errors(tmp_path):
         raise full
-    with pytest.raises(UserError, match=r"disk is full.*give the same command again\.$"), readable_disk_errors(tmp_path, advice="do"):
+    with (
+        pytest.raises(UserError, match=r"disk is full.*give the same command again\.$"),
+        readable_disk_errors(tmp_path, advice="do"),
+    ):
         raise full
 
 

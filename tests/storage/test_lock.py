@@ -1,4 +1,6 @@
-"""Directories that are not to be trained in: another process does, or they hold a mean of checkpoints."""
+"""Directories that are not to be trained in: another process does, or they hold a mean of
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,19 @@ from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.lock import LOCK_FILE, held_alone
 from ut_tf.training.trainer import train
 
-HOLD = "import fcntl, sys, time; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+HOLD = (
+    "import fcntl, sys, time; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX);"
+    " print('held', flush=True); time.sleep(60)"
+)
 
 
-def test_training_where_another_process_trains_is_refused_until_that_is_killed(tmp_path: Path) -> None:
+def test_training_where_another_process_trains_is_refused_until_that_is_killed(
+    tmp_path: Path,
+) -> None:
     run = toy_run(tmp_path, train_steps=1)
-    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / LOCK_FILE)], stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / LOCK_FILE)], stdout=subprocess.PIPE, text=True
+    )
     assert other.stdout is not None and other.stdout.readline() == "held\n"
     try:
         with pytest.raises(UserError, match="another process trains in"):
@@ -42,6 +51,10 @@ def test_the_lock_is_given_up_in_the_end(tmp_path: Path) -> None:
 def test_a_mean_of_checkpoints_cannot_be_trained_on(tmp_path: Path) -> None:
     run = toy_run(tmp_path / "run")
     store = CheckpointStore(run.output_dir)
-    store.save(3, tf.train.Checkpoint(model=run.make_model()), {"averaged_steps": [2, 3], "best_step": 3})
-    with pytest.raises(UserError, match=r"mean of the checkpoints of steps 2, 3, .*--warm_start_from="):
+    store.save(
+        3, tf.train.Checkpoint(model=run.make_model()), {"averaged_steps": [2, 3], "best_step": 3}
+    )
+    with pytest.raises(
+        UserError, match=r"mean of the checkpoints of steps 2, 3, .*--warm_start_from="
+    ):
         train(run)

@@ -14,8 +14,15 @@ from toy import toy_run
 
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.training.averaging import MOST, average_checkpoints, averaged_steps, best_steps, is_average, last_steps
 from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
+from ut_tf.training.averaging import (
+    MOST,
+    average_checkpoints,
+    averaged_steps,
+    best_steps,
+    is_average,
+    last_steps,
+)
 
 
 @pytest.fixture
@@ -32,7 +39,9 @@ def fill(model: Any, value: float) -> None:
         weight.assign(np.full(weight.shape, value))
 
 
-def save(run: Run, steps: list[int], best_step: int | None, averages: list[Any] | None = None) -> None:
+def save(
+    run: Run, steps: list[int], best_step: int | None, averages: list[Any] | None = None
+) -> None:
     store, model = CheckpointStore(run.output_dir), run.make_model()
     for step in steps:
         fill(model, float(step))
@@ -43,7 +52,9 @@ def save(run: Run, steps: list[int], best_step: int | None, averages: list[Any] 
 def weights_of(run: Run, which: str) -> tuple[int, set[float]]:
     model = run.make_model()
     step = restore_weights(model, run, which)
-    return step, {float(value) for weight in model.trainable_variables for value in weight.numpy().ravel()}
+    return step, {
+        float(value) for weight in model.trainable_variables for value in weight.numpy().ravel()
+    }
 
 
 def test_the_mean_of_the_last_two(run: Run, tmp_path: Path) -> None:
@@ -68,7 +79,9 @@ def test_a_mean_is_known_by_the_checkpoints_that_went_into_it(run: Run, tmp_path
     assert not is_average(mean, run, [2, 6])
 
 
-def test_a_former_mean_of_the_run_gives_way_and_its_translations_stay(run: Run, tmp_path: Path) -> None:
+def test_a_former_mean_of_the_run_gives_way_and_its_translations_stay(
+    run: Run, tmp_path: Path
+) -> None:
     mean = tmp_path / "mean"
     average_checkpoints(run, [1, 2], mean)
     (mean / "translations").mkdir()
@@ -78,7 +91,11 @@ def test_a_former_mean_of_the_run_gives_way_and_its_translations_stay(run: Run, 
     assert CheckpointStore(mean).steps() == [6]
     assert weights_of(Run.load(mean), "last") == (6, {4.0})
     assert (mean / "translations" / "test").read_text() == "Ein Satz."
-    assert sorted(path.name for path in mean.iterdir()) == ["checkpoints", "config.json", "translations"]
+    assert sorted(path.name for path in mean.iterdir()) == [
+        "checkpoints",
+        "config.json",
+        "translations",
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
 
 
@@ -106,8 +123,14 @@ def test_a_damaged_checkpoint_is_not_in_the_mean(run: Run, tmp_path: Path) -> No
 
 def test_the_best_by_the_metric_that_chooses_checkpoints(run: Run, tmp_path: Path) -> None:
     values = {1: 0.5, 2: 0.3, 3: 0.1, 6: 0.5}  # Step 3 is no longer there.
-    lines = [json.dumps({"kind": "eval", "step": step, "loss": value}) for step, value in values.items()]
-    others = [json.dumps({"kind": "train", "step": 1, "loss": 0.0}), json.dumps({"kind": "eval", "step": 6, "loss": None}), '{"kind": "ev']
+    lines = [
+        json.dumps({"kind": "eval", "step": step, "loss": value}) for step, value in values.items()
+    ]
+    others = [
+        json.dumps({"kind": "train", "step": 1, "loss": 0.0}),
+        json.dumps({"kind": "eval", "step": 6, "loss": None}),
+        '{"kind": "ev',
+    ]
     (run.output_dir / "metrics.jsonl").write_text("\n".join([*lines, *others]))
     assert best_steps(run, 1) == [2]
     assert best_steps(run, 2) == [2, 6]  # Of equals the later one.
@@ -125,11 +148,17 @@ def test_without_a_number_all_there_are_but_no_more_than_eight(run: Run) -> None
 
 
 def test_mistakes(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"n=4: .* has 3 intact checkpoints; .* --keep_checkpoint_max=4"):
+    with pytest.raises(
+        UserError, match=r"n=4: .* has 3 intact checkpoints; .* --keep_checkpoint_max=4"
+    ):
         last_steps(run, 4)
-    with pytest.raises(UserError, match=r"metrics\.jsonl has no loss of any checkpoint of \[1, 2, 6\]"):
+    with pytest.raises(
+        UserError, match=r"metrics\.jsonl has no loss of any checkpoint of \[1, 2, 6\]"
+    ):
         best_steps(run)
-    (run.output_dir / "metrics.jsonl").write_text(json.dumps({"kind": "eval", "step": 2, "loss": 1.0}))
+    (run.output_dir / "metrics.jsonl").write_text(
+        json.dumps({"kind": "eval", "step": 2, "loss": 1.0})
+    )
     with pytest.raises(UserError, match=r"n=2: .* has 1 intact checkpoints judged by loss"):
         best_steps(run, 2)
     with pytest.raises(UserError, match="already exists"):
@@ -143,10 +172,17 @@ def test_mistakes(run: Run, tmp_path: Path) -> None:
 
 def test_best_last_step_and_path(run: Run) -> None:
     path = CheckpointStore(run.output_dir).path(1)
-    assert [weights_of(run, which) for which in ("best", "last", "1", str(path))] == [(2, {2.0}), (6, {6.0}), (1, {1.0}), (1, {1.0})]
+    assert [weights_of(run, which) for which in ("best", "last", "1", str(path))] == [
+        (2, {2.0}),
+        (6, {6.0}),
+        (1, {1.0}),
+        (1, {1.0}),
+    ]
 
 
-def test_a_damaged_best_falls_back_to_the_last(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_best_falls_back_to_the_last(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     (CheckpointStore(run.output_dir).path(2) / "state.json").write_text("{}")
     assert weights_of(run, "best") == (6, {6.0})
     assert "state.json" in capsys.readouterr().err
@@ -167,10 +203,15 @@ def test_no_such_checkpoint(run: Run, tmp_path: Path) -> None:
     assert json.loads((run.output_dir / "config.json").read_text())["problem"] == "toy_copy"
 
 
-def test_a_checkpoint_that_goes_while_it_is_averaged_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_goes_while_it_is_averaged_is_told(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(*_: Any) -> Any:
         raise FileNotFoundError(2, "No such file or directory", "step-00000002/manifest.json")
 
     monkeypatch.setattr("ut_tf.training.averaging._digests", gone)
-    with pytest.raises(UserError, match=r"step-00000002/manifest.json has gone while it was read.*keep_checkpoint_max"):
+    with pytest.raises(
+        UserError,
+        match=r"step-00000002/manifest.json has gone while it was read.*keep_checkpoint_max",
+    ):
         average_checkpoints(run, [2, 6], tmp_path / "mean")

@@ -1,4 +1,6 @@
-"""The curriculum: its stages, what they see, exact resuming, replicas; noise on the gradient; relaxed sets that become one."""
+"""The curriculum: its stages, what they see, exact resuming, replicas; noise on the gradient;
+relaxed sets that become one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class TabledCopy(ToyCopy):
 
     name = "tabled_copy"
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
         rows = [one["inputs"].numpy() for one in self.dataset(split, data_dir, seed, epoch, length)]
         padded = tf.constant([np.pad(row, (0, 8 - len(row))) for row in rows], tf.int32)
 
@@ -43,16 +47,23 @@ class TabledCopy(ToyCopy):
 
 
 class OnceShort(TabledCopy):
-    """TabledCopy, of which epoch 0 alone has examples of 3 or 4 symbols, as the rests of a text have that is cut anew for every epoch."""
+    """TabledCopy, of which epoch 0 alone has examples of 3 or 4 symbols, as the rests of a text
+    have that is cut anew for every epoch.
+    """
 
     name = "once_short"
 
-    def examples(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> ExampleTable:
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
         table = super().examples(split, data_dir, seed, epoch, length)
         if split != "train":
             return table
         chosen = np.flatnonzero((table.lengths > 4) | (epoch == 0))
-        return ExampleTable(table.lengths[chosen], lambda numbers: table.batch(tf.gather(tf.constant(chosen, tf.int32), numbers)))
+        return ExampleTable(
+            table.lengths[chosen],
+            lambda numbers: table.batch(tf.gather(tf.constant(chosen, tf.int32), numbers)),
+        )
 
 
 for problem in (TabledCopy, OnceShort):
@@ -102,7 +113,11 @@ def test_examples_that_an_epoch_lacks_are_replaced_by_those_of_the_next_stage() 
 
 def test_an_epoch_without_the_newest_examples_is_no_error(tmp_path: Path) -> None:
     # Nothing is ever answered well enough: epoch after epoch is of the first stage.
-    run = toy_run(tmp_path, "once_short", **{**STAGED, "curriculum_threshold": 1.0, "curriculum_examples": 10_000})
+    run = toy_run(
+        tmp_path,
+        "once_short",
+        **{**STAGED, "curriculum_threshold": 1.0, "curriculum_examples": 10_000},
+    )
     result = train(run, train_steps=30)
     assert result.step == 30
     assert [line["curriculum_length"] for line in lines(run, "train")] == [4.0]
@@ -112,17 +127,26 @@ def test_a_beginning_that_no_example_is_short_enough_for_is_refused(tmp_path: Pa
     changes = {**STAGED, "min_length_bucket": 2, "curriculum_start": 2}
     run = toy_run(tmp_path / "run", "tabled_copy", **changes)
     with pytest.raises(
-        UserError, match=r"^curriculum_start=2: the shortest .* tabled_copy has 3 symbols; .*curriculum_start=3\)"
+        UserError,
+        match=(
+            r"^curriculum_start=2: the shortest .* tabled_copy has 3 symbols;"
+            r" .*curriculum_start=3\)"
+        ),
     ) as refusal:
         train(run)
     assert str(refusal.value).count(". ") == 0
     assert not run.output_dir.exists()
     # What it advises is accepted; and what has begun goes on.
-    train(toy_run(tmp_path / "run", "tabled_copy", **{**changes, "curriculum_start": 3}), train_steps=1)
+    train(
+        toy_run(tmp_path / "run", "tabled_copy", **{**changes, "curriculum_start": 3}),
+        train_steps=1,
+    )
     assert train(toy_run(tmp_path / "run", "tabled_copy", **changes), train_steps=2).step == 2
 
 
-def test_training_tells_the_lengths_that_it_begins_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_tells_the_lengths_that_it_begins_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = toy_run(tmp_path, "tabled_copy", **STAGED)
     train(run, train_steps=1)
     assert "curriculum: lengths up to 4 to begin with" in capsys.readouterr().err.splitlines()
@@ -185,8 +209,12 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(TrainingStep, "update", update)
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, broken = (toy_run(tmp_path / name, "tabled_copy", **STAGED) for name in ("whole", "broken"))
+def test_a_killed_run_goes_on_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, broken = (
+        toy_run(tmp_path / name, "tabled_copy", **STAGED) for name in ("whole", "broken")
+    )
     train(whole, log_frequency=7)
     reached = [line["curriculum_length"] for line in lines(whole, "train")]
     assert reached[0] == 4.0 and reached[-1] == 7.0 and reached == sorted(reached)
@@ -202,10 +230,19 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pyte
 
 
 def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
-    changes = {"batch_unit": "examples", "min_length_bucket": 8, "max_length": 8, "dropout": 0.0, "gradient_noise": 0.1, "warmup_steps": 0}
+    changes = {
+        "batch_unit": "examples",
+        "min_length_bucket": 8,
+        "max_length": 8,
+        "dropout": 0.0,
+        "gradient_noise": 0.1,
+        "warmup_steps": 0,
+    }
     one, weights = run_steps(toy_run(tmp_path, batch_size=16, **changes), 6)
     two, others = run_steps(toy_run(tmp_path, batch_size=8, **changes), 6, mirrored(2))
-    assert [(report.right, report.judged) for report in one] == [(report.right, report.judged) for report in two]
+    assert [(report.right, report.judged) for report in one] == [
+        (report.right, report.judged) for report in two
+    ]
     assert one[0].judged == 16.0
     for weight, other in zip(weights, others, strict=True):
         np.testing.assert_allclose(weight, other, atol=1e-4)
@@ -215,7 +252,10 @@ def test_noise_follows_from_the_seed_and_vanishes_with_the_faults() -> None:
     gradients = [tf.zeros([200, 50]), tf.zeros([200, 50])]
 
     def deviation(number: int, faults: float, seed: int = 1) -> list[Any]:
-        return [one.numpy() for one in noisy(gradients, 0.5, tf.constant(number, tf.int64), faults, seed)]
+        return [
+            one.numpy()
+            for one in noisy(gradients, 0.5, tf.constant(number, tf.int64), faults, seed)
+        ]
 
     first, second = deviation(16, 0.4)
     assert np.std(first) == pytest.approx(0.5 * 0.5 * 0.4, rel=0.05)
@@ -231,26 +271,47 @@ def test_relaxation_is_the_squared_distance_from_the_mean() -> None:
     assert float(relaxation(weights)) == pytest.approx(2.0 + 8.0)
 
 
-GPU: dict[str, Any] = {"hidden_size": 4, "num_heads": 1, "num_layers": 1, "image_width": 1, "source_stretch": 1.0, "relaxed_sets": 2}
+GPU: dict[str, Any] = {
+    "hidden_size": 4,
+    "num_heads": 1,
+    "num_layers": 1,
+    "image_width": 1,
+    "source_stretch": 1.0,
+    "relaxed_sets": 2,
+}
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None:
-    run = toy_run(tmp_path, "tabled_copy", model="neural_gpu", **{**STAGED, **GPU, "accumulate_steps": accumulate, "dropout": 0.0})
+    run = toy_run(
+        tmp_path,
+        "tabled_copy",
+        model="neural_gpu",
+        **{**STAGED, **GPU, "accumulate_steps": accumulate, "dropout": 0.0},
+    )
     model = run.make_model()
     for weight in model.relaxed_weights():
         weight.assign(tf.concat([weight[:1] + 0.1, weight[1:]], 0))
     batches = train_batches(TabledCopy(), tmp_path, run.hparams.training, 1, 1, 0)
     optimizer = Optimizer(model.trainable_variables, run.hparams.training, 4)
-    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), batches.element_spec)
+    step = TrainingStep(
+        model,
+        optimizer,
+        run.hparams,
+        Workers.of(tf.distribute.get_strategy()),
+        batches.element_spec,
+    )
     step.judge.settle(0, 0.5)
     penalty = 0.5 * float(relaxation(model.relaxed_weights()))
     (report,) = step.read([step.update(list(batches.take(accumulate)))])
     assert report.loss - report.cross_entropy == pytest.approx(penalty, rel=1e-4)
 
 
-def test_relaxed_sets_become_one_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Every answer counts as right, so that the curriculum ends after its four stages, of 10 updates each.
+def test_relaxed_sets_become_one_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every answer counts as right, so that the curriculum ends after its four stages, of 10 updates
+    # each.
     add = CurriculumState.add
     monkeypatch.setattr(CurriculumState, "add", lambda self, _, judged: add(self, judged, judged))
     changes = {**STAGED, **GPU, "train_steps": 45, "dropout": 0.1}
@@ -261,19 +322,40 @@ def test_relaxed_sets_become_one_at_the_end(tmp_path: Path, monkeypatch: pytest.
     restore_weights(model, run, "last")
     assert float(model.encoder.unit_0.tied) == 1.0
     # The curriculum of another run begins with sets that are free again.
-    other = toy_run(tmp_path / "other", "tabled_copy", model="neural_gpu", **{**changes, "train_steps": 1})
+    other = toy_run(
+        tmp_path / "other", "tabled_copy", model="neural_gpu", **{**changes, "train_steps": 1}
+    )
     train(other, warm_start_from=run)
     restore_weights(model, other, "last")
     assert not float(model.encoder.unit_0.tied)
 
 
-def test_two_replicas_go_through_the_stages_as_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_two_replicas_go_through_the_stages_as_one_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     add = CurriculumState.add
     monkeypatch.setattr(CurriculumState, "add", lambda self, _, judged: add(self, judged, judged))
-    changes = {**STAGED, **GPU, "train_steps": 42, "dropout": 0.0, "tying_pull": 0.1, "max_length": 6}
-    one, two = (toy_run(tmp_path / str(size), "tabled_copy", model="neural_gpu", **{**changes, "batch_size": size}) for size in (8, 4))
+    changes = {
+        **STAGED,
+        **GPU,
+        "train_steps": 42,
+        "dropout": 0.0,
+        "tying_pull": 0.1,
+        "max_length": 6,
+    }
+    one, two = (
+        toy_run(
+            tmp_path / str(size),
+            "tabled_copy",
+            model="neural_gpu",
+            **{**changes, "batch_size": size},
+        )
+        for size in (8, 4)
+    )
     train(one, log_frequency=14)
-    assert "training examples of tabled_copy are longer than max_length=6" in capsys.readouterr().err
+    assert (
+        "training examples of tabled_copy are longer than max_length=6" in capsys.readouterr().err
+    )
     train(two, strategy=mirrored(2), log_frequency=14)
     assert [line["curriculum_length"] for line in lines(two, "train")] == [5.0, 6.0, 6.0]
     for step, loss in losses(one).items():
@@ -283,5 +365,7 @@ def test_two_replicas_go_through_the_stages_as_one_device(tmp_path: Path, monkey
 
 
 def test_relaxed_sets_need_a_curriculum() -> None:
-    with pytest.raises(UserError, match="relaxed_sets=2 become one set when a curriculum has ended"):
+    with pytest.raises(
+        UserError, match="relaxed_sets=2 become one set when a curriculum has ended"
+    ):
         HParams(model="neural_gpu").change(relaxed_sets=2, num_heads=1).resolve()

@@ -38,12 +38,18 @@ def test_faults_are_named(monkeypatch: pytest.MonkeyPatch, found: Any, expected:
 @pytest.mark.parametrize("index", [1, "1"])
 def test_workers_are_counted(monkeypatch: pytest.MonkeyPatch, index: Any) -> None:
     cluster = {"chief": ["c:1"], **TWO}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}))
+    monkeypatch.setenv(
+        "TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+    )
     assert worker_count() == 3
 
 
-def test_num_gpus_that_is_not_used_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": TWO, "task": {"type": "worker", "index": 0}}))
+def test_num_gpus_that_is_not_used_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(
+        "TF_CONFIG", json.dumps({"cluster": TWO, "task": {"type": "worker", "index": 0}})
+    )
     monkeypatch.setattr(distribution, "_multi_worker_strategy", lambda: "workers")
     assert make_strategy(1) == "workers"
     assert "num_gpus=1 is not used" in capsys.readouterr().err

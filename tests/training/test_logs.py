@@ -35,7 +35,9 @@ def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
     log.train(1, {"loss": loss, "gradient_norm": float("inf")}, [0.0, 2.0, 5.0])
     log.evaluation(1, {"loss": loss, "accuracy": float("nan")})
     log.close()
-    train, evaluation = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    train, evaluation = [
+        json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
+    ]
     assert train == {"kind": "train", "step": 1, "loss": loss, "gradient_norm": None}
     assert evaluation == {"kind": "eval", "step": 1, "loss": loss, "accuracy": None}
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
@@ -76,7 +78,9 @@ reports = st.builds(
 
 
 @given(st.lists(reports, min_size=2, max_size=8), st.data())
-def test_a_window_that_was_saved_midway_logs_the_same_bits(given_reports: list[StepReport], data: st.DataObject) -> None:
+def test_a_window_that_was_saved_midway_logs_the_same_bits(
+    given_reports: list[StepReport], data: st.DataObject
+) -> None:
     cut = data.draw(st.integers(1, len(given_reports) - 1))
     whole = TrainingState(step=7)
     for report in given_reports:
@@ -98,9 +102,14 @@ def test_mean_ponder_time_of_a_window() -> None:
 
 @pytest.mark.parametrize(
     ("direction", "values", "best"),
-    [("min", [3.0, 2.0, 2.0, float("nan"), 5.0], 2), ("max", [1.0, float("nan"), 4.0, 4.0, 0.0], 3)],
+    [
+        ("min", [3.0, 2.0, 2.0, float("nan"), 5.0], 2),
+        ("max", [1.0, float("nan"), 4.0, 4.0, 0.0], 3),
+    ],
 )
-def test_the_best_evaluation_is_the_first_of_the_best(direction: str, values: list[float], best: int) -> None:
+def test_the_best_evaluation_is_the_first_of_the_best(
+    direction: str, values: list[float], best: int
+) -> None:
     state = TrainingState()
     for step, value in enumerate(values, 1):
         state.step = step

@@ -17,11 +17,22 @@ from ut_tf.training.optimizer import Optimizer, is_decayed
 
 
 def training(**values: Any) -> TrainingConfig:
-    return TrainingConfig(**{"schedule": "constant", "warmup_steps": 0, "learning_rate": 0.1, "loss_scale": "none", **values})
+    return TrainingConfig(
+        **{
+            "schedule": "constant",
+            "warmup_steps": 0,
+            "learning_rate": 0.1,
+            "loss_scale": "none",
+            **values,
+        }
+    )
 
 
 def weights(*values: Any) -> list[Any]:
-    return [keras.Variable(np.asarray(value, np.float32), name=f"kernel_{number}") for number, value in enumerate(values)]
+    return [
+        keras.Variable(np.asarray(value, np.float32), name=f"kernel_{number}")
+        for number, value in enumerate(values)
+    ]
 
 
 def test_three_updates_of_adam_in_numpy() -> None:
@@ -35,7 +46,9 @@ def test_three_updates_of_adam_in_numpy() -> None:
         array = np.array(gradient)
         first = 0.8 * first + 0.2 * array
         second = 0.9 * second + 0.1 * array**2
-        expected -= 0.1 * np.sqrt(1 - 0.9**number) / (1 - 0.8**number) * first / (np.sqrt(second) + 1e-3)
+        expected -= (
+            0.1 * np.sqrt(1 - 0.9**number) / (1 - 0.8**number) * first / (np.sqrt(second) + 1e-3)
+        )
     np.testing.assert_allclose(variables[0].numpy(), expected, rtol=1e-5)
     assert int(optimizer.iterations) == 3
 
@@ -43,8 +56,12 @@ def test_three_updates_of_adam_in_numpy() -> None:
 def test_clipping_scales_all_gradients_by_their_global_norm() -> None:
     plain, clipped = weights([0.0, 0.0], [0.0]), weights([0.0, 0.0], [0.0])
     settings = {"adam_beta1": 0.0, "adam_beta2": 0.0, "adam_epsilon": 1.0}
-    norm, _ = Optimizer(clipped, training(clip_norm=1.0, **settings), 16).apply([tf.constant([2.0, 1.0]), tf.constant([2.0])])
-    Optimizer(plain, training(**settings), 16).apply([tf.constant([2.0, 1.0]) / 3.0, tf.constant([2.0]) / 3.0])
+    norm, _ = Optimizer(clipped, training(clip_norm=1.0, **settings), 16).apply(
+        [tf.constant([2.0, 1.0]), tf.constant([2.0])]
+    )
+    Optimizer(plain, training(**settings), 16).apply(
+        [tf.constant([2.0, 1.0]) / 3.0, tf.constant([2.0]) / 3.0]
+    )
     assert float(norm) == pytest.approx(3.0)
     for one, other in zip(plain, clipped, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6)
@@ -64,18 +81,48 @@ def test_decay_is_decoupled_from_the_gradient() -> None:
 
 
 def test_only_kernels_decay() -> None:
-    layer = keras.Sequential([keras.Input((3,)), keras.layers.Embedding(5, 4), keras.layers.Dense(2), keras.layers.LayerNormalization()])
-    decayed = [variable.path.rpartition("/")[2] for variable in layer.trainable_variables if is_decayed(variable)]
+    layer = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Embedding(5, 4),
+            keras.layers.Dense(2),
+            keras.layers.LayerNormalization(),
+        ]
+    )
+    decayed = [
+        variable.path.rpartition("/")[2]
+        for variable in layer.trainable_variables
+        if is_decayed(variable)
+    ]
     assert decayed == ["kernel"]
 
 
 def test_what_decays_of_a_universal_transformer() -> None:
-    network = NetworkConfig(hidden_size=8, filter_size=8, num_heads=2, halting="basic", step_encoding="learned", input_start_symbol=True)
+    network = NetworkConfig(
+        hidden_size=8,
+        filter_size=8,
+        num_heads=2,
+        halting="basic",
+        step_encoding="learned",
+        input_start_symbol=True,
+    )
     model = UniversalTransformer(network, ProblemSpec("facts", "tokens", 7, 5, max_words=3))
-    names = {variable.path.rpartition("/")[2]: is_decayed(variable) for variable in model.trainable_variables}
-    assert {name for name, decays in names.items() if not decays} >= {"table", "word_masks", "bias", "start_symbol"}
-    kernels = {variable.path for variable in model.trainable_variables if variable.path.endswith("kernel")}
-    assert {variable.path for variable in model.trainable_variables if is_decayed(variable)} == kernels
+    names = {
+        variable.path.rpartition("/")[2]: is_decayed(variable)
+        for variable in model.trainable_variables
+    }
+    assert {name for name, decays in names.items() if not decays} >= {
+        "table",
+        "word_masks",
+        "bias",
+        "start_symbol",
+    }
+    kernels = {
+        variable.path for variable in model.trainable_variables if variable.path.endswith("kernel")
+    }
+    assert {
+        variable.path for variable in model.trainable_variables if is_decayed(variable)
+    } == kernels
 
 
 def test_average_follows_the_weights() -> None:
@@ -92,11 +139,23 @@ def test_average_follows_the_weights() -> None:
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_halves_the_loss_scale() -> None:
     variables = weights([1.0, 2.0])
-    optimizer = Optimizer(variables, training(loss_scale="dynamic", average_decay=0.5, weight_decay=0.1), 16)
+    optimizer = Optimizer(
+        variables, training(loss_scale="dynamic", average_decay=0.5, weight_decay=0.1), 16
+    )
     optimizer.apply([tf.constant([1.0, 1.0])])
-    before = [variables[0].numpy(), optimizer.first_moments[0].numpy(), optimizer.second_moments[0].numpy(), optimizer.averages[0].numpy()]
+    before = [
+        variables[0].numpy(),
+        optimizer.first_moments[0].numpy(),
+        optimizer.second_moments[0].numpy(),
+        optimizer.averages[0].numpy(),
+    ]
     norm, _ = optimizer.apply([tf.constant([float("inf"), 1.0])])
-    after = [variables[0].numpy(), optimizer.first_moments[0].numpy(), optimizer.second_moments[0].numpy(), optimizer.averages[0].numpy()]
+    after = [
+        variables[0].numpy(),
+        optimizer.first_moments[0].numpy(),
+        optimizer.second_moments[0].numpy(),
+        optimizer.averages[0].numpy(),
+    ]
     assert not np.isfinite(norm)
     np.testing.assert_array_equal(before, after)
     assert int(optimizer.iterations) == 1

@@ -20,9 +20,17 @@ SCRIPT = Path(__file__).with_name("train_toy.py")
 ROOT = Path(__file__).parents[2]
 
 
-def start(output_dir: Path, report: Path, *assignments: str, **environment: str) -> subprocess.Popen[str]:
+def start(
+    output_dir: Path, report: Path, *assignments: str, **environment: str
+) -> subprocess.Popen[str]:
     paths = os.pathsep.join([str(ROOT), str(SCRIPT.parent), os.environ.get("PYTHONPATH", "")])
-    settings = {**os.environ, "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", **environment}
+    settings = {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        **environment,
+    }
     command = [sys.executable, str(SCRIPT), str(output_dir), str(report), *assignments]
     return subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
 
@@ -36,9 +44,18 @@ def finish(process: subprocess.Popen[str], report: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path: Path) -> None:
-    # A checkpoint every third step and nearly nothing to compute: most kills hit the middle of saving.
-    settings = ['model="universal_transformer"', "train_steps=60", "eval_frequency=3", "dropout=0.2", "average_decay=0.9"]
-    whole = finish(start(tmp_path / "whole", tmp_path / "whole.json", *settings), tmp_path / "whole.json")
+    # A checkpoint every third step and nearly nothing to compute: most kills hit the middle of
+    # saving.
+    settings = [
+        'model="universal_transformer"',
+        "train_steps=60",
+        "eval_frequency=3",
+        "dropout=0.2",
+        "average_decay=0.9",
+    ]
+    whole = finish(
+        start(tmp_path / "whole", tmp_path / "whole.json", *settings), tmp_path / "whole.json"
+    )
     generator = random.Random(7)
     kills = 0
     while kills < 6:
@@ -53,7 +70,9 @@ def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path: Pa
             break
         kills += 1
     assert kills >= 3
-    broken = finish(start(tmp_path / "broken", tmp_path / "broken.json", *settings), tmp_path / "broken.json")
+    broken = finish(
+        start(tmp_path / "broken", tmp_path / "broken.json", *settings), tmp_path / "broken.json"
+    )
     assert broken == whole
     one, other = toy_run(tmp_path / "whole"), toy_run(tmp_path / "broken")
     assert losses(one) == losses(other)
@@ -62,8 +81,17 @@ def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path: Pa
 
 @pytest.mark.slow
 def test_two_workers_end_with_equal_weights_and_those_of_one_device(tmp_path: Path) -> None:
-    settings = ['batch_unit="examples"', "min_length_bucket=8", "dropout=0.0", 'halting="basic"', "average_decay=0.9"]
-    alone = finish(start(tmp_path / "alone", tmp_path / "alone.json", "batch_size=8", *settings), tmp_path / "alone.json")
+    settings = [
+        'batch_unit="examples"',
+        "min_length_bucket=8",
+        "dropout=0.0",
+        'halting="basic"',
+        "average_decay=0.9",
+    ]
+    alone = finish(
+        start(tmp_path / "alone", tmp_path / "alone.json", "batch_size=8", *settings),
+        tmp_path / "alone.json",
+    )
     # Twice: from the beginning, and from the first checkpoint on.
     for train_steps in (10, 20):
         reports = workers(tmp_path, train_steps, "batch_size=4", *settings)
@@ -83,7 +111,9 @@ def test_a_signal_to_one_worker_stops_both(tmp_path: Path) -> None:
         if line.startswith("step 5/"):
             break
     processes[1].send_signal(signal.SIGTERM)
-    reports = [finish(process, tmp_path / f"worker{index}.json") for index, process in enumerate(processes)]
+    reports = [
+        finish(process, tmp_path / f"worker{index}.json") for index, process in enumerate(processes)
+    ]
     assert [report["stopped_by"] for report in reports] == ["signal", "signal"]
     assert reports[0]["step"] == reports[1]["step"]
     assert reports[0]["weights"] == reports[1]["weights"]
@@ -92,7 +122,9 @@ def test_a_signal_to_one_worker_stops_both(tmp_path: Path) -> None:
 
 def workers(folder: Path, train_steps: int, *settings: str) -> list[dict[str, Any]]:
     processes = start_workers(folder, f"train_steps={train_steps}", *settings)
-    return [finish(process, folder / f"worker{index}.json") for index, process in enumerate(processes)]
+    return [
+        finish(process, folder / f"worker{index}.json") for index, process in enumerate(processes)
+    ]
 
 
 def start_workers(folder: Path, *settings: str) -> list[subprocess.Popen[str]]:

@@ -29,7 +29,9 @@ def test_noam_peaks_at_the_end_of_the_warm_up() -> None:
 
 def test_constant_warms_up_and_stays() -> None:
     values = {"learning_rate": 0.3, "schedule": "constant", "warmup_steps": 10}
-    assert [rate(step, **values) for step in (1, 5, 10, 1000)] == pytest.approx([0.03, 0.15, 0.3, 0.3])
+    assert [rate(step, **values) for step in (1, 5, 10, 1000)] == pytest.approx(
+        [0.03, 0.15, 0.3, 0.3]
+    )
 
 
 def test_cosine_goes_to_zero_at_decay_steps() -> None:
@@ -44,5 +46,7 @@ def test_cosine_goes_to_zero_at_decay_steps() -> None:
 
 @pytest.mark.parametrize("schedule", ["noam", "constant", "cosine"])
 def test_no_warm_up_begins_with_the_whole_rate(schedule: str) -> None:
-    first = rate(1, hidden_size=1, schedule=schedule, learning_rate=0.5, warmup_steps=0, decay_steps=10**6)
+    first = rate(
+        1, hidden_size=1, schedule=schedule, learning_rate=0.5, warmup_steps=0, decay_steps=10**6
+    )
     assert first == pytest.approx(0.5, rel=1e-5)

@@ -17,7 +17,13 @@ from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step import TrainingStep
 
 # One bucket, so that the same examples share a global batch whatever the number of replicas.
-SHARED: dict[str, Any] = {"batch_unit": "examples", "min_length_bucket": 8, "max_length": 8, "dropout": 0.0, "warmup_steps": 0}
+SHARED: dict[str, Any] = {
+    "batch_unit": "examples",
+    "min_length_bucket": 8,
+    "max_length": 8,
+    "dropout": 0.0,
+    "warmup_steps": 0,
+}
 
 
 def relative_difference(one: list[float], other: list[float]) -> float:
@@ -25,13 +31,22 @@ def relative_difference(one: list[float], other: list[float]) -> float:
 
 
 @pytest.mark.parametrize(("problem", "replicas"), [("toy_copy", 8), ("toy_class", 2)])
-def test_replicas_train_as_one_device_with_the_same_global_batch(tmp_path: Path, problem: str, replicas: int) -> None:
+def test_replicas_train_as_one_device_with_the_same_global_batch(
+    tmp_path: Path, problem: str, replicas: int
+) -> None:
     changes = {**SHARED, "halting": "basic", "act_loss_weight": 0.1, "clip_norm": 0.5}
     one, weights = run_steps(toy_run(tmp_path, problem, batch_size=16, **changes), 20)
-    many, mirrored_weights = run_steps(toy_run(tmp_path, problem, batch_size=16 // replicas, **changes), 20, mirrored(replicas))
-    assert relative_difference([report.loss for report in one], [report.loss for report in many]) < 1e-4
+    many, mirrored_weights = run_steps(
+        toy_run(tmp_path, problem, batch_size=16 // replicas, **changes), 20, mirrored(replicas)
+    )
+    assert (
+        relative_difference([report.loss for report in one], [report.loss for report in many])
+        < 1e-4
+    )
     assert [report.tokens for report in one] == [report.tokens for report in many]
-    assert [report.ponder_histogram for report in one] == [report.ponder_histogram for report in many]
+    assert [report.ponder_histogram for report in one] == [
+        report.ponder_histogram for report in many
+    ]
     for weight, other in zip(weights, mirrored_weights, strict=True):
         np.testing.assert_allclose(weight, other, atol=1e-4)
 
@@ -41,9 +56,16 @@ def test_accumulated_small_batches_are_one_large_batch(tmp_path: Path, replicas:
     # 60 examples an epoch: no accumulation group ends in the middle of one.
     changes = {**SHARED, "halting": "basic", "act_loss_weight": 0.1}
     strategy = mirrored(replicas) if replicas > 1 else None
-    large, weights = run_steps(toy_run(tmp_path, batch_size=12 // replicas, **changes), 10, strategy)
-    small, others = run_steps(toy_run(tmp_path, batch_size=4 // replicas, accumulate_steps=3, **changes), 10, strategy)
-    assert relative_difference([report.loss for report in large], [report.loss for report in small]) < 1e-5
+    large, weights = run_steps(
+        toy_run(tmp_path, batch_size=12 // replicas, **changes), 10, strategy
+    )
+    small, others = run_steps(
+        toy_run(tmp_path, batch_size=4 // replicas, accumulate_steps=3, **changes), 10, strategy
+    )
+    assert (
+        relative_difference([report.loss for report in large], [report.loss for report in small])
+        < 1e-5
+    )
     assert [report.tokens for report in large] == [report.tokens for report in small]
     for weight, other in zip(weights, others, strict=True):
         np.testing.assert_allclose(weight, other, atol=1e-5)
@@ -63,9 +85,14 @@ def test_the_loss_is_the_mean_over_tokens_plus_the_ponder_cost(tmp_path: Path) -
     cross_entropy = (each[0, :3].sum() + each[1, :2].sum()) / 5
     remainders = details.encoder.remainders.numpy()
     ponder_cost = 2.0 + (remainders[0, :3].sum() + remainders[1, :2].sum()) / 5
-    specs = {name: tf.TensorSpec([None] * len(value.shape), value.dtype) for name, value in features.items()}
+    specs = {
+        name: tf.TensorSpec([None] * len(value.shape), value.dtype)
+        for name, value in features.items()
+    }
     optimizer = Optimizer(model.trainable_variables, run.hparams.training, 16)
-    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs)
+    step = TrainingStep(
+        model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs
+    )
     (report,) = step.read([step.update([features])])
     assert report.cross_entropy == pytest.approx(cross_entropy, rel=1e-5)
     assert report.loss == pytest.approx(cross_entropy + 0.1 * ponder_cost, rel=1e-5)
@@ -79,7 +106,9 @@ def test_positions_are_counted_without_computing_the_network(tmp_path: Path) -> 
     optimizer = Optimizer(model.trainable_variables, run.hparams.training, 16)
     symbols = tf.TensorSpec([None, None], tf.int32)
     specs = {"inputs": symbols, "targets": symbols, "weight": tf.TensorSpec([None])}
-    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs)
+    step = TrainingStep(
+        model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs
+    )
     features = {
         "inputs": tf.constant([[2, 3, 1], [4, 1, 0]]),
         "targets": tf.constant([[2, 3, 4, 1], [4, 1, 0, 0]]),
@@ -88,7 +117,9 @@ def test_positions_are_counted_without_computing_the_network(tmp_path: Path) -> 
     _, details = model(features, return_details=True)
     _, positions, _ = losses.ponder_sums(details, features["weight"], 4)
     assert step._count(features).numpy().tolist() == [6.0, *positions.numpy().tolist()]
-    operations = {operation.type for operation in step._count.get_concrete_function().graph.get_operations()}
+    operations = {
+        operation.type for operation in step._count.get_concrete_function().graph.get_operations()
+    }
     assert not operations & {"While", "StatelessWhile", "MatMul", "BatchMatMulV2", "Einsum"}
 
 
@@ -98,9 +129,19 @@ def test_new_lengths_do_not_trace_again(tmp_path: Path) -> None:
     optimizer = Optimizer(model.trainable_variables, run.hparams.training, 16)
     symbols = tf.TensorSpec([None, None], tf.int32)
     specs = {"inputs": symbols, "targets": symbols, "weight": tf.TensorSpec([None])}
-    step = TrainingStep(model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs)
+    step = TrainingStep(
+        model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs
+    )
     for length in (3, 4, 5):
-        step.update([{"inputs": tf.ones([2, length], tf.int32), "targets": tf.ones([2, length], tf.int32), "weight": tf.ones([2])}])
+        step.update(
+            [
+                {
+                    "inputs": tf.ones([2, length], tf.int32),
+                    "targets": tf.ones([2, length], tf.int32),
+                    "weight": tf.ones([2]),
+                }
+            ]
+        )
     assert step._whole.experimental_get_tracing_count() == 1
 
 
@@ -110,13 +151,19 @@ def test_xla_computes_the_same(tmp_path: Path, replicas: int) -> None:
     strategy = mirrored(replicas) if replicas > 1 else None
     plain, _ = run_steps(toy_run(tmp_path, **changes), 4, strategy)
     compiled, _ = run_steps(toy_run(tmp_path, jit_compile=True, **changes), 4, strategy)
-    assert relative_difference([report.loss for report in plain], [report.loss for report in compiled]) < 1e-4
+    assert (
+        relative_difference([report.loss for report in plain], [report.loss for report in compiled])
+        < 1e-4
+    )
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision_stays_near_float32(tmp_path: Path, policy: str) -> None:
     plain, _ = run_steps(toy_run(tmp_path, dropout=0.0), 10)
     mixed, weights = run_steps(toy_run(tmp_path, dropout=0.0, dtype_policy=policy), 10)
-    assert relative_difference([report.loss for report in plain], [report.loss for report in mixed]) < 0.02
+    assert (
+        relative_difference([report.loss for report in plain], [report.loss for report in mixed])
+        < 0.02
+    )
     assert all(weight.dtype == np.float32 for weight in weights)
     assert mixed[0].loss_scale == (2.0**15 if policy == "mixed_float16" else 1.0)

@@ -17,9 +17,9 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import Run
 from ut_tf.storage import checkpoints
+from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
 from ut_tf.training import trainer
 from ut_tf.training.batches import Position, TrainingBatches
-from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
 from ut_tf.training.distribution import Workers
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
@@ -53,11 +53,22 @@ def kill() -> None:
     raise Killed
 
 
-FULL: dict[str, Any] = {"halting": "basic", "average_decay": 0.9, "accumulate_steps": 2, "dtype_policy": "mixed_float16", "dropout": 0.3}
+FULL: dict[str, Any] = {
+    "halting": "basic",
+    "average_decay": 0.9,
+    "accumulate_steps": 2,
+    "dtype_policy": "mixed_float16",
+    "dropout": 0.3,
+}
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, broken = toy_run(tmp_path / "whole", eval_frequency=6, **FULL), toy_run(tmp_path / "broken", eval_frequency=6, **FULL)
+def test_a_killed_run_goes_on_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, broken = (
+        toy_run(tmp_path / "whole", eval_frequency=6, **FULL),
+        toy_run(tmp_path / "broken", eval_frequency=6, **FULL),
+    )
     expected = train(whole, log_frequency=4)
     for step in (9, 4, 11):
         with monkeypatch.context() as patch:
@@ -96,7 +107,8 @@ def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.Mo
         os.kill(os.getpid(), signal.SIGINT)
 
     stop_at(monkeypatch, 2, twice)
-    # Training puts back the handler that it found; a shell that runs the tests in the background leaves SIGINT ignored.
+    # Training puts back the handler that it found; a shell that runs the tests in the background
+    # leaves SIGINT ignored.
     found = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -120,7 +132,9 @@ def test_a_finished_run_says_so_and_does_nothing(
     assert train(run, train_steps=6).step == 6
 
 
-def test_a_loss_that_is_not_finite_names_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_that_is_not_finite_names_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = toy_run(tmp_path, eval_frequency=5)
     original, count = TrainingStep.update, 0
 
@@ -128,17 +142,24 @@ def test_a_loss_that_is_not_finite_names_its_step(tmp_path: Path, monkeypatch: p
         nonlocal count
         count += 1
         if count == 8:
-            self._model.trainable_variables[0].assign(tf.fill(self._model.trainable_variables[0].shape, float("nan")))
+            self._model.trainable_variables[0].assign(
+                tf.fill(self._model.trainable_variables[0].shape, float("nan"))
+            )
         return original(self, batches)
 
     monkeypatch.setattr(TrainingStep, "update", update)
-    with pytest.raises(UserError, match=r"the loss is nan at step 8 .* the last checkpoint, of step 5, is from before"):
+    with pytest.raises(
+        UserError,
+        match=r"the loss is nan at step 8 .* the last checkpoint, of step 5, is from before",
+    ):
         train(run, log_frequency=100)
     assert CheckpointStore(tmp_path).steps() == [5]
     assert all(np.isfinite(weight).all() for weight in saved_weights(run))
 
 
-def test_early_stopping_stops_a_resumed_run_at_the_same_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stopping_stops_a_resumed_run_at_the_same_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = {3: 1.0, 6: 0.5, 9: 0.7, 12: 0.6, 15: 0.9, 18: 0.1}
     run = toy_run(tmp_path, eval_frequency=3, early_stopping_patience=3)
     state: list[Any] = []
@@ -162,8 +183,13 @@ def test_early_stopping_stops_a_resumed_run_at_the_same_step(tmp_path: Path, mon
     assert train(run).stopped_by == "early_stopping"
 
 
-def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole, damaged = toy_run(tmp_path / "whole", eval_frequency=5), toy_run(tmp_path / "damaged", eval_frequency=5)
+def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, damaged = (
+        toy_run(tmp_path / "whole", eval_frequency=5),
+        toy_run(tmp_path / "damaged", eval_frequency=5),
+    )
     train(whole)
     train(damaged, train_steps=10)
     (CheckpointStore(damaged.output_dir).path(10) / "variables.index").write_bytes(b"")
@@ -173,7 +199,9 @@ def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(tmp_pa
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_full_disk_stops_with_the_checkpoint_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_with_the_checkpoint_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = toy_run(tmp_path, eval_frequency=5)
     original = checkpoints._manifest
 
@@ -190,8 +218,13 @@ def test_a_full_disk_stops_with_the_checkpoint_before_it(tmp_path: Path, monkeyp
     assert train(run).step == 20
 
 
-def test_the_average_is_evaluated_but_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, averaged = toy_run(tmp_path / "plain"), toy_run(tmp_path / "averaged", average_decay=0.999)
+def test_the_average_is_evaluated_but_not_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, averaged = (
+        toy_run(tmp_path / "plain"),
+        toy_run(tmp_path / "averaged", average_decay=0.999),
+    )
     train(plain, log_frequency=2)
     seen: list[Any] = []
     original = Evaluator.evaluate
@@ -207,11 +240,21 @@ def test_the_average_is_evaluated_but_not_trained_on(tmp_path: Path, monkeypatch
     restore_weights(model, averaged, "last")
     for restored, evaluated in zip(model.trainable_variables, seen, strict=True):
         np.testing.assert_array_equal(restored.numpy(), evaluated)
-    assert any((one.numpy() != other).any() for one, other in zip(model.trainable_variables, saved_weights(plain), strict=False))
+    assert any(
+        (one.numpy() != other).any()
+        for one, other in zip(model.trainable_variables, saved_weights(plain), strict=False)
+    )
 
 
 def test_the_universal_transformer_trains(tmp_path: Path) -> None:
-    run = toy_run(tmp_path, model="universal_transformer", train_steps=40, eval_frequency=40, halting="basic", dropout=0.0)
+    run = toy_run(
+        tmp_path,
+        model="universal_transformer",
+        train_steps=40,
+        eval_frequency=40,
+        halting="basic",
+        dropout=0.0,
+    )
     result = train(run, log_frequency=10)
     logged = losses(run)
     assert logged[40] < logged[10]
@@ -236,7 +279,9 @@ def test_positions_in_the_data_go_on_over_epochs() -> None:
 
 
 def test_an_epoch_without_batches_is_an_error() -> None:
-    batches = TrainingBatches(lambda epoch, skip: tf.data.Dataset.range(0), Workers.of(tf.distribute.get_strategy()))  # noqa: ARG005
+    batches = TrainingBatches(
+        lambda epoch, skip: tf.data.Dataset.range(0), Workers.of(tf.distribute.get_strategy())
+    )  # noqa: ARG005
     with pytest.raises(UserError, match="no batch"):
         batches.next()
 
@@ -244,7 +289,11 @@ def test_an_epoch_without_batches_is_an_error() -> None:
 def test_a_rate_of_0_is_foretold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = toy_run(tmp_path, schedule="cosine", decay_steps=2, train_steps=3)
     train(run)
-    (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
-    assert "train_steps=3 is above decay_steps=2" in warning and "--hparams=decay_steps=3" in warning
+    (warning,) = [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")
+    ]
+    assert (
+        "train_steps=3 is above decay_steps=2" in warning and "--hparams=decay_steps=3" in warning
+    )
     train(toy_run(tmp_path / "other", schedule="cosine", decay_steps=3, train_steps=3))
     assert "warning" not in capsys.readouterr().err

@@ -38,7 +38,9 @@ class ToyCopy(Problem):
         del data_dir
         return ProblemSpec("tokens", "tokens", VOCABULARY, VOCABULARY, shared_vocab=True)
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         del data_dir, length
         start = seed * 1000 + epoch if split == "train" else 10_000_000
         count = EXAMPLES if split == "train" else 16
@@ -65,9 +67,16 @@ class ToyClass(ToyCopy):
         del data_dir
         return ProblemSpec("tokens", "class", VOCABULARY, 2)
 
-    def dataset(self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None) -> Any:
+    def dataset(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> Any:
         examples = super().dataset(split, data_dir, seed, epoch, length)
-        return examples.map(lambda one: {"inputs": one["inputs"], "targets": tf.cast(one["inputs"][0] > one["inputs"][1], tf.int32)})
+        return examples.map(
+            lambda one: {
+                "inputs": one["inputs"],
+                "targets": tf.cast(one["inputs"][0] > one["inputs"][1], tf.int32),
+            }
+        )
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         del lengths
@@ -92,17 +101,27 @@ SMALL = HParams(
 )
 
 
-def toy_run(output_dir: Path, problem: str = "toy_copy", seed: int = 1, model: str = "toy_model", **changes: Any) -> Run:
+def toy_run(
+    output_dir: Path,
+    problem: str = "toy_copy",
+    seed: int = 1,
+    model: str = "toy_model",
+    **changes: Any,
+) -> Run:
     """Returns a run of a toy problem; `changes` are hyperparameters."""
     hparams = dataclasses.replace(SMALL, model=model).change(**changes).resolve()
     output_dir.mkdir(parents=True, exist_ok=True)
     spec = registry.problems.get(problem)().spec(output_dir)
-    return Run(problem, {}, "small", hparams, "", seed, output_dir, output_dir, output_dir, None, spec)
+    return Run(
+        problem, {}, "small", hparams, "", seed, output_dir, output_dir, output_dir, None, spec
+    )
 
 
 def lines(run: Run, kind: str) -> list[dict[str, Any]]:
     """Returns the lines of `kind` of a run's metrics.jsonl."""
-    found = [json.loads(line) for line in (run.output_dir / "metrics.jsonl").read_text().splitlines()]
+    found = [
+        json.loads(line) for line in (run.output_dir / "metrics.jsonl").read_text().splitlines()
+    ]
     return [line for line in found if line["kind"] == kind]
 
 
@@ -117,7 +136,9 @@ class ToyDetails(NamedTuple):
 
 
 class ToyModel(keras.Model):  # type: ignore[misc]
-    """What the trainer asks of a model and no more: each symbol is predicted from itself, and ponders by its own remainder."""
+    """What the trainer asks of a model and no more: each symbol is predicted from itself, and
+    ponders by its own remainder.
+    """
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec) -> None:
         super().__init__()
@@ -126,16 +147,27 @@ class ToyModel(keras.Model):  # type: ignore[misc]
         self.dropout = keras.layers.Dropout(network.dropout)
         self.head = keras.layers.Dense(spec.target_vocab_size)
         self.halting = keras.layers.Dense(1, activation="sigmoid", dtype="float32")
-        self({"inputs": tf.zeros([1, 2], tf.int32), "targets": tf.zeros([1, 2], tf.int32)}, return_details=True)
+        self(
+            {"inputs": tf.zeros([1, 2], tf.int32), "targets": tf.zeros([1, 2], tf.int32)},
+            return_details=True,
+        )
 
-    def call(self, features: dict[str, Any], training: bool = False, return_details: bool = False) -> Any:
+    def call(
+        self, features: dict[str, Any], training: bool = False, return_details: bool = False
+    ) -> Any:
         inputs = features["inputs"]
         mask = tf.cast(inputs != 0, tf.float32)
         states = self.dropout(self.embedding(inputs), training=training)
         remainders = self.halting(states)[..., 0]
-        summary = tf.reduce_sum(states * tf.cast(mask, states.dtype)[..., None], 1) if self.is_class else states
+        summary = (
+            tf.reduce_sum(states * tf.cast(mask, states.dtype)[..., None], 1)
+            if self.is_class
+            else states
+        )
         logits = tf.cast(self.head(summary), tf.float32)
-        details = ToyDetails(RecurrenceDetails(2.0 * mask, remainders, mask, remainders[tf.newaxis]), None)
+        details = ToyDetails(
+            RecurrenceDetails(2.0 * mask, remainders, mask, remainders[tf.newaxis]), None
+        )
         return (logits, details) if return_details else logits
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
@@ -152,13 +184,21 @@ def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepRepo
     keras.utils.set_random_seed(run.seed)
     with strategy.scope():
         model = run.make_model()
-        optimizer = Optimizer(model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size)
+        optimizer = Optimizer(
+            model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size
+        )
     problem = run.make_problem()
     batches = TrainingBatches(
-        lambda epoch, skip: train_batches(problem, run.data_dir, run.hparams.training, workers.replicas, run.seed, epoch, skip), workers
+        lambda epoch, skip: train_batches(
+            problem, run.data_dir, run.hparams.training, workers.replicas, run.seed, epoch, skip
+        ),
+        workers,
     )
     step = TrainingStep(model, optimizer, run.hparams, workers, batches.element_spec)
-    vectors = [step.update([batches.next() for _ in range(run.hparams.training.accumulate_steps)]) for _ in range(steps)]
+    vectors = [
+        step.update([batches.next() for _ in range(run.hparams.training.accumulate_steps)])
+        for _ in range(steps)
+    ]
     batches.close()
     return step.read(vectors), [weight.numpy() for weight in model.trainable_variables]
 
@@ -167,4 +207,6 @@ def mirrored(replicas: int) -> Any:
     """Returns MirroredStrategy over as many logical CPU devices."""
     devices = [f"CPU:{number}" for number in range(replicas)]
     # TensorFlow's collectives mix up the strategies of one process; summing on one device does not.
-    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+    return tf.distribute.MirroredStrategy(
+        devices, cross_device_ops=tf.distribute.ReductionToOneDevice()
+    )

@@ -1,4 +1,6 @@
-"""Trains a toy run in a process of its own: python train_toy.py OUTPUT_DIR REPORT_FILE [hyperparameter=value …]."""
+"""Trains a toy run in a process of its own: python train_toy.py OUTPUT_DIR REPORT_FILE
+[hyperparameter=value …].
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,16 @@ def main(output_dir: str, report: str, *assignments: str) -> None:
 
     from ut_tf.training.trainer import _Trainer, train
 
-    changes = {name: json.loads(value) for name, _, value in (text.partition("=") for text in assignments)}
+    changes = {
+        name: json.loads(value) for name, _, value in (text.partition("=") for text in assignments)
+    }
     trainers = []
     original = _Trainer._restore
     _Trainer._restore = lambda self: trainers.append(self) or original(self)  # type: ignore[method-assign, func-returns-value]
     result = train(toy_run(Path(output_dir), **changes), strategy=strategy, log_frequency=1)
-    weights = b"".join(weight.numpy().tobytes() for weight in trainers[0]._model.trainable_variables)
+    weights = b"".join(
+        weight.numpy().tobytes() for weight in trainers[0]._model.trainable_variables
+    )
     found = {**dataclasses.asdict(result), "weights": hashlib.sha256(weights).hexdigest()}
     Path(report).write_text(json.dumps(found))
 

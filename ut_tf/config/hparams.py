@@ -1,4 +1,5 @@
-"""Typed hyperparameters: a network's (network.py) and its training's, and how both are written, read and overridden.
+"""Typed hyperparameters: a network's (network.py) and its training's, and how both are written,
+read and overridden.
 
 How it is used::
 
@@ -7,8 +8,9 @@ How it is used::
     hparams = hparams.resolve()                                   # values that follow from others are filled in
     text = hparams.to_json(); hparams == HParams.from_json(text)
 
-How it works: frozen dataclasses; variants are made with ``dataclasses.replace`` or ``override``. A field that is None follows
-from other fields and is filled in by ``resolve``, the only place where one value is computed from another.
+How it works: frozen dataclasses; variants are made with ``dataclasses.replace`` or ``override``. A
+field that is None follows from other fields and is filled in by ``resolve``, the only place where
+one value is computed from another.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from ut_tf.config.checks import mistakes_in
-from ut_tf.errors import UserError, near_names
-from ut_tf.config.unused import without_effect
 from ut_tf.config.network import NetworkConfig as NetworkConfig
 from ut_tf.config.overrides import coerce, parse_assignments
+from ut_tf.config.unused import without_effect
+from ut_tf.errors import UserError, near_names
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,13 @@ class TrainingConfig:
     train_steps: int = 250_000
     """Updates to train for, unless --train_steps says otherwise."""
     learning_rate: float = 2.0
-    """Factor of the schedule: for noam, lr = learning_rate * hidden_size^-0.5 * min(1, step/warmup) * max(step, warmup)^-0.5."""
+    """Factor of the schedule: for noam, lr = learning_rate * hidden_size^-0.5 * min(1, step/warmup)
+    * max(step, warmup)^-0.5.
+    """
     schedule: Literal["noam", "constant", "cosine"] = "noam"
-    """noam: inverse square root; constant; cosine: to zero at decay_steps. All with a linear warm-up."""
+    """noam: inverse square root; constant; cosine: to zero at decay_steps. All with a linear
+    warm-up.
+    """
     warmup_steps: int = 8000
     """Updates of linear warm-up."""
     decay_steps: int | None = None
@@ -76,25 +82,39 @@ class TrainingConfig:
 
     # Arithmetic.
     dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
-    """Keras dtype policy of the network; positions, halting, softmax, norms and losses stay in float32."""
+    """Keras dtype policy of the network; positions, halting, softmax, norms and losses stay in
+    float32.
+    """
     jit_compile: bool = False
     """Whether the training step is compiled by XLA."""
 
     # Curriculum.
     curriculum: Literal["none", "length"] = "none"
-    """length: begins with the shortest examples and adds a bucket of longer ones whenever those of the last are answered well."""
+    """length: begins with the shortest examples and adds a bucket of longer ones whenever those of
+    the last are answered well.
+    """
     curriculum_start: int = 8
-    """The longest examples at its beginning (the end symbol counts), rounded up to the bound of a bucket."""
+    """The longest examples at its beginning (the end symbol counts), rounded up to the bound of a
+    bucket.
+    """
     curriculum_threshold: float = 0.85
-    """Share of the newest examples that must be answered without a fault, in training, before longer ones are added."""
+    """Share of the newest examples that must be answered without a fault, in training, before
+    longer ones are added.
+    """
     curriculum_examples: int = 256
     """How many of the newest examples are judged at a time, at least."""
     curriculum_share: float = 0.5
-    """Share of the newest bucket among the training examples until the curriculum has ended; the others are drawn from all before."""
+    """Share of the newest bucket among the training examples until the curriculum has ended; the
+    others are drawn from all before.
+    """
     gradient_noise: float = 0.0
-    """Deviation of normal noise on the clipped gradient, times step^-1/4 and the share of examples with a fault (arXiv 1511.08228)."""
+    """Deviation of normal noise on the clipped gradient, times step^-1/4 and the share of examples
+    with a fault (arXiv 1511.08228).
+    """
     tying_pull: float = 0.0005
-    """Of relaxed_sets: weight in the loss of their squared distance from their mean, at the curriculum's beginning."""
+    """Of relaxed_sets: weight in the loss of their squared distance from their mean, at the
+    curriculum's beginning.
+    """
     tying_pull_factor: float = 1.2
     """By what that weight is multiplied whenever longer examples are added."""
 
@@ -108,7 +128,9 @@ class TrainingConfig:
 
     # Data.
     vocab_size: int = 0
-    """Subwords of a problem that trains its vocabulary, padding, end and bytes included; 0: the problem's own number."""
+    """Subwords of a problem that trains its vocabulary, padding, end and bytes included; 0: the
+    problem's own number.
+    """
     subword_model: Literal["bpe", "unigram"] = "bpe"
     """How such a vocabulary is trained: byte pair encoding or a unigram language model."""
 
@@ -122,7 +144,8 @@ class HParams:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def override(self, text: str) -> Self:
-        """Returns a copy with the fields named in `text`, "name=value,name=value", set by their types.
+        """Returns a copy with the fields named in `text`, "name=value,name=value", set by their
+        types.
 
         Raises:
           UserError: lists every unknown name and every value that its field cannot hold.
@@ -131,20 +154,27 @@ class HParams:
         return self._with(values, mistakes, parse=True)
 
     def override_in_use(self, text: str) -> Self:
-        """Returns a resolved copy with fields of the network that a trained model may be used with another value of: eval_num_steps, ….
+        """Returns a resolved copy with fields of the network that a trained model may be used with
+        another value of: eval_num_steps, ….
 
         Raises:
-          UserError: a field that training settled or that has no effect here, and what ``override`` and ``resolve`` raise.
+          UserError: a field that training settled or that has no effect here, and what ``override``
+            and ``resolve`` raise.
         """
         changed = self.override(text)
-        allowed = {item.name for item in dataclasses.fields(self.network) if item.name.startswith("eval_")} | {"ponder_threshold"}
+        allowed = {
+            item.name for item in dataclasses.fields(self.network) if item.name.startswith("eval_")
+        } | {"ponder_threshold"}
         if settled := [name for name in parse_assignments(text)[0] if name not in allowed]:
             raise UserError(
-                f"hyperparameters: {', '.join(settled)} cannot change after training: expected some of {', '.join(sorted(allowed))}; "
-                "give others to ut-trainer."
+                f"hyperparameters: {', '.join(settled)} cannot change after training: expected some"
+                f" of {', '.join(sorted(allowed))}; give others to ut-trainer."
             )
         if idle := changed.without_effect(text):
-            raise UserError(f"hyperparameters: {'; '.join(idle)}: leave {'it' if len(idle) == 1 else 'them'} out.")
+            raise UserError(
+                f"hyperparameters: {'; '.join(idle)}: leave {'it' if len(idle) == 1 else 'them'}"
+                " out."
+            )
         return changed.resolve()
 
     def change(self, **values: Any) -> Self:
@@ -152,24 +182,39 @@ class HParams:
         return self._with(values, [], parse=False)
 
     def resolve(self) -> Self:
-        """Returns a copy whose every field has a value, after checking those that depend on each other.
+        """Returns a copy whose every field has a value, after checking those that depend on each
+        other.
 
         Raises:
           UserError: lists every field or pair of fields that cannot be.
         """
         network, training = self.network, self.training
-        max_steps = network.act_max_steps if network.act_max_steps is not None else 2 * network.num_steps
+        max_steps = (
+            network.act_max_steps if network.act_max_steps is not None else 2 * network.num_steps
+        )
         network = dataclasses.replace(
             network,
-            eval_num_steps=network.num_steps if network.eval_num_steps is None else network.eval_num_steps,
+            eval_num_steps=(
+                network.num_steps if network.eval_num_steps is None else network.eval_num_steps
+            ),
             act_max_steps=max_steps,
-            eval_act_max_steps=max_steps if network.eval_act_max_steps is None else network.eval_act_max_steps,
-            embedding_stddev=max(network.hidden_size, 1) ** -0.5 if network.embedding_stddev is None else network.embedding_stddev,
+            eval_act_max_steps=(
+                max_steps if network.eval_act_max_steps is None else network.eval_act_max_steps
+            ),
+            embedding_stddev=(
+                max(network.hidden_size, 1) ** -0.5
+                if network.embedding_stddev is None
+                else network.embedding_stddev
+            ),
         )
-        default_scale: Literal["none", "dynamic"] = "dynamic" if training.dtype_policy == "mixed_float16" else "none"
+        default_scale: Literal["none", "dynamic"] = (
+            "dynamic" if training.dtype_policy == "mixed_float16" else "none"
+        )
         training = dataclasses.replace(
             training,
-            decay_steps=training.train_steps if training.decay_steps is None else training.decay_steps,
+            decay_steps=(
+                training.train_steps if training.decay_steps is None else training.decay_steps
+            ),
             loss_scale=default_scale if training.loss_scale is None else training.loss_scale,
         )
         resolved = dataclasses.replace(self, network=network, training=training)
@@ -177,7 +222,9 @@ class HParams:
         return resolved
 
     def without_effect(self, overrides: str) -> list[str]:
-        """Returns a text for each of the fields set in `overrides`, "name=value,…", that this model never reads with these values."""
+        """Returns a text for each of the fields set in `overrides`, "name=value,…", that this model
+        never reads with these values.
+        """
         values = {**vars(self.network), **vars(self.training)}
         return without_effect(self.model, values, parse_assignments(overrides)[0])
 
@@ -197,7 +244,9 @@ class HParams:
           UserError: lists every unknown name and every value that its field cannot hold.
         """
         flat = {**values.get("network", {}), **values.get("training", {})}
-        return dataclasses.replace(cls()._with(flat, [], parse=False), model=str(values.get("model", cls.model)))
+        return dataclasses.replace(
+            cls()._with(flat, [], parse=False), model=str(values.get("model", cls.model))
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -228,11 +277,19 @@ class HParams:
 def _fields() -> Mapping[str, tuple[str, Any]]:
     """Returns the section and the type of every field, by its name."""
     sections = {"network": NetworkConfig, "training": TrainingConfig}
-    return {name: (section, kind) for section, config in sections.items() for name, kind in typing.get_type_hints(config).items()}
+    return {
+        name: (section, kind)
+        for section, config in sections.items()
+        for name, kind in typing.get_type_hints(config).items()
+    }
 
 
-def differences(old: HParams, new: HParams, ignored: frozenset[str] = frozenset({"train_steps"})) -> list[str]:
-    """Returns one text "name: old -> new" for each field in which two sets differ, but for the ignored ones."""
+def differences(
+    old: HParams, new: HParams, ignored: frozenset[str] = frozenset({"train_steps"})
+) -> list[str]:
+    """Returns one text "name: old -> new" for each field in which two sets differ, but for the
+    ignored ones.
+    """
     found = [] if old.model == new.model else [f"model: {old.model} -> {new.model}"]
     for before, after in ((old.network, new.network), (old.training, new.training)):
         for item in dataclasses.fields(before):

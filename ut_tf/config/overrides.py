@@ -1,4 +1,5 @@
-"""Overrides of typed fields in one line of text, "name=value,name=value": what is set, and whether the field can hold it.
+"""Overrides of typed fields in one line of text, "name=value,name=value": what is set, and whether
+the field can hold it.
 
 How it is used::
 
@@ -17,7 +18,9 @@ from typing import Any, Literal
 
 
 def parse_assignments(text: str) -> tuple[dict[str, Any], list[str]]:
-    """Returns what "name=value,name=value" sets, as texts by name, and one sentence for each part that is no assignment or comes twice."""
+    """Returns what "name=value,name=value" sets, as texts by name, and one sentence for each part
+    that is no assignment or comes twice.
+    """
     values: dict[str, Any] = {}
     mistakes: list[str] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -73,6 +76,10 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
             value = kind(value)
         except ValueError:
             raise ValueError(expected) from None
-    if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float) or not math.isfinite(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int if kind is int else int | float)
+        or not math.isfinite(value)
+    ):
         raise ValueError(expected)
     return kind(value)

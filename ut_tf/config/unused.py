@@ -1,4 +1,5 @@
-"""Which fields of NetworkConfig a model has no use for, and whether they ask for something all the same.
+"""Which fields of NetworkConfig a model has no use for, and whether they ask for something all the
+same.
 
 How it is used, by the checks of hyperparameters and by the models themselves::
 
@@ -6,9 +7,10 @@ How it is used, by the checks of hyperparameters and by the models themselves::
     refuse_needless("lstm", network)                      # the same as a UserError
     without_effect("lstm", values, ["num_steps"])         # ["num_steps=4 has no effect on the model lstm, whose depth is num_layers"]
 
-How it works: a field that a model does not read may keep any value that asks for nothing, its default among them; any other is a mistake,
-so that nobody believes to have trained what was not there. Sizes and rates that a model does not read ask for nothing, as sets bring them
-along for every model; ``without_effect`` finds those that a user has set by hand.
+How it works: a field that a model does not read may keep any value that asks for nothing, its
+default among them; any other is a mistake, so that nobody believes to have trained what was not
+there. Sizes and rates that a model does not read ask for nothing, as sets bring them along for
+every model; ``without_effect`` finds those that a user has set by hand.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ut_tf.errors import UserError
 from ut_tf.config.network import NetworkConfig
+from ut_tf.errors import UserError
 
 # The values that ask for nothing. Recurrent steps, halting among them:
 _STEPS: dict[str, tuple[Any, ...]] = {
@@ -62,7 +64,9 @@ _MEMORIES = ("mem_transformer", "mem_bottleneck_transformer", "memn2n")
 _NEEDLESS = {
     "memn2n": _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES | _WORDS,
     **dict.fromkeys(_STACKS, _STEPS | _AROUND_STEPS),
-    **dict.fromkeys(("lstm", "convs2s", "bytenet", *_IMAGES), _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES),
+    **dict.fromkeys(
+        ("lstm", "convs2s", "bytenet", *_IMAGES), _STEPS | _AROUND_STEPS | _BLOCK | _COORDINATES
+    ),
 }
 # Fields that only these models read, with the value that asks for nothing.
 _OWN: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -79,7 +83,8 @@ _OWN: dict[str, tuple[Any, tuple[str, ...]]] = {
     "eval_memory_size": (0, _MEMORIES),
     "hop_tying": ("adjacent", ("memn2n",)),
 }
-# Sizes, rates and values that only these models read: others pass over them without harm, but a user who sets one is told.
+# Sizes, rates and values that only these models read: others pass over them without harm, but a
+# user who sets one is told.
 _BLOCKS = (*_OTHERS, *_STACKS)
 _READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("num_heads", "filter_size", "attention_dropout", "relu_dropout"), _BLOCKS),
@@ -92,38 +97,58 @@ _READERS: dict[str, tuple[str, ...]] = {
 # Fields that are read only where another one has one of these values.
 _SUMS = ("basic", "accumulated", "global", "random")
 _WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
-    **dict.fromkeys(("ponder_prior", "ponder_kl_weight", "ponder_threshold"), ("halting", ("pondernet",))),
+    **dict.fromkeys(
+        ("ponder_prior", "ponder_kl_weight", "ponder_threshold"), ("halting", ("pondernet",))
+    ),
     **dict.fromkeys(("act_loss_weight", "halted_states"), ("halting", _SUMS)),
-    **dict.fromkeys(("act_max_steps", "act_epsilon", "padding_ponders"), ("halting", (*_SUMS, "pondernet"))),
+    **dict.fromkeys(
+        ("act_max_steps", "act_epsilon", "padding_ponders"), ("halting", (*_SUMS, "pondernet"))
+    ),
     "act_halting_bias_init": ("halting", ("basic", "accumulated", "global", "pondernet")),
     "max_position_offset": ("position_offset", ("random", "mixed", "randomised")),
     "attention_scale_length": ("attention_scale", ("log_length",)),
     "transform_bias_init": ("recurrence", ("highway", "skip")),
     "lstm_forget_bias": ("recurrence", ("lstm",)),
     **dict.fromkeys(
-        ("curriculum_start", "curriculum_threshold", "curriculum_examples", "curriculum_share", "tying_pull", "tying_pull_factor"),
+        (
+            "curriculum_start",
+            "curriculum_threshold",
+            "curriculum_examples",
+            "curriculum_share",
+            "tying_pull",
+            "tying_pull_factor",
+        ),
         ("curriculum", ("length",)),
     ),
 }
 
 
 def without_effect(model: str, values: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Returns a text for each of the fields in `names` that this model, with these values, never reads.
+    """Returns a text for each of the fields in `names` that this model, with these values, never
+    reads.
 
     Args:
-      model: registered name; of one that is not listed here only what goes with other fields is known.
+      model: registered name; of one that is not listed here only what goes with other fields is
+        known.
       values: of every field of network and training, by name.
       names: of the fields that the user set.
     """
     found = []
     for name in names:
         if model in (*_NEEDLESS, *_OTHERS) and model not in _READERS.get(name, (model,)):
-            depth = ", whose depth is num_layers" if name == "num_steps" and model in _READERS["num_layers"] else ""
+            depth = (
+                ", whose depth is num_layers"
+                if name == "num_steps" and model in _READERS["num_layers"]
+                else ""
+            )
             depth = ", whose depth is num_steps" if name == "num_layers" else depth
             found.append(f"{name}={values[name]} has no effect on the model {model}{depth}")
         elif name in _WITH and values[_WITH[name][0]] not in _WITH[name][1]:
             other, needed = _WITH[name]
-            found.append(f"{name}={values[name]} has no effect with {other}={values[other]}, only with {' or '.join(needed)}")
+            found.append(
+                f"{name}={values[name]} has no effect with {other}={values[other]}, only with"
+                f" {' or '.join(needed)}"
+            )
     return found
 
 
@@ -138,18 +163,28 @@ def needless_fields(model: str, network: NetworkConfig) -> list[str]:
     needless = _NEEDLESS.get(model, {})
     asked = [name for name, nothing in needless.items() if values[name] not in nothing]
     if model in _NEEDLESS or model in _OTHERS:
-        asked += [name for name, (nothing, models) in _OWN.items() if model not in models and values[name] != nothing]
+        asked += [
+            name
+            for name, (nothing, models) in _OWN.items()
+            if model not in models and values[name] != nothing
+        ]
     if values["position"] == "learned" and "learned_positions" in asked:
         asked.remove("learned_positions")
     mistakes = []
     steps = [name for name in asked if model in _STACKS and name in needless]
     if steps:
         listed = " and ".join(f"{name}={values[name]}" for name in steps)
-        mistakes.append(f"the model {model} has no recurrence, so {listed} cannot be: take --model=universal_transformer")
+        mistakes.append(
+            f"the model {model} has no recurrence, so {listed} cannot be: take"
+            " --model=universal_transformer"
+        )
     others = [name for name in asked if name not in steps]
     if others:
         listed = ", ".join(f"{name}={values[name]}" for name in others)
-        mistakes.append(f"the model {model} has no use for {listed}: leave {'it' if len(others) == 1 else 'them'} out")
+        mistakes.append(
+            f"the model {model} has no use for {listed}: leave"
+            f" {'it' if len(others) == 1 else 'them'} out"
+        )
     return mistakes
 
 
@@ -159,12 +194,16 @@ def has_steps(model: str) -> bool:
 
 
 def has_heads(model: str) -> bool:
-    """Returns whether the states of a model are divided among attention heads; of one that is not listed here: yes."""
+    """Returns whether the states of a model are divided among attention heads; of one that is not
+    listed here: yes.
+    """
     return not _BLOCK.keys() <= _NEEDLESS.get(model, {}).keys()
 
 
 def refuse_needless(model: str, network: NetworkConfig, further: Iterable[str] = ()) -> None:
-    """Raises UserError where the network asks for what the model does not have, or where there are `further` mistakes."""
+    """Raises UserError where the network asks for what the model does not have, or where there are
+    `further` mistakes.
+    """
     mistakes = [*needless_fields(model, network), *further]
     if mistakes:
         raise UserError(f"{'; '.join(mistakes)}.")

@@ -1,7 +1,9 @@
-"""Arguments of problems: checked against the factory before it is called, so that a wrong one is told by its name.
+"""Arguments of problems: checked against the factory before it is called, so that a wrong one is
+told by its name.
 
-How it works: the names and types come from the factory's signature. Types that can be written on a command line are checked
-(numbers, texts, true and false, choices, lists of these); any other annotation, or none, accepts everything.
+How it works: the names and types come from the factory's signature. Types that can be written on a
+command line are checked (numbers, texts, true and false, choices, lists of these); any other
+annotation, or none, accepts everything.
 """
 
 from __future__ import annotations
@@ -16,16 +18,27 @@ from typing import Any
 from ut_tf.config.hparams import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
-FILE_ARGUMENTS = tuple(f"{part}{side}_files" for part in ("", "dev_", "test_") for side in ("source", "target"))
+FILE_ARGUMENTS = tuple(
+    f"{part}{side}_files" for part in ("", "dev_", "test_") for side in ("source", "target")
+)
 TREE_ARGUMENTS = ("train_trees", "dev_trees", "test_trees")
 # The problems whose arguments name files.
 _OF_FILES = ("translate_", "parse_ptb", "wsj_parsing", "parsing_english_")
 _DATA_FIELDS = ("vocab_size", "subword_model")
-_NAMED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", types.NoneType: "null"}
+_NAMED = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    types.NoneType: "null",
+}
 
 
-def checked_arguments(problem: str, factory: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments as the factory takes them: a list is a tuple where the annotation says so.
+def checked_arguments(
+    problem: str, factory: Callable[..., Any], arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments as the factory takes them: a list is a tuple where the annotation says
+    so.
 
     Args:
       problem: the problem's name, for messages.
@@ -33,20 +46,32 @@ def checked_arguments(problem: str, factory: Callable[..., Any], arguments: dict
       arguments: by name.
 
     Raises:
-      UserError: names the argument that the factory does not have, or whose value is of another type than its annotation.
+      UserError: names the argument that the factory does not have, or whose value is of another
+        type than its annotation.
     """
     parameters = _signature(factory).parameters
-    known = [name for name, one in parameters.items() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    known = [
+        name
+        for name, one in parameters.items()
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
     accepts_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     for name in arguments:
         if name not in known and not accepts_any:
             offer = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise UserError(f"problem {problem!r} has no argument {name!r}{did_you_mean(name, known) or f': {offer}.'}")
-    return {name: _checked(problem, name, value, parameters[name]) if name in known else value for name, value in arguments.items()}
+            raise UserError(
+                f"problem {problem!r} has no argument"
+                f" {name!r}{did_you_mean(name, known) or f': {offer}.'}"
+            )
+    return {
+        name: _checked(problem, name, value, parameters[name]) if name in known else value
+        for name, value in arguments.items()
+    }
 
 
 def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments with the files of a translation or parsing problem as absolute paths: a run is used from other folders too.
+    """Returns the arguments with the files of a translation or parsing problem as absolute paths: a
+    run is used from other folders too.
 
     Args:
       problem: the problem's name; any other problem has its arguments as they are.
@@ -59,7 +84,11 @@ def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def absolute_paths(text: str) -> list[str]:
     """Returns the paths in "a,b" as absolute ones."""
-    return [os.path.abspath(os.path.expanduser(part.strip())) for part in text.split(",") if part.strip()]
+    return [
+        os.path.abspath(os.path.expanduser(part.strip()))
+        for part in text.split(",")
+        if part.strip()
+    ]
 
 
 def _absolute(name: str, value: Any) -> Any:
@@ -73,25 +102,36 @@ def _absolute(name: str, value: Any) -> Any:
     return value
 
 
-def hyperparameter_arguments(problem: str, factory: Callable[..., Any], training: TrainingConfig) -> dict[str, Any]:
+def hyperparameter_arguments(
+    problem: str, factory: Callable[..., Any], training: TrainingConfig
+) -> dict[str, Any]:
     """Returns the hyperparameters of the data that are set, as arguments of the factory.
 
     Raises:
       UserError: one of them is set and the factory takes no argument of that name.
     """
     default, parameters = TrainingConfig(), _signature(factory).parameters
-    values = {name: getattr(training, name) for name in _DATA_FIELDS if getattr(training, name) != getattr(default, name)}
+    values = {
+        name: getattr(training, name)
+        for name in _DATA_FIELDS
+        if getattr(training, name) != getattr(default, name)
+    }
     for name, value in values.items():
         if name not in parameters:
             unset = f"{name}={getattr(default, name)}"
-            raise UserError(f"hyperparameter {name}={value}: problem {problem!r} trains no subword vocabulary; set {unset} in --hparams.")
+            raise UserError(
+                f"hyperparameter {name}={value}: problem {problem!r} trains no subword vocabulary;"
+                f" set {unset} in --hparams."
+            )
     return values
 
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(factory, eval_str=True)
-    except Exception:  # An annotation may be any expression, of names that exist for type checkers alone.
+    except (
+        Exception
+    ):  # An annotation may be any expression, of names that exist for type checkers alone.
         return inspect.signature(factory)
 
 
@@ -99,9 +139,18 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
     annotation = parameter.annotation
     if not _fits(annotation, value):
         default = parameter.default
-        example = "" if default in (parameter.empty, "", None) else f", such as its default {_shown(default)}"
-        raise UserError(f"argument {name}={_shown(value)} of problem {problem!r}: expected {_described(annotation)}{example}.")
-    wants_tuple = any(typing.get_origin(one) is tuple or one is tuple for one in _alternatives(annotation))
+        example = (
+            ""
+            if default in (parameter.empty, "", None)
+            else f", such as its default {_shown(default)}"
+        )
+        raise UserError(
+            f"argument {name}={_shown(value)} of problem {problem!r}: expected"
+            f" {_described(annotation)}{example}."
+        )
+    wants_tuple = any(
+        typing.get_origin(one) is tuple or one is tuple for one in _alternatives(annotation)
+    )
     return tuple(value) if isinstance(value, list) and wants_tuple else value
 
 
@@ -120,7 +169,9 @@ def _fits_one(annotation: Any, value: Any) -> bool:
         return value in typing.get_args(annotation)
     if origin in (tuple, list):
         items = [one for one in typing.get_args(annotation) if one is not Ellipsis]
-        return isinstance(value, tuple | list) and (len(items) != 1 or all(_fits(items[0], one) for one in value))
+        return isinstance(value, tuple | list) and (
+            len(items) != 1 or all(_fits(items[0], one) for one in value)
+        )
     if annotation is None:
         return value is None
     if annotation not in _NAMED:

@@ -1,9 +1,10 @@
 """Archives: found where the user put them, otherwise downloaded.
 
-How it works: a file in the temporary directory is used as it is, with a warning where its checksum is not the expected one.
-Otherwise each address is tried; what arrives goes to a file of another name, which gets the archive's name only when it is
-whole and its checksum is right, so that an interrupted download never looks complete. A machine without network gives its
-answer within seconds.
+How it works: a file in the temporary directory is used as it is, with a warning where its checksum
+is not the expected one. Otherwise each address is tried; what arrives goes to a file of another
+name, which gets the archive's name only when it is whole and its checksum is right, so that an
+interrupted download never looks complete. A machine without network gives its answer within
+seconds.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ut_tf.storage.files import sha256_of
 from ut_tf.errors import UserError
+from ut_tf.storage.files import sha256_of
 
-# Resolving a name has no timeout of its own, so the whole wait for a first answer, over all addresses, is limited too.
+# Resolving a name has no timeout of its own, so the whole wait for a first answer, over all
+# addresses, is limited too.
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 4.0
 _STALL_SECONDS = 30.0
@@ -37,7 +39,8 @@ class Archive:
     Args:
       file: its name in the temporary directory.
       urls: addresses that have it, in the order in which they are tried.
-      sha256: checksum of the file at every address, in hexadecimal; empty: only its length is checked, where the server tells it.
+      sha256: checksum of the file at every address, in hexadecimal; empty: only its length is
+        checked, where the server tells it.
       advice: what a user without the file could do instead, for the error message.
     """
 
@@ -47,7 +50,9 @@ class Archive:
     advice: str = ""
 
 
-def find_or_download(archive: Archive, tmp_dir: Path, what: str, answer_seconds: float = _ANSWER_SECONDS) -> Path:
+def find_or_download(
+    archive: Archive, tmp_dir: Path, what: str, answer_seconds: float = _ANSWER_SECONDS
+) -> Path:
     """Returns the path of the archive in `tmp_dir`, downloading it where it is not there.
 
     Args:
@@ -62,7 +67,10 @@ def find_or_download(archive: Archive, tmp_dir: Path, what: str, answer_seconds:
     path = tmp_dir / archive.file
     if path.is_file():
         if path.stat().st_size == 0:
-            raise UserError(f"{path} is empty: expected the archive that {what} needs; delete it, or put the whole archive in its place.")
+            raise UserError(
+                f"{path} is empty: expected the archive that {what} needs; delete it, or put the"
+                " whole archive in its place."
+            )
         _warn_of_another(path, archive, what)
         return path
     failures = []
@@ -75,13 +83,17 @@ def find_or_download(archive: Archive, tmp_dir: Path, what: str, answer_seconds:
             failures.append(f"{url}: {_reason(error)}")
     advice = f"; {archive.advice}" if archive.advice else ""
     raise UserError(
-        f"{what} needs {archive.file}, which is not in {tmp_dir} and could not be downloaded ({'; '.join(failures) or 'no address'}): "
-        f"put the file there, or set --tmp_dir to the folder that has it{advice}."
+        f"{what} needs {archive.file}, which is not in {tmp_dir} and could not be downloaded"
+        f" ({'; '.join(failures) or 'no address'}): put the file there, or set --tmp_dir to the"
+        f" folder that has it{advice}."
     )
 
 
-def check_reachable(url: str, what: str, advice: str, answer_seconds: float = _ANSWER_SECONDS) -> None:
-    """Returns where an address answers in time: to be asked before a library that tries for minutes.
+def check_reachable(
+    url: str, what: str, advice: str, answer_seconds: float = _ANSWER_SECONDS
+) -> None:
+    """Returns where an address answers in time: to be asked before a library that tries for
+    minutes.
 
     Args:
       url: an address of what is to be downloaded.
@@ -95,14 +107,17 @@ def check_reachable(url: str, what: str, advice: str, answer_seconds: float = _A
     try:
         _within(answer_seconds, functools.partial(_open, url)).close()
     except (OSError, TimeoutError, ValueError) as error:
-        raise UserError(f"{what} is not there and cannot be downloaded ({url}: {_reason(error)}): {advice}.") from error
+        raise UserError(
+            f"{what} is not there and cannot be downloaded ({url}: {_reason(error)}): {advice}."
+        ) from error
 
 
 def _warn_of_another(path: Path, archive: Archive, what: str) -> None:
     found = sha256_of(path) if archive.sha256 else ""
     if found != archive.sha256:
         print(
-            f"warning: {path} is not the published archive (its sha256 is {found}, expected {archive.sha256}): {what} uses it as it is.",
+            f"warning: {path} is not the published archive (its sha256 is {found}, expected"
+            f" {archive.sha256}): {what} uses it as it is.",
             file=sys.stderr,
             flush=True,
         )
@@ -117,7 +132,9 @@ def _open(url: str) -> Any:
 
 
 def _within(seconds: float, call: Callable[[], Any]) -> Any:
-    """Returns what `call` returns; raises TimeoutError where that takes longer (the thread is left to end by itself)."""
+    """Returns what `call` returns; raises TimeoutError where that takes longer (the thread is left
+    to end by itself).
+    """
     answers: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
 
     def run() -> None:
@@ -137,15 +154,22 @@ def _within(seconds: float, call: Callable[[], Any]) -> Any:
 
 
 def _receive(response: Any, archive: Archive, path: Path) -> None:
-    """Writes the response's body to `path`; raises ValueError where its length or checksum is wrong."""
+    """Writes the response's body to `path`; raises ValueError where its length or checksum is
+    wrong.
+    """
     import tqdm
 
     path.parent.mkdir(parents=True, exist_ok=True)
     expected = int(response.headers.get("Content-Length", 0))
     digest, size = hashlib.sha256(), 0
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{archive.file}.", suffix=".partial")
+    descriptor, temporary = tempfile.mkstemp(
+        dir=path.parent, prefix=f".{archive.file}.", suffix=".partial"
+    )
     try:
-        with os.fdopen(descriptor, "wb") as file, tqdm.tqdm(total=expected or None, unit="B", unit_scale=True, desc=archive.file) as bar:
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            tqdm.tqdm(total=expected or None, unit="B", unit_scale=True, desc=archive.file) as bar,
+        ):
             for chunk in response.iter_content(_CHUNK_BYTES):
                 file.write(chunk)
                 digest.update(chunk)
@@ -164,10 +188,14 @@ def _receive(response: Any, archive: Archive, path: Path) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the innermost cause, which says it shortest: "Name or service not known" rather than a tower of wrappers."""
+    """Returns the innermost cause, which says it shortest: "Name or service not known" rather than
+    a tower of wrappers.
+    """
     reason: BaseException = error
     while True:
-        inner = getattr(reason, "reason", None) or next((item for item in reason.args if isinstance(item, BaseException)), None)
+        inner = getattr(reason, "reason", None) or next(
+            (item for item in reason.args if isinstance(item, BaseException)), None
+        )
         if not isinstance(inner, BaseException):
             return str(reason) or type(reason).__name__
         reason = inner

@@ -1,12 +1,14 @@
-"""BLEU of every checkpoint of a run: a curve over the steps, in the run directory and in TensorBoard.
+"""BLEU of every checkpoint of a run: a curve over the steps, in the run directory and in
+TensorBoard.
 
 How it is used::
 
     for row in score_checkpoints(run, [100, 200], problem_set(run, "test"), DecodeConfig(beam_size=4)):
         row.step, row.scores["bleu_cased"]
 
-How it works: each figure is appended to ``<output_dir>/bleu.jsonl`` with all that decides it (step, set, a digest of its text, options,
-tokeniser), and is not measured again. TensorBoard shows it under ``bleu/<set>_cased`` and the like, at the checkpoint's step.
+How it works: each figure is appended to ``<output_dir>/bleu.jsonl`` with all that decides it (step,
+set, a digest of its text, options, tokeniser), and is not measured again. TensorBoard shows it
+under ``bleu/<set>_cased`` and the like, at the checkpoint's step.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.search.config import DecodeConfig
+from ut_tf.evaluation.parallel_sets import ParallelSet
 from ut_tf.inference.translator import Translator, check_vocabulary
 from ut_tf.metrics.bleu import DEFAULT_TOKENIZER, VARIANTS, corpus_scores
-from ut_tf.evaluation.parallel_sets import ParallelSet
 from ut_tf.run import Run
+from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import readable_disk_errors, restore_weights
 from ut_tf.training.logs import EVENTS_FOLDER
 
@@ -49,7 +51,12 @@ class Row:
 
 
 def score_checkpoints(
-    run: Run, steps: Sequence[int], texts: ParallelSet, config: DecodeConfig, seed: int = 0, tokenize: str = DEFAULT_TOKENIZER
+    run: Run,
+    steps: Sequence[int],
+    texts: ParallelSet,
+    config: DecodeConfig,
+    seed: int = 0,
+    tokenize: str = DEFAULT_TOKENIZER,
 ) -> Iterator[Row]:
     """Yields the figures of each checkpoint of `steps`, as soon as it is measured.
 
@@ -62,11 +69,20 @@ def score_checkpoints(
       tokenize: sacrebleu's tokeniser.
 
     Raises:
-      UserError: a checkpoint is missing or damaged, the vocabulary is not that of the training, or the problem has no text form.
+      UserError: a checkpoint is missing or damaged, the vocabulary is not that of the training, or
+        the problem has no text form.
     """
     path = run.output_dir / SCORES_FILE
-    options = {name: value for name, value in config.to_dict().items() if name not in _WITHOUT_EFFECT}
-    key = {"set": texts.name, "text": texts.digest, "decode": options, "seed": seed, "tokenize": tokenize}
+    options = {
+        name: value for name, value in config.to_dict().items() if name not in _WITHOUT_EFFECT
+    }
+    key = {
+        "set": texts.name,
+        "text": texts.digest,
+        "decode": options,
+        "seed": seed,
+        "tokenize": tokenize,
+    }
     known = _known(path, key)
     model, translator = None, None
     for step in steps:
@@ -79,7 +95,9 @@ def score_checkpoints(
             check_vocabulary(codec, run)
             translator = Translator(model, codec, config, seed)
         restore_weights(model, run, str(step))
-        written = [best[0].text for best in translator.translate((source,) for source in texts.sources)]
+        written = [
+            best[0].text for best in translator.translate((source,) for source in texts.sources)
+        ]
         found = corpus_scores(written, texts.references, VARIANTS, tokenize)
         scores = {name: score.value for name, score in found.items()}
         with (
@@ -87,7 +105,14 @@ def score_checkpoints(
             path.open("a", encoding="utf-8") as file,
         ):
             file.write(json.dumps({"step": step, **key, **scores}) + "\n")
-        _show(run.output_dir, step, {f"bleu/{texts.name}_{name.removeprefix('bleu_')}": value for name, value in scores.items()})
+        _show(
+            run.output_dir,
+            step,
+            {
+                f"bleu/{texts.name}_{name.removeprefix('bleu_')}": value
+                for name, value in scores.items()
+            },
+        )
         yield Row(step, scores, known=False)
 
 
@@ -100,12 +125,15 @@ def _known(path: Path, key: dict[str, Any]) -> dict[int, dict[str, float]]:
         except ValueError:
             continue  # The last line of a call that was killed while it wrote.
         if {name: values.get(name) for name in key} == key:
-            found[int(values["step"])] = {name: float(values[name]) for name in (*(f"bleu_{one}" for one in VARIANTS), "chrf")}
+            found[int(values["step"])] = {
+                name: float(values[name]) for name in (*(f"bleu_{one}" for one in VARIANTS), "chrf")
+            }
     return found
 
 
 def _show(output_dir: Path, step: int, values: dict[str, float]) -> None:
-    # A writer for each checkpoint: TensorBoard shows the figure at once, also where a later one fails.
+    # A writer for each checkpoint: TensorBoard shows the figure at once, also where a later one
+    # fails.
     writer = tf.summary.create_file_writer(str(output_dir / EVENTS_FOLDER), filename_suffix=".bleu")
     with writer.as_default(step=step):
         for name, value in values.items():

@@ -16,7 +16,8 @@ class Measurement:
       metrics: name -> figure.
       intervals: name -> (low, high) at 95 % confidence, for those metrics that have one.
       examples: name of the set -> number of examples judged.
-      signatures: name -> the scorer's account of its settings, for those metrics that have one (BLEU).
+      signatures: name -> the scorer's account of its settings, for those metrics that have one
+        (BLEU).
     """
 
     metrics: dict[str, float]
@@ -33,8 +34,10 @@ class CheckpointMeasurement(Measurement):
       step: of the checkpoint.
       split: that the examples come from; several are separated by commas.
       parameters: numbers in the model's weights.
-      data_note: how the data differs from the published benchmark's (see Problem.data_note); empty: it does not.
-      training_minutes: that the training up to the checkpoint took; None: the run directory does not tell.
+      data_note: how the data differs from the published benchmark's (see Problem.data_note); empty:
+        it does not.
+      training_minutes: that the training up to the checkpoint took; None: the run directory does
+        not tell.
       selection: what validation said of it, {"metric", "direction", "value"}; None: nothing.
     """
 

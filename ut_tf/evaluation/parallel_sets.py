@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ut_tf.data.corpus.parallel_text import read_lines
-from ut_tf.inference.text_files import read_input
 from ut_tf.errors import UserError
+from ut_tf.inference.text_files import read_input
 from ut_tf.metrics.bleu import check_lines
 from ut_tf.run import Run
 
@@ -57,7 +57,10 @@ def problem_set(run: Run, split: str | None = None) -> ParallelSet:
         split = problem.evaluation_sets()[0].split
     if split not in problem.splits:
         there = [name for name in problem.splits if name != "train"]
-        raise UserError(f"--split={split}: problem {run.problem} has the splits {', '.join(there)}; name one of them.")
+        raise UserError(
+            f"--split={split}: problem {run.problem} has the splits {', '.join(there)}; name one of"
+            " them."
+        )
     sources, references = problem.text_pairs(split, run.data_dir)
     return ParallelSet(split, sources, [references])
 
@@ -71,7 +74,9 @@ def file_set(source: Path, references: Sequence[Path] = ()) -> ParallelSet:
     sources = read_input(source)
     found = [read_reference(path) for path in references]
     if references:
-        check_lines(len(sources), [len(lines) for lines in found], [str(source), *map(str, references)])
+        check_lines(
+            len(sources), [len(lines) for lines in found], [str(source), *map(str, references)]
+        )
     elif not sources:
         raise UserError(f"{source} has no lines: expected one sentence a line.")
     return ParallelSet(source.name.removesuffix(".gz"), sources, found)

@@ -1,4 +1,5 @@
-"""What ut-eval found of a run, kept in its directory: ``<output_dir>/evaluations.jsonl``, one JSON object a line.
+"""What ut-eval found of a run, kept in its directory: ``<output_dir>/evaluations.jsonl``, one JSON
+object a line.
 
 How it is used::
 
@@ -6,9 +7,9 @@ How it is used::
     for record in latest(read_records("runs/babi_qa-ut_babi")):
         record.step, record.metrics["error"], record.intervals["error"]
 
-How it works: a line is added by each call of ut-eval, also of what was measured before; readers take the last (``latest``). A last
-line that was cut short is passed over, and removed by the next call. Numbers that are not finite are null in the file. Imports
-neither TensorFlow nor numpy.
+How it works: a line is added by each call of ut-eval, also of what was measured before; readers
+take the last (``latest``). A last line that was cut short is passed over, and removed by the next
+call. Numbers that are not finite are null in the file. Imports neither TensorFlow nor numpy.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
 
 RECORDS_FILE = "evaluations.jsonl"
 _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
-    str: ("time", "problem", "hparams_set", "checkpoint", "split", "data_note", "test_problem", "hparams"),
+    str: (
+        "time",
+        "problem",
+        "hparams_set",
+        "checkpoint",
+        "split",
+        "data_note",
+        "test_problem",
+        "hparams",
+    ),
     int: ("seed", "step"),
     dict: ("metrics", "intervals", "examples", "signatures"),
     list: ("lengths",),
@@ -55,14 +65,19 @@ class Record:
       lengths: that were asked for; empty: the problem's.
       intervals: name -> [low, high] at 95 % confidence, of those metrics that have one.
       examples: name of the set ("" where it has none) -> number of examples judged.
-      data_note: how the data that was judged differs from the published benchmark's; empty: it does not.
-      test_problem: the problem whose data was judged, where it is another than the run's; otherwise empty.
+      data_note: how the data that was judged differs from the published benchmark's; empty: it does
+        not.
+      test_problem: the problem whose data was judged, where it is another than the run's; otherwise
+        empty.
       hparams: what was changed of the run's hyperparameters for this evaluation; empty: nothing.
       parameters: numbers in the model's weights; None: not known.
-      training_minutes: that the training up to the checkpoint took, evaluations included; None: the run directory does not tell.
-      selection: what validation said of the checkpoint, {"metric", "direction" ("min" or "max"), "value"}, by which ut-report tells the
-        best seed; None: it was not judged on validation data (a mean of checkpoints).
-      signatures: name -> the scorer's account of its settings, for those metrics that have one (BLEU).
+      training_minutes: that the training up to the checkpoint took, evaluations included; None: the
+        run directory does not tell.
+      selection: what validation said of the checkpoint, {"metric", "direction" ("min" or "max"),
+        "value"}, by which ut-report tells the best seed; None: it was not judged on validation data
+        (a mean of checkpoints).
+      signatures: name -> the scorer's account of its settings, for those metrics that have one
+        (BLEU).
     """
 
     time: str
@@ -88,7 +103,9 @@ class Record:
         """Returns the record as one line of JSON; ``from_dict`` reads it."""
         values = dataclasses.asdict(self)
         values["metrics"] = {name: _finite(value) for name, value in self.metrics.items()}
-        values["intervals"] = {name: [_finite(bound) for bound in bounds] for name, bounds in self.intervals.items()}
+        values["intervals"] = {
+            name: [_finite(bound) for bound in bounds] for name, bounds in self.intervals.items()
+        }
         if self.selection is not None:
             values["selection"] = {**self.selection, "value": _finite(self.selection["value"])}
         return json.dumps(values, sort_keys=True, allow_nan=False)
@@ -101,21 +118,42 @@ class Record:
           TypeError, ValueError: a field is missing or of a wrong type.
         """
         fields = dataclasses.fields(cls)
-        needed = [one.name for one in fields if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING]
+        needed = [
+            one.name
+            for one in fields
+            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+        ]
         if missing := [name for name in needed if name not in values]:
             raise ValueError(f"it has no {missing[0]}")
         known = {one.name: values[one.name] for one in fields if one.name in values}
         for kind, names in _KINDS.items():
-            if wrong := [name for name in names if name in known and not isinstance(known[name], kind)]:
+            if wrong := [
+                name for name in names if name in known and not isinstance(known[name], kind)
+            ]:
                 raise TypeError(f"{wrong[0]} cannot be {json.dumps(known[wrong[0]])}")
         known["metrics"] = {str(name): _number(value) for name, value in known["metrics"].items()}
-        intervals = {str(name): (_number(low), _number(high)) for name, (low, high) in known.get("intervals", {}).items()}
-        return cls(**{**known, "intervals": intervals, "lengths": tuple(int(one) for one in known.get("lengths", ()))})
+        intervals = {
+            str(name): (_number(low), _number(high))
+            for name, (low, high) in known.get("intervals", {}).items()
+        }
+        return cls(
+            **{
+                **known,
+                "intervals": intervals,
+                "lengths": tuple(int(one) for one in known.get("lengths", ())),
+            }
+        )
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What two records have in common that measured the same thing: a checkpoint, on a split, at lengths, with hyperparameters."""
-        place = "" if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal() else self.checkpoint
+        """What two records have in common that measured the same thing: a checkpoint, on a split,
+        at lengths, with hyperparameters.
+        """
+        place = (
+            ""
+            if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal()
+            else self.checkpoint
+        )
         return self.step, place, self.split, self.lengths, self.test_problem, self.hparams
 
 
@@ -141,11 +179,15 @@ def append_record(output_dir: str | Path, record: Record) -> None:
                 file.write(b"\n")
             file.write(f"{record.to_json()}\n".encode())
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}; mend its rights to keep a record.") from error
+        raise UserError(
+            f"{path} cannot be written: {error.strerror or error}; mend its rights to keep a"
+            " record."
+        ) from error
 
 
 def read_records(output_dir: str | Path) -> list[Record]:
-    """Returns the records of a run directory, the oldest first; none where ut-eval has not judged the run.
+    """Returns the records of a run directory, the oldest first; none where ut-eval has not judged
+    the run.
 
     Raises:
       UserError: the file cannot be read, or a line is no record; names file and line.
@@ -156,7 +198,9 @@ def read_records(output_dir: str | Path) -> list[Record]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror or error}; mend its rights.") from error
+        raise UserError(
+            f"{path} cannot be read: {error.strerror or error}; mend its rights."
+        ) from error
     *lines, last = content.split(b"\n")
     if last and _values(last) is not None:
         lines.append(last)
@@ -164,7 +208,9 @@ def read_records(output_dir: str | Path) -> list[Record]:
 
 
 def latest(records: Iterable[Record]) -> list[Record]:
-    """Returns the last record of each thing that was measured, in the order in which they were measured last."""
+    """Returns the last record of each thing that was measured, in the order in which they were
+    measured last.
+    """
     found: dict[tuple[Any, ...], Record] = {}
     for record in records:
         found.pop(record.key, None)
@@ -179,7 +225,9 @@ def _record(line: bytes, path: Path, number: int) -> Record:
             raise ValueError("no JSON object")
         return Record.from_dict(values)
     except (TypeError, ValueError) as error:
-        raise UserError(f"{path}:{number} is no record of ut-eval ({error}): remove that line.") from error
+        raise UserError(
+            f"{path}:{number} is no record of ut-eval ({error}): remove that line."
+        ) from error
 
 
 def _values(line: bytes) -> dict[str, Any] | None:

@@ -4,8 +4,9 @@ How it is used::
 
     training_minutes(run.output_dir, step=500)
 
-How it works: each process that trained wrote a file of its own, from the moment it began, and every event in it has its time and step.
-The time between the first event and the last one of a step that counts is added up over the files; pauses between processes are not.
+How it works: each process that trained wrote a file of its own, from the moment it began, and every
+event in it has its time and step. The time between the first event and the last one of a step that
+counts is added up over the files; pauses between processes are not.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ _OTHERS = ".bleu"
 
 
 def training_minutes(output_dir: Path, step: int) -> float | None:
-    """Returns the minutes that a run's processes trained up to `step`, validation included; None where no file tells, or one is unreadable.
+    """Returns the minutes that a run's processes trained up to `step`, validation included; None
+    where no file tells, or one is unreadable.
 
     Args:
       output_dir: of the run.
       step: up to which the time counts.
     """
-    files = [path for path in sorted((Path(output_dir) / EVENTS_FOLDER).glob("*tfevents*")) if path.suffix != _OTHERS]
+    files = [
+        path
+        for path in sorted((Path(output_dir) / EVENTS_FOLDER).glob("*tfevents*"))
+        if path.suffix != _OTHERS
+    ]
     try:
         seconds = sum(_seconds(path, step) for path in files)
     except tf.errors.PermissionDeniedError:
@@ -42,5 +48,6 @@ def _seconds(path: Path, step: int) -> float:
             if event.step <= step:
                 times.append(event.wall_time)
     except tf.errors.DataLossError:
-        pass  # The last event of a process that was killed while it wrote; those before it were read.
+        # The last event of a process that was killed while it wrote; those before it were read.
+        pass
     return max(times) - min(times) if times else 0.0

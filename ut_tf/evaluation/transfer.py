@@ -1,16 +1,19 @@
-"""A run judged on another problem's data: its texts are read with the run's own vocabulary, and answers are compared as text.
+"""A run judged on another problem's data: its texts are read with the run's own vocabulary, and
+answers are compared as text.
 
 How it is used::
 
     found = measure_transfer(Run.load("runs/task1"), "babi_sim_task1")
     found.metrics["error"], found.intervals["error"]
 
-How it works: the other problem is prepared and gives its raw texts and answers (``Problem.text_pairs``); the run's codec makes ids of the
-texts, so that an id means the word that it meant in training. Words and answers that the run does not know are named in a warning, and so
-is what is too long for it.
+How it works: the other problem is prepared and gives its raw texts and answers
+(``Problem.text_pairs``); the run's codec makes ids of the texts, so that an id means the word that
+it meant in training. Words and answers that the run does not know are named in a warning, and so is
+what is too long for it.
 
-Metrics: error, percent of the answers that differ, capitals and blanks at the ends aside; error/<group> where the other problem
-groups its examples (bAbI: the task). Each has Wilson's interval at 95 % confidence.
+Metrics: error, percent of the answers that differ, capitals and blanks at the ends aside;
+error/<group> where the other problem groups its examples (bAbI: the task). Each has Wilson's
+interval at 95 % confidence.
 """
 
 from __future__ import annotations
@@ -26,14 +29,14 @@ import tensorflow as tf
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.search.config import DecodeConfig
-from ut_tf.inference.translator import Texts, Translator, check_vocabulary
 from ut_tf.errors import UserError
-from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.evaluation.measurement import CheckpointMeasurement
-from ut_tf.metrics.sums import group_name
 from ut_tf.evaluation.training_time import training_minutes
+from ut_tf.inference.translator import Texts, Translator, check_vocabulary
+from ut_tf.metrics.intervals import Interval, wilson
+from ut_tf.metrics.sums import group_name
 from ut_tf.run import Run, make_problem
+from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import restore_weights
 
 _BLOCK = 1000
@@ -42,9 +45,14 @@ _DECODE = DecodeConfig(beam_size=1, batch_size=128)
 
 
 def measure_transfer(
-    run: Run, problem: str, problem_args: dict[str, Any] | None = None, checkpoint: str = "best", split: str | None = None
+    run: Run,
+    problem: str,
+    problem_args: dict[str, Any] | None = None,
+    checkpoint: str = "best",
+    split: str | None = None,
 ) -> CheckpointMeasurement:
-    """Returns the errors of a run's checkpoint on the data of another problem; the run's own data is not needed.
+    """Returns the errors of a run's checkpoint on the data of another problem; the run's own data
+    is not needed.
 
     Args:
       run: a trained run whose problem has a text form.
@@ -54,14 +62,17 @@ def measure_transfer(
       split: "test", the default, or "validation".
 
     Raises:
-      UserError: one of the problems has no text form, their texts are not of the same fields, there is no such split or checkpoint, or
-        the data cannot be had.
+      UserError: one of the problems has no text form, their texts are not of the same fields, there
+        is no such split or checkpoint, or the data cannot be had.
     """
     other = make_problem(problem, problem_args or {})
     split = split or "test"
     allowed = [name for name in other.splits if name != "train"]
     if split not in allowed:
-        raise UserError(f"--split={split}: of another problem, {problem}, {' or '.join(allowed)} is judged; name one of them.")
+        raise UserError(
+            f"--split={split}: of another problem, {problem}, {' or '.join(allowed)} is judged;"
+            " name one of them."
+        )
     # What the run itself cannot do is told before the other problem's data is fetched.
     model = run.make_model()
     codec = _codec(run)
@@ -87,11 +98,14 @@ def measure_transfer(
 
 
 def _codec(run: Run) -> TextCodec:
-    """Returns the run's codec; raises UserError where the run has none that reads a text and gives an answer."""
+    """Returns the run's codec; raises UserError where the run has none that reads a text and gives
+    an answer.
+    """
     codec = run.text_codec()
     if run.spec is not None and run.spec.inputs == "none":
         raise UserError(
-            f"--test_problem: {run.problem} in {run.output_dir} is a language model, which answers no texts; leave the flag out."
+            f"--test_problem: {run.problem} in {run.output_dir} is a language model, which answers"
+            " no texts; leave the flag out."
         )
     check_vocabulary(codec, run)
     return codec
@@ -100,12 +114,19 @@ def _codec(run: Run) -> TextCodec:
 def _columns(sources: Sequence[str], codec: TextCodec, problem: str) -> list[Texts]:
     """Returns the texts of each example, one for each of the codec's fields."""
     fields = codec.fields
-    texts = [(one,) if len(fields) == 1 else tuple(column.replace("\\n", "\n") for column in one.split("\t")) for one in sources]
+    texts = [
+        (
+            (one,)
+            if len(fields) == 1
+            else tuple(column.replace("\\n", "\n") for column in one.split("\t"))
+        )
+        for one in sources
+    ]
     if wrong := next((columns for columns in texts if len(columns) != len(fields)), None):
         raise UserError(
-            f"--test_problem={problem}: its examples have {len(wrong)} text{'s' * (len(wrong) != 1)} each, the run reads "
-            f"{' and '.join(fields)}: "
-            "name a problem of the run's kind."
+            f"--test_problem={problem}: its examples have {len(wrong)}"
+            f" text{'s' * (len(wrong) != 1)} each, the run reads {' and '.join(fields)}: name a"
+            " problem of the run's kind."
         )
     if not texts:
         raise UserError(f"--test_problem={problem}: this split is empty; name another --split.")
@@ -116,32 +137,47 @@ def _plain(text: str) -> str:
     return text.strip().lower()
 
 
-def _errors(right: Sequence[bool], groups: Sequence[str] | None) -> tuple[dict[str, float], dict[str, Interval]]:
+def _errors(
+    right: Sequence[bool], groups: Sequence[str] | None
+) -> tuple[dict[str, float], dict[str, Interval]]:
     judged: dict[str, list[bool]] = defaultdict(list)
     judged["error"] += right
     for group, one in zip(groups or [], right, strict=groups is not None):
         judged[f"error/{group}"].append(one)
-    metrics = {name: 100.0 * of_group.count(False) / len(of_group) for name, of_group in judged.items()}
-    bounds = {name: wilson(of_group.count(False), len(of_group)) for name, of_group in judged.items()}
+    metrics = {
+        name: 100.0 * of_group.count(False) / len(of_group) for name, of_group in judged.items()
+    }
+    bounds = {
+        name: wilson(of_group.count(False), len(of_group)) for name, of_group in judged.items()
+    }
     return metrics, {name: (100.0 * low, 100.0 * high) for name, (low, high) in bounds.items()}
 
 
 def _groups(problem: Problem, split: str, data_dir: Path) -> list[str] | None:
-    """Returns the group of each example, in the order of the problem's text pairs; None where it groups none."""
+    """Returns the group of each example, in the order of the problem's text pairs; None where it
+    groups none.
+    """
     name = next((one.group_by for one in problem.evaluation_sets() if one.group_by), None)
     if name is None:
         return None
     table = problem.examples(split, data_dir)
     if table is None:
         return [group_name(example[name].numpy()) for example in problem.dataset(split, data_dir)]
-    blocks = (tf.range(first, min(first + _BLOCK, len(table))) for first in range(0, len(table), _BLOCK))
+    blocks = (
+        tf.range(first, min(first + _BLOCK, len(table))) for first in range(0, len(table), _BLOCK)
+    )
     return [group_name(value) for block in blocks for value in table.batch(block)[name].numpy()]
 
 
-def _warn_of_the_unknown(codec: TextCodec, texts: Sequence[Texts], answers: Sequence[str], problem: str, run: Run) -> None:
+def _warn_of_the_unknown(
+    codec: TextCodec, texts: Sequence[Texts], answers: Sequence[str], problem: str, run: Run
+) -> None:
     words = codec.unknown_words(text for columns in texts for text in columns)
     if words:
-        _warn(f"{problem} has {len(words)} words that the vocabulary of {run.output_dir} lacks, read as unknown: {_named(words)}.")
+        _warn(
+            f"{problem} has {len(words)} words that the vocabulary of {run.output_dir} lacks, read"
+            f" as unknown: {_named(words)}."
+        )
     assert run.spec is not None
     if run.spec.targets == "class":
         distinct = sorted({*map(_plain, answers)})
@@ -149,7 +185,10 @@ def _warn_of_the_unknown(codec: TextCodec, texts: Sequence[Texts], answers: Sequ
         never = [answer for answer, number in zip(distinct, classes, strict=True) if number < 0]
         if never:
             count = sum(_plain(answer) in {*never} for answer in answers)
-            _warn(f"{problem} has {len(never)} answers that {run.output_dir} cannot give, in {count} examples: {_named(never)}.")
+            _warn(
+                f"{problem} has {len(never)} answers that {run.output_dir} cannot give, in {count}"
+                f" examples: {_named(never)}."
+            )
 
 
 def _warn_of_cut_facts(codec: TextCodec, texts: Sequence[Texts], problem: str, run: Run) -> None:
@@ -157,15 +196,24 @@ def _warn_of_cut_facts(codec: TextCodec, texts: Sequence[Texts], problem: str, r
     if run.spec.inputs != "facts":
         return
     blocks = (texts[first : first + _BLOCK] for first in range(0, len(texts), _BLOCK))
-    shapes = [codec.encode(*map(tf.constant, zip(*block, strict=True)))["inputs"].shape for block in blocks]
+    shapes = [
+        codec.encode(*map(tf.constant, zip(*block, strict=True)))["inputs"].shape
+        for block in blocks
+    ]
     told = max(len(story.split("\n")) for story, *_ in texts)
     # The question has a row of its own.
     kept = max(shape[1] for shape in shapes) - 1
     if told > kept:
-        _warn(f"{problem} has texts of up to {told} sentences, of which {run.output_dir} reads the last {kept}.")
+        _warn(
+            f"{problem} has texts of up to {told} sentences, of which {run.output_dir} reads the"
+            f" last {kept}."
+        )
     longest = max(shape[2] for shape in shapes)
     if longest > run.spec.max_words:
-        _warn(f"{problem} has sentences of up to {longest} words, of which {run.output_dir} reads the first {run.spec.max_words}.")
+        _warn(
+            f"{problem} has sentences of up to {longest} words, of which {run.output_dir} reads the"
+            f" first {run.spec.max_words}."
+        )
 
 
 def _named(words: Iterable[str]) -> str:

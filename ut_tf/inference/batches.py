@@ -1,4 +1,5 @@
-"""Examples of any length as batches of like length, outside any graph: what the translator decodes and scores.
+"""Examples of any length as batches of like length, outside any graph: what the translator decodes
+and scores.
 
 How it is used::
 
@@ -20,9 +21,11 @@ from ut_tf.data.problem import END_ID
 
 Ids = npt.NDArray[np.int32]
 
-# Positions of a batch's inputs, padding included: what the attention weights of 1,000 symbols leave in some hundred megabytes.
+# Positions of a batch's inputs, padding included: what the attention weights of 1,000 symbols leave
+# in some hundred megabytes.
 MOST_POSITIONS = 8192
-# Outputs of each example beside which that leaves the decoder enough; of more outputs, fewer examples fit.
+# Outputs of each example beside which that leaves the decoder enough; of more outputs, fewer
+# examples fit.
 _OUTPUTS = 4
 
 
@@ -43,17 +46,25 @@ class Example:
     @property
     def length(self) -> int:
         """The longer of inputs and targets, at least 1."""
-        return max(1, len(self.inputs), len(self.targets) if self.targets is not None and self.targets.ndim else 0)
+        return max(
+            1,
+            len(self.inputs),
+            len(self.targets) if self.targets is not None and self.targets.ndim else 0,
+        )
 
 
 def trimmed(ids: Ids) -> Ids:
-    """Returns ids [length] or [rows, words] of one example without the zeros (rows of zeros) that end them."""
+    """Returns ids [length] or [rows, words] of one example without the zeros (rows of zeros) that
+    end them.
+    """
     filled = np.flatnonzero(ids if ids.ndim == 1 else ids.any(axis=1))
     return ids[: filled[-1] + 1 if filled.size else 0]
 
 
 def cut(ids: Ids, most: int, keep_end: bool = False) -> Ids:
-    """Returns the first `most` symbols of ids [length], the last of which is the end where it was; with `keep_end` the last ones."""
+    """Returns the first `most` symbols of ids [length], the last of which is the end where it was;
+    with `keep_end` the last ones.
+    """
     if len(ids) <= most:
         return ids
     if keep_end:
@@ -65,14 +76,19 @@ def cut(ids: Ids, most: int, keep_end: bool = False) -> Ids:
 
 
 def positions_beside(outputs: int) -> int:
-    """Returns how many positions the inputs of a batch may have, padding included, where each example has so many outputs at once."""
+    """Returns how many positions the inputs of a batch may have, padding included, where each
+    example has so many outputs at once.
+    """
     return MOST_POSITIONS * _OUTPUTS // max(outputs, _OUTPUTS)
 
 
-def like_length(examples: Iterable[Example], batch_size: int, most_positions: int = MOST_POSITIONS) -> list[list[Example]]:
+def like_length(
+    examples: Iterable[Example], batch_size: int, most_positions: int = MOST_POSITIONS
+) -> list[list[Example]]:
     """Returns the examples in batches of like length, the batch with the earliest example first.
 
-    A batch has at most `batch_size` examples, and at most `most_positions` positions with its padding where one example has no more.
+    A batch has at most `batch_size` examples, and at most `most_positions` positions with its
+    padding where one example has no more.
     """
     batches: list[list[Example]] = []
     for example in sorted(examples, key=lambda one: (one.length, one.number)):
@@ -84,7 +100,9 @@ def like_length(examples: Iterable[Example], batch_size: int, most_positions: in
 
 
 def stacked(batch: Sequence[Example]) -> dict[str, Any]:
-    """Returns {"inputs": int32 [batch, length, ...]}, padded with 0 to the longest, and "targets" where the examples have them."""
+    """Returns {"inputs": int32 [batch, length, ...]}, padded with 0 to the longest, and "targets"
+    where the examples have them.
+    """
     features = {"inputs": _padded([example.inputs for example in batch])}
     targets = [example.targets for example in batch if example.targets is not None]
     return {**features, "targets": _padded(targets)} if targets else features

@@ -1,4 +1,5 @@
-"""Lines of text in and out of a decoder: bytes that are no UTF-8, packed files, shares of a corpus, outputs as lines, speed.
+"""Lines of text in and out of a decoder: bytes that are no UTF-8, packed files, shares of a corpus,
+outputs as lines, speed.
 
 How it is used::
 
@@ -30,9 +31,11 @@ T = TypeVar("T")
 
 
 def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yields the lines of a file without their ends; a byte order mark at its beginning is left out.
+    """Yields the lines of a file without their ends; a byte order mark at its beginning is left
+    out.
 
-    Bytes that are no UTF-8 become U+FFFD, with a warning on standard error that names the line: one damaged line must not stop the rest.
+    Bytes that are no UTF-8 become U+FFFD, with a warning on standard error that names the line: one
+    damaged line must not stop the rest.
 
     Args:
       file: its lines as bytes.
@@ -44,7 +47,12 @@ def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
             text = plain.decode("utf-8")
         except UnicodeDecodeError as error:
             text = plain.decode("utf-8", errors="replace")
-            print(f"warning: {name}, line {number}: byte {error.start + 1} is no UTF-8; it is read as U+FFFD.", file=sys.stderr, flush=True)
+            print(
+                f"warning: {name}, line {number}: byte {error.start + 1} is no UTF-8; it is read as"
+                " U+FFFD.",
+                file=sys.stderr,
+                flush=True,
+            )
         yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
 
 
@@ -60,7 +68,8 @@ def read_input(path: Path) -> list[str]:
 
 
 def share(items: Sequence[T], shards: int, shard: int) -> tuple[Sequence[T], int]:
-    """Returns one of `shards` consecutive shares of like size, and the number of its first item, from 1.
+    """Returns one of `shards` consecutive shares of like size, and the number of its first item,
+    from 1.
 
     Args:
       items: the whole.
@@ -72,18 +81,26 @@ def share(items: Sequence[T], shards: int, shard: int) -> tuple[Sequence[T], int
 
 
 def shard_path(path: Path, shards: int, shard: int) -> Path:
-    """Returns the file for one share of what `path` would hold: ``out.txt-00001-of-00004``; alphabetical order joins them."""
+    """Returns the file for one share of what `path` would hold: ``out.txt-00001-of-00004``;
+    alphabetical order joins them.
+    """
     return path if shards == 1 else path.with_name(f"{path.name}-{shard:05d}-of-{shards:05d}")
 
 
 def output_line(hypotheses: Sequence[Hypothesis], with_scores: bool) -> str:
-    """Returns one line: the texts, best first, with tabs between; with scores a tab and the score after each."""
-    parts = [[one_line(one.text), f"{one.score:.6f}"][: 2 if with_scores else 1] for one in hypotheses]
+    """Returns one line: the texts, best first, with tabs between; with scores a tab and the score
+    after each.
+    """
+    parts = [
+        [one_line(one.text), f"{one.score:.6f}"][: 2 if with_scores else 1] for one in hypotheses
+    ]
     return "\t".join(part for pair in parts for part in pair)
 
 
 def one_line(text: str) -> str:
-    """Returns the text with blanks for tabs and for whatever begins a new line: line n must stay the answer to line n."""
+    """Returns the text with blanks for tabs and for whatever begins a new line: line n must stay
+    the answer to line n.
+    """
     return re.sub(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", " ", text)
 
 
@@ -115,4 +132,8 @@ class Speed:
     def _say(self, of: str) -> None:
         seconds = max(time.monotonic() - self._began, 1e-9)
         lines = "line" if self._done == 1 and not of else "lines"
-        print(f"{self._command}: {self._done}{of} {lines}, {self._done / seconds:.1f} lines/s", file=sys.stderr, flush=True)
+        print(
+            f"{self._command}: {self._done}{of} {lines}, {self._done / seconds:.1f} lines/s",
+            file=sys.stderr,
+            flush=True,
+        )

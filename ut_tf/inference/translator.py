@@ -1,4 +1,5 @@
-"""Text in, text out: a trained model, its problem's text form and a search, over any number of lines.
+"""Text in, text out: a trained model, its problem's text form and a search, over any number of
+lines.
 
 How it is used::
 
@@ -7,9 +8,10 @@ How it is used::
         hypotheses[0].text, hypotheses[0].score
     list(translator.score([("A dog runs.",)], ["Ein Hund läuft."]))                     # log-probabilities, in nats
 
-How it works: texts are read some batches ahead and decoded in batches of like length, the batch with the earliest text first; answers
-wait until all before them are there. Each graph is traced once, for batches of any size and length. A problem whose targets are classes
-is answered by its most probable classes and their log-probabilities.
+How it works: texts are read some batches ahead and decoded in batches of like length, the batch
+with the earliest text first; answers wait until all before them are there. Each graph is traced
+once, for batches of any size and length. A problem whose targets are classes is answered by its
+most probable classes and their log-probabilities.
 """
 
 from __future__ import annotations
@@ -23,16 +25,25 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.inference.batches import Example, Ids, cut, like_length, positions_beside, stacked, trimmed
+from ut_tf.errors import UserError
+from ut_tf.inference.batches import (
+    Example,
+    Ids,
+    cut,
+    like_length,
+    positions_beside,
+    stacked,
+    trimmed,
+)
+from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode
-from ut_tf.errors import UserError
-from ut_tf.run import Run
 from ut_tf.storage.checkpoints import restore_weights
 
 READ_AHEAD = 16
-# Texts, and their characters with padding, that become ids at once: one long text among many must not fill the memory.
+# Texts, and their characters with padding, that become ids at once: one long text among many must
+# not fill the memory.
 _ENCODED_TEXTS = 256
 _ENCODED_CHARACTERS = 1_000_000
 # Characters of a text that are looked at, for each symbol that may be read.
@@ -63,12 +74,19 @@ class Translator:
       model: a built model with its weights; they may change between calls.
       codec: text form of the model's problem.
       config: how outputs are searched for; None: DecodeConfig().
-      seed: of sampling: an example's outputs follow from it and from the example's number, whatever else is decoded beside it.
-      read_ahead: batches' worth of texts that are read before the first of them is answered; 1: answers come soonest.
+      seed: of sampling: an example's outputs follow from it and from the example's number, whatever
+        else is decoded beside it.
+      read_ahead: batches' worth of texts that are read before the first of them is answered; 1:
+        answers come soonest.
     """
 
     def __init__(
-        self, model: Any, codec: TextCodec, config: DecodeConfig | None = None, seed: int = 0, read_ahead: int = READ_AHEAD
+        self,
+        model: Any,
+        codec: TextCodec,
+        config: DecodeConfig | None = None,
+        seed: int = 0,
+        read_ahead: int = READ_AHEAD,
     ) -> None:
         self.config = DecodeConfig() if config is None else config
         self.step: int | None = None
@@ -79,28 +97,41 @@ class Translator:
         self._at_once = max(read_ahead, 1) * self.config.batch_size
         self._classifies = model.spec.targets != "tokens"
         texts = tf.TensorSpec([None], tf.string)
-        ids = {"facts": tf.TensorSpec([None, None, None], tf.int32), "tokens": tf.TensorSpec([None, None], tf.int32)}
+        ids = {
+            "facts": tf.TensorSpec([None, None, None], tf.int32),
+            "tokens": tf.TensorSpec([None, None], tf.int32),
+        }
         features = {"inputs": ids[model.spec.inputs]} if model.spec.inputs != "none" else {}
         targets = {"targets": tf.TensorSpec([None] if self._classifies else [None, None], tf.int32)}
         self._encode = _graph(codec.encode, [texts] * len(codec.fields))
         self._encode_targets = _graph(codec.encode_targets, [texts])
-        self._outputs = _graph(self._classify if self._classifies else self._search, [features, tf.TensorSpec([None], tf.int32)])
+        self._outputs = _graph(
+            self._classify if self._classifies else self._search,
+            [features, tf.TensorSpec([None], tf.int32)],
+        )
         self._log_probabilities = _graph(self._score, [{**features, **targets}])
 
     @classmethod
     def from_run(
-        cls, run: Run, checkpoint: str = "best", config: DecodeConfig | None = None, seed: int = 0, read_ahead: int = READ_AHEAD
+        cls,
+        run: Run,
+        checkpoint: str = "best",
+        config: DecodeConfig | None = None,
+        seed: int = 0,
+        read_ahead: int = READ_AHEAD,
     ) -> Self:
-        """Returns a translator with the weights of a run's checkpoint, from the run directory alone.
+        """Returns a translator with the weights of a run's checkpoint, from the run directory
+        alone.
 
         Args:
           run: trained; its problem has a text form.
-          checkpoint: as for ``find_checkpoint``; the moving average of the weights, where there is one.
+          checkpoint: as for ``find_checkpoint``; the moving average of the weights, where there is
+            one.
           config, seed, read_ahead: as for the class.
 
         Raises:
-          UserError: the problem has no text form, a vocabulary is missing or not the one the run was trained with, or there is no such
-            checkpoint.
+          UserError: the problem has no text form, a vocabulary is missing or not the one the run
+            was trained with, or there is no such checkpoint.
         """
         codec = run.text_codec()
         model = run.make_model()
@@ -111,26 +142,32 @@ class Translator:
         return translator
 
     def translate(self, texts: Iterable[Texts], first: int = 1) -> Iterator[list[Hypothesis]]:
-        """Yields the hypotheses of each example, best first, in the order of the texts and each as soon as its batch is done.
+        """Yields the hypotheses of each example, best first, in the order of the texts and each as
+        soon as its batch is done.
 
         Args:
           texts: the raw texts of each example, one for each of the codec's fields.
           first: number of the first example, in warnings and for sampling.
 
         Yields:
-          config.n_best hypotheses (of classes no more than there are). An example without any text gives empty ones with score 0. Where an
-          input has more than config.max_input_length symbols those beyond are left out, with a warning that gives its number; of inputs
-          whose answer is a class those at the beginning.
+          config.n_best hypotheses (of classes no more than there are). An example without any text
+          gives empty ones with score 0. Where an input has more than config.max_input_length
+          symbols those beyond are left out, with a warning that gives its number; of inputs whose
+          answer is a class those at the beginning.
 
         Raises:
-          UserError: what `texts` raises, once all texts before it are answered; or the model is a language model.
+          UserError: what `texts` raises, once all texts before it are answered; or the model is a
+            language model.
         """
         if self._model.spec.inputs == "none":
             raise UserError("a language model has no inputs to translate: it can score texts.")
         return self._answers(((one, None) for one in texts), first, self._hypotheses)
 
-    def score(self, sources: Iterable[Texts], targets: Iterable[str], first: int = 1) -> Iterator[float]:
-        """Yields log p(target | source) in nats of each example, the target's end included, in their order.
+    def score(
+        self, sources: Iterable[Texts], targets: Iterable[str], first: int = 1
+    ) -> Iterator[float]:
+        """Yields log p(target | source) in nats of each example, the target's end included, in
+        their order.
 
         Args:
           sources: the raw texts of each example; empty tuples for a language model.
@@ -142,7 +179,9 @@ class Translator:
         """
         return self._answers(zip(sources, targets, strict=True), first, self._scores)
 
-    def _answers(self, given: Iterable[_Given], first: int, answer: Callable[[list[Example]], Sequence[Any]]) -> Iterator[Any]:
+    def _answers(
+        self, given: Iterable[_Given], first: int, answer: Callable[[list[Example]], Sequence[Any]]
+    ) -> Iterator[Any]:
         source = iter(given)
         while True:
             window, error = _read(source, self._at_once)
@@ -153,16 +192,34 @@ class Translator:
                 return
             first += len(window)
 
-    def _answers_at_once(self, given: dict[int, _Given], answer: Callable[[list[Example]], Sequence[Any]]) -> Iterator[Any]:
-        """Yields the answers to examples by number, in order; the batch with the first of them is done first."""
-        blank = [number for number, (texts, target) in given.items() if target is None and not any(map(str.strip, texts))]
+    def _answers_at_once(
+        self, given: dict[int, _Given], answer: Callable[[list[Example]], Sequence[Any]]
+    ) -> Iterator[Any]:
+        """Yields the answers to examples by number, in order; the batch with the first of them is
+        done first.
+        """
+        blank = [
+            number
+            for number, (texts, target) in given.items()
+            if target is None and not any(map(str.strip, texts))
+        ]
         ready: dict[int, Any] = dict.fromkeys(blank, self._blank())
         waiting = iter(given)
         wanted = next(waiting, None)
-        examples = self._examples({number: one for number, one in given.items() if number not in ready})
-        batches = like_length(examples, self.config.batch_size, positions_beside(self.config.outputs))
+        examples = self._examples(
+            {number: one for number, one in given.items() if number not in ready}
+        )
+        batches = like_length(
+            examples, self.config.batch_size, positions_beside(self.config.outputs)
+        )
         for batch in [[], *batches]:
-            ready.update(zip((example.number for example in batch), answer(batch) if batch else [], strict=True))
+            ready.update(
+                zip(
+                    (example.number for example in batch),
+                    answer(batch) if batch else [],
+                    strict=True,
+                )
+            )
             while wanted in ready:
                 yield ready.pop(wanted)
                 wanted = next(waiting, None)
@@ -170,12 +227,21 @@ class Translator:
     def _examples(self, given: dict[int, _Given]) -> list[Example]:
         """Returns the examples as ids, cut to what may be read."""
         most = _CHARACTERS_PER_SYMBOL * self.config.max_input_length
-        kept = {number: ([self._ends(text, most) for text in texts], target) for number, (texts, target) in given.items()}
-        sizes = {number: sum(map(len, texts)) + len(target or "") for number, (texts, target) in kept.items()}
+        kept = {
+            number: ([self._ends(text, most) for text in texts], target)
+            for number, (texts, target) in given.items()
+        }
+        sizes = {
+            number: sum(map(len, texts)) + len(target or "")
+            for number, (texts, target) in kept.items()
+        }
         chunk: list[int] = []
         examples: list[Example] = []
         for number in sorted(kept, key=lambda one: sizes[one]):
-            if len(chunk) == _ENCODED_TEXTS or (len(chunk) + 1) * sizes[number] > _ENCODED_CHARACTERS:
+            if (
+                len(chunk) == _ENCODED_TEXTS
+                or (len(chunk) + 1) * sizes[number] > _ENCODED_CHARACTERS
+            ):
                 examples += self._encoded({one: kept[one] for one in chunk})
                 chunk = []
             chunk.append(number)
@@ -185,28 +251,43 @@ class Translator:
         if not given:
             return []
         numbers = list(given)
-        columns = [_strings(column) for column in zip(*(texts for texts, _ in given.values()), strict=True)]
-        inputs = self._encode(*columns)["inputs"].numpy() if columns else np.zeros([len(given), 1], np.int32)
+        columns = [
+            _strings(column) for column in zip(*(texts for texts, _ in given.values()), strict=True)
+        ]
+        inputs = (
+            self._encode(*columns)["inputs"].numpy()
+            if columns
+            else np.zeros([len(given), 1], np.int32)
+        )
         wanted = [target for _, target in given.values() if target is not None]
         targets = self._encode_targets(_strings(wanted)).numpy() if wanted else [None] * len(given)
         return [self._fitted(*one) for one in zip(numbers, inputs, targets, strict=True)]
 
     def _fitted(self, number: int, inputs: Ids, targets: Ids | None) -> Example:
-        """Returns an example with at most max_input_length symbols of each side; of facts with the words that the model can read."""
+        """Returns an example with at most max_input_length symbols of each side; of facts with the
+        words that the model can read.
+        """
         most = self.config.max_input_length
-        inputs = trimmed(inputs[:, : self._model.spec.max_words]) if inputs.ndim == 2 else trimmed(inputs)
+        inputs = (
+            trimmed(inputs[:, : self._model.spec.max_words])
+            if inputs.ndim == 2
+            else trimmed(inputs)
+        )
         targets = trimmed(targets) if targets is not None and targets.ndim else targets
         for side, ids in (("input", inputs), ("target", targets)):
             if ids is not None and ids.ndim == 1 and len(ids) > most:
                 left = "first" if self._classifies else "last"
                 print(
-                    f"warning: {side} {number} has more than max_input_length={most} symbols: the {left} ones are left out.",
+                    f"warning: {side} {number} has more than max_input_length={most} symbols: the"
+                    f" {left} ones are left out.",
                     file=sys.stderr,
                     flush=True,
                 )
         if inputs.ndim == 1:
             inputs = cut(inputs, most, keep_end=self._classifies)
-        return Example(number, inputs, cut(targets, most) if targets is not None and targets.ndim else targets)
+        return Example(
+            number, inputs, cut(targets, most) if targets is not None and targets.ndim else targets
+        )
 
     def _ends(self, text: str, most: int) -> str:
         return text[-most:] if self._classifies else text[:most]
@@ -219,7 +300,10 @@ class Translator:
         numbers = np.array([example.number % 2**31 for example in batch], np.int32)
         texts, scores = (values.numpy() for values in self._outputs(stacked(batch), numbers))
         return [
-            [Hypothesis(text.decode("utf-8", errors="replace"), float(score)) for text, score in zip(*pair, strict=True)]
+            [
+                Hypothesis(text.decode("utf-8", errors="replace"), float(score))
+                for text, score in zip(*pair, strict=True)
+            ]
             for pair in zip(texts, scores, strict=True)
         ]
 
@@ -230,13 +314,19 @@ class Translator:
         return [float(value) for value in self._log_probabilities(features).numpy()]
 
     def _search(self, features: dict[str, Any], numbers: Any) -> tuple[Any, Any]:
-        """Returns the texts and scores of a batch, [batch, n_best] each; `numbers` int32 [batch] are those of its examples."""
-        symbols, scores = decode(self._model, features, self.config, seed=self._seed % 2**31, numbers=numbers)
+        """Returns the texts and scores of a batch, [batch, n_best] each; `numbers` int32 [batch]
+        are those of its examples.
+        """
+        symbols, scores = decode(
+            self._model, features, self.config, seed=self._seed % 2**31, numbers=numbers
+        )
         texts = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
         return tf.reshape(texts, tf.shape(scores)), scores
 
     def _classify(self, features: dict[str, Any], numbers: Any) -> tuple[Any, Any]:
-        """Returns the most probable classes of a batch as texts, and their log-probabilities, [batch, n_best] each."""
+        """Returns the most probable classes of a batch as texts, and their log-probabilities,
+        [batch, n_best] each.
+        """
         del numbers
         scores = tf.nn.log_softmax(self._model(features, training=False))
         best, classes = tf.math.top_k(scores, len(self._blank()))
@@ -248,11 +338,14 @@ class Translator:
             return log_probabilities(self._model, features)
         targets = features["targets"]
         scores = tf.nn.log_softmax(self._model({"inputs": features["inputs"]}, training=False))
-        return tf.where(targets < 0, -np.inf, tf.gather(scores, tf.maximum(targets, 0), batch_dims=1))
+        return tf.where(
+            targets < 0, -np.inf, tf.gather(scores, tf.maximum(targets, 0), batch_dims=1)
+        )
 
 
 def _graph(function: Callable[..., Any], signature: list[Any]) -> Any:
-    # Nothing here is written in Python's own loops and conditions, whose conversion takes longer than all the rest of tracing.
+    # Nothing here is written in Python's own loops and conditions, whose conversion takes longer
+    # than all the rest of tracing.
     return tf.function(function, input_signature=signature, autograph=False)
 
 
@@ -274,11 +367,14 @@ def _strings(texts: Iterable[str]) -> Any:
 
 
 def check_vocabulary(codec: TextCodec, run: Run) -> None:
-    """Raises UserError where the codec's vocabularies have other sizes than those that the run was trained with."""
+    """Raises UserError where the codec's vocabularies have other sizes than those that the run was
+    trained with.
+    """
     assert run.spec is not None
     trained = (run.spec.input_vocab_size, run.spec.target_vocab_size)
     if codec.vocab_sizes is not None and codec.vocab_sizes != trained:
         raise UserError(
-            f"the vocabulary in {run.vocab_dir} has {' and '.join(map(str, codec.vocab_sizes))} ids (inputs and targets), the run was "
-            f"trained with {' and '.join(map(str, trained))}: put back the files that ut-trainer wrote there."
+            f"the vocabulary in {run.vocab_dir} has {' and '.join(map(str, codec.vocab_sizes))} ids"
+            f" (inputs and targets), the run was trained with {' and '.join(map(str, trained))}:"
+            " put back the files that ut-trainer wrote there."
         )

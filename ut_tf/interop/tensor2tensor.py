@@ -5,9 +5,10 @@ How it is used::
     run = import_run("t2t_run", "runs/imported", problem="algorithmic_reverse_decimal40")    # then ut-eval or ut-trainer
     model = model_from_variables(variables, hparams, target_space_id=11)    # arrays by tensor2tensor's variable names
 
-How it works: ``_pairs`` names, for every variable of our model, the variable of tensor2tensor that it is. The two sides must match
-completely: a variable of theirs that is not used, or one of ours that is not set, is an error. All that changes on the way: axes of
-length 1 are dropped, shards of an embedding are joined, and of the table of target spaces the run's own row is taken.
+How it works: ``_pairs`` names, for every variable of our model, the variable of tensor2tensor that
+it is. The two sides must match completely: a variable of theirs that is not used, or one of ours
+that is not set, is an error. All that changes on the way: axes of length 1 are dropped, shards of
+an embedding are joined, and of the table of target spaces the run's own row is taken.
 """
 
 from __future__ import annotations
@@ -25,52 +26,86 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
-from ut_tf.interop.tensor2tensor_files import TARGET_SPACE, named_problem, read_checkpoint, read_hparams, trained_target_space
-from ut_tf.interop.tensor2tensor_hparams import assignments, hparams_from_hparams, network_from_hparams
+from ut_tf.interop.tensor2tensor_files import (
+    TARGET_SPACE,
+    named_problem,
+    read_checkpoint,
+    read_hparams,
+    trained_target_space,
+)
+from ut_tf.interop.tensor2tensor_hparams import (
+    assignments,
+    hparams_from_hparams,
+    network_from_hparams,
+)
 from ut_tf.run import Run, make_hparams
 from ut_tf.storage.checkpoints import CheckpointStore, readable_disk_errors, training_checkpoint
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.state import TrainingState
 
-__all__ = ["assign_variables", "hparams_from_hparams", "import_run", "model_from_variables", "network_from_hparams"]
+__all__ = [
+    "assign_variables",
+    "hparams_from_hparams",
+    "import_run",
+    "model_from_variables",
+    "network_from_hparams",
+]
 
 _ROOT = "universal_transformer/"
 _REFERENCE_TARGET_SPACE = 1
 _SHARD = re.compile(r"(symbol_modality_\d+_\d+/\w+)/weights_(\d+)$")
-# By the number of its symbols, the problem that tensor2tensor trains on where nothing else is said of it.
+# By the number of its symbols, the problem that tensor2tensor trains on where nothing else is said
+# of it.
 _PROBLEMS_OF_SYMBOLS = {4: "algorithmic_reverse_binary40", 12: "algorithmic_reverse_decimal40"}
 _VOCABULARY = re.compile(r"symbol_modality_(\d+)_\d+/(\w+)$")
 _NORM = {"scale": "layer_norm/layer_norm_scale", "bias": "layer_norm/layer_norm_bias"}
-_LSTM_GATES = {"input": "input", "forget": "forget", "output": "output", "modulation": "input_modulation"}
+_LSTM_GATES = {
+    "input": "input",
+    "forget": "forget",
+    "output": "output",
+    "modulation": "input_modulation",
+}
 
 
 def model_from_variables(
-    variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int | None = None, spec: ProblemSpec | None = None
+    variables: Mapping[str, Any],
+    hparams: Mapping[str, Any],
+    target_space_id: int | None = None,
+    spec: ProblemSpec | None = None,
 ) -> Any:
     """Returns a keras.Model with the variables of a tensor2tensor universal_transformer.
 
     Args:
-      variables: tensor2tensor's variable names, with or without "var/" before them, and their arrays. Arrays by other names, outside
-        "universal_transformer/", are not looked at.
+      variables: tensor2tensor's variable names, with or without "var/" before them, and their
+        arrays. Arrays by other names, outside "universal_transformer/", are not looked at.
       hparams: the content of the run's hparams.json.
-      target_space_id: which row of the target space embedding the network's problem used (tensor2tensor's SpaceID); None: the number
-        in `variables` under "target_space_id", or 1 where there is none, as in the reference outputs.
-      spec: what the problem is made of; None: symbols to symbols, with the vocabulary that the variables' names tell.
+      target_space_id: which row of the target space embedding the network's problem used
+        (tensor2tensor's SpaceID); None: the number in `variables` under "target_space_id", or 1
+        where there is none, as in the reference outputs.
+      spec: what the problem is made of; None: symbols to symbols, with the vocabulary that the
+        variables' names tell.
 
     Raises:
-      UserError: we do not support the network, or the variables are not exactly those of such a network.
+      UserError: we do not support the network, or the variables are not exactly those of such a
+        network.
     """
     theirs = _normalized(variables)
     hparams_of_ours = hparams_from_hparams(hparams)
-    model = registry.models.get(hparams_of_ours.model)(hparams_of_ours.network, spec or _spec(theirs))
+    model = registry.models.get(hparams_of_ours.model)(
+        hparams_of_ours.network, spec or _spec(theirs)
+    )
     if target_space_id is None:
         target_space_id = int(variables.get("target_space_id", _REFERENCE_TARGET_SPACE))
     assign_variables(model, variables, hparams, target_space_id)
     return model
 
 
-def assign_variables(model: Any, variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int) -> None:
-    """Sets all variables of `model`, built for `hparams`, from tensor2tensor's; arguments as for ``model_from_variables``."""
+def assign_variables(
+    model: Any, variables: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int
+) -> None:
+    """Sets all variables of `model`, built for `hparams`, from tensor2tensor's; arguments as for
+    ``model_from_variables``.
+    """
     for variable, value in _matched(model, _normalized(variables), hparams, target_space_id):
         variable.assign(value)
 
@@ -86,27 +121,34 @@ def import_run(
     problem_args: str = "",
     usr_dir: str | None = None,
 ) -> Run:
-    """Makes a run directory of ours from one of tensor2tensor, ready to be evaluated or trained further.
+    """Makes a run directory of ours from one of tensor2tensor, ready to be evaluated or trained
+    further.
 
     Args:
       t2t_dir: holds hparams.json and the checkpoints.
       output_dir: of our run.
-      problem: our name of the problem it was trained on; None: the one that the directory names or, where it names none, the reversal
-        of digits with as many symbols, of which a line on standard error tells.
+      problem: our name of the problem it was trained on; None: the one that the directory names or,
+        where it names none, the reversal of digits with as many symbols, of which a line on
+        standard error tells.
       checkpoint: its path, without the endings .index and .data; None: the newest in `t2t_dir`.
-      target_space_id: row of the target space embedding; None: the one that was trained, by the optimizer's variables.
+      target_space_id: row of the target space embedding; None: the one that was trained, by the
+        optimizer's variables.
       data_dir, tmp_dir, problem_args, usr_dir: as for ``Run.create``.
 
     Raises:
-      UserError: a file is missing or unreadable, the network is not supported, its variables or vocabulary don't fit the problem, the
-        problem is not one of symbols to symbols, or `output_dir` has checkpoints already. Nothing is written there in any of these.
+      UserError: a file is missing or unreadable, the network is not supported, its variables or
+        vocabulary don't fit the problem, the problem is not one of symbols to symbols, or
+        `output_dir` has checkpoints already. Nothing is written there in any of these.
     """
     folder = Path(t2t_dir)
     hparams = read_hparams(folder)
     if usr_dir:
         registry.import_user_code(usr_dir)
     if CheckpointStore(Path(output_dir)).steps():
-        raise UserError(f"{output_dir} already holds checkpoints: import into an output directory that is new or empty.")
+        raise UserError(
+            f"{output_dir} already holds checkpoints: import into an output directory that is new"
+            " or empty."
+        )
     ours = hparams_from_hparams(hparams)
     tensors = read_checkpoint(folder, checkpoint)
     problem = problem or named_problem(folder) or _problem_of_symbols(folder, tensors)
@@ -134,19 +176,27 @@ def import_run(
 
 def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:
     """Returns the problem that the vocabulary's size tells, and says so on standard error."""
-    sizes = {int(found[1]) for found in (re.search(r"/symbol_modality_(\d+)_\d+/", name) for name in tensors) if found}
+    sizes = {
+        int(found[1])
+        for found in (re.search(r"/symbol_modality_(\d+)_\d+/", name) for name in tensors)
+        if found
+    }
     size = sizes.pop() if len(sizes) == 1 else 0
     if size not in _PROBLEMS_OF_SYMBOLS:
         raise UserError(f"{folder} does not say which problem it was trained on: give --problem.")
     problem = _PROBLEMS_OF_SYMBOLS[size]
     print(
-        f"{folder} names no problem; its {size} symbols fit {problem}, which is taken: give --problem if it was another.", file=sys.stderr
+        f"{folder} names no problem; its {size} symbols fit {problem}, which is taken: give"
+        " --problem if it was another.",
+        file=sys.stderr,
     )
     return problem
 
 
 def _with_data(plan: Run) -> Run:
-    """Returns the run with its problem's data prepared, after checking that it is one of symbols to symbols."""
+    """Returns the run with its problem's data prepared, after checking that it is one of symbols to
+    symbols.
+    """
     for folder in (plan.data_dir, plan.tmp_dir):
         with readable_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -154,30 +204,41 @@ def _with_data(plan: Run) -> Run:
     assert run.spec is not None
     if (run.spec.inputs, run.spec.targets) != ("tokens", "tokens"):
         raise UserError(
-            f"problem {run.problem} has inputs={run.spec.inputs} and targets={run.spec.targets}: only networks from tokens to tokens "
-            "can be imported; give the --problem that the network was trained on, of sequences to sequences."
+            f"problem {run.problem} has inputs={run.spec.inputs} and targets={run.spec.targets}:"
+            " only networks from tokens to tokens can be imported; give the --problem that the"
+            " network was trained on, of sequences to sequences."
         )
     return run
 
 
 def _pairs(model: Any, recurrence_type: str) -> Iterator[tuple[str, Any]]:
-    """Yields (tensor2tensor's name without "universal_transformer/", our variable), for every variable."""
+    """Yields (tensor2tensor's name without "universal_transformer/", our variable), for every
+    variable.
+    """
     yield from _embedding_pairs(model)
     if model.target_space is not None:
         yield TARGET_SPACE, model.target_space
     for side, recurrence in (("encoder", model.encoder), ("decoder", model.decoder)):
         prefix = f"body/{side}/universal_transformer_{recurrence_type}/"
         yield from _norm_pairs(f"body/{side}/layer_prepostprocess/", recurrence.final_norm)
-        yield from _block_pairs(prefix + ("" if recurrence_type in ("gru", "lstm") else "rec_layer_0/"), recurrence.block)
+        yield from _block_pairs(
+            prefix + ("" if recurrence_type in ("gru", "lstm") else "rec_layer_0/"),
+            recurrence.block,
+        )
         yield from _cell_pairs(prefix, recurrence_type, recurrence.cell)
         if recurrence.coordinates.step_table is not None:
             yield prefix + "layer_embedding", recurrence.coordinates.step_table
         if recurrence.halting_unit is not None:
-            yield from _linear_pairs(prefix + "sigmoid_activation_for_pondering/dense/", recurrence.halting_unit.linear)
+            yield from _linear_pairs(
+                prefix + "sigmoid_activation_for_pondering/dense/", recurrence.halting_unit.linear
+            )
 
 
 def _embedding_pairs(model: Any) -> Iterator[tuple[str, Any]]:
-    sizes = f"{model.spec.input_vocab_size}_{model.network.hidden_size}", f"{model.spec.target_vocab_size}_{model.network.hidden_size}"
+    sizes = (
+        f"{model.spec.input_vocab_size}_{model.network.hidden_size}",
+        f"{model.spec.target_vocab_size}_{model.network.hidden_size}",
+    )
     inputs, targets = (f"symbol_modality_{size}/" for size in sizes)
     if model.network.shared_embedding:
         yield inputs + "shared", model.input_embedding.table
@@ -190,11 +251,16 @@ def _embedding_pairs(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _block_pairs(prefix: str, block: Any) -> Iterator[tuple[str, Any]]:
-    for theirs, ours in (("self_attention", "self_attention"), ("encdec_attention", "memory_attention")):
+    for theirs, ours in (
+        ("self_attention", "self_attention"),
+        ("encdec_attention", "memory_attention"),
+    ):
         attention = getattr(block, ours)
         if attention is None:
             continue
-        yield from _norm_pairs(f"{prefix}{theirs}/layer_prepostprocess/", getattr(block, f"{ours}_norm"))
+        yield from _norm_pairs(
+            f"{prefix}{theirs}/layer_prepostprocess/", getattr(block, f"{ours}_norm")
+        )
         projections = f"{prefix}{theirs}/multihead_attention/"
         yield projections + "q/kernel", attention.query_kernel
         yield projections + "k/kernel", attention.key_kernel
@@ -220,7 +286,10 @@ def _cell_pairs(prefix: str, recurrence_type: str, cell: Any) -> Iterator[tuple[
     yield from _norm_pairs(prefix + "layer_prepostprocess/", cell.before_norm)
     yield from _norm_pairs(prefix + "layer_prepostprocess_1/", cell.after_norm)
     for name in cell.gates:
-        yield from _linear_pairs(f"{prefix}{recurrence_type}/{_LSTM_GATES.get(name, name)}/", getattr(cell, f"{name}_gate"))
+        yield from _linear_pairs(
+            f"{prefix}{recurrence_type}/{_LSTM_GATES.get(name, name)}/",
+            getattr(cell, f"{name}_gate"),
+        )
 
 
 def _norm_pairs(prefix: str, norm: Any) -> Iterator[tuple[str, Any]]:
@@ -234,7 +303,9 @@ def _linear_pairs(prefix: str, linear: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _normalized(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the network's arrays by their names without "var/", ":0" and "universal_transformer/", shards joined."""
+    """Returns the network's arrays by their names without "var/", ":0" and
+    "universal_transformer/", shards joined.
+    """
     found: dict[str, Any] = {}
     shards: dict[str, dict[int, Any]] = {}
     for name, value in variables.items():
@@ -247,7 +318,10 @@ def _normalized(variables: Mapping[str, Any]) -> dict[str, Any]:
             shards.setdefault(shard[1], {})[int(shard[2])] = np.asarray(value)
         else:
             found[plain] = np.asarray(value)
-    joined = {name: np.concatenate([parts[index] for index in sorted(parts)]) for name, parts in shards.items()}
+    joined = {
+        name: np.concatenate([parts[index] for index in sorted(parts)])
+        for name, parts in shards.items()
+    }
     return {**found, **joined}
 
 
@@ -255,14 +329,19 @@ def _spec(theirs: Mapping[str, Any]) -> ProblemSpec:
     """Returns symbols to symbols with the vocabularies that the names of the embeddings tell."""
     found = {match[2]: int(match[1]) for match in map(_VOCABULARY.match, theirs) if match}
     if not found:
-        raise UserError("the variables hold no embedding of symbols (symbol_modality_…): only networks over symbols can be imported.")
+        raise UserError(
+            "the variables hold no embedding of symbols (symbol_modality_…): only networks over"
+            " symbols can be imported."
+        )
     size = max(found.values())
     inputs, targets = found.get("input_emb", size), found.get("target_emb", size)
     return ProblemSpec("tokens", "tokens", inputs, targets, shared_vocab="shared" in found)
 
 
 def _nearest_set(hparams: HParams) -> str:
-    """Returns the name of the set from which the fewest fields differ, so that the run's overrides stay few."""
+    """Returns the name of the set from which the fewest fields differ, so that the run's overrides
+    stay few.
+    """
     counts: dict[str, int] = {}
     for name in registry.hparams_sets.names():
         try:
@@ -273,44 +352,76 @@ def _nearest_set(hparams: HParams) -> str:
     return min(counts, key=lambda name: (counts[name], name))
 
 
-def _matched(model: Any, theirs: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int) -> list[tuple[Any, Any]]:
+def _matched(
+    model: Any, theirs: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int
+) -> list[tuple[Any, Any]]:
     """Returns (our variable, its value) for all trainable variables of `model`."""
     pairs = dict(_pairs(model, str(hparams.get("recurrence_type", "basic"))))
     paired = {id(variable) for variable in pairs.values()}
     problems = [f"{name} is missing" for name in pairs if name not in theirs]
     problems += [f"{name} has no place here" for name in theirs if name not in pairs]
-    problems += [f"nothing sets {variable.path}" for variable in model.trainable_variables if id(variable) not in paired]
+    problems += [
+        f"nothing sets {variable.path}"
+        for variable in model.trainable_variables
+        if id(variable) not in paired
+    ]
     found = []
     for name in sorted(pairs.keys() & theirs.keys()):
         value = theirs[name][target_space_id] if name == TARGET_SPACE else theirs[name]
-        fitting = _reshaped(value.T if name.endswith("/softmax") else value, tuple(pairs[name].shape))
+        fitting = _reshaped(
+            value.T if name.endswith("/softmax") else value, tuple(pairs[name].shape)
+        )
         if fitting is None:
-            problems.append(f"{name} has shape {list(value.shape)} instead of {list(pairs[name].shape)}")
+            problems.append(
+                f"{name} has shape {list(value.shape)} instead of {list(pairs[name].shape)}"
+            )
         found.append((pairs[name], fitting))
     if problems:
         raise UserError(
-            f"the variables are not those of the network in hparams.json: {'; '.join(sorted(problems))}; "
-            "give the hparams.json and the problem of the run that the checkpoint is from."
+            "the variables are not those of the network in hparams.json:"
+            f" {'; '.join(sorted(problems))}; give the hparams.json and the problem of the run that"
+            " the checkpoint is from."
         )
     return found
 
 
-def _save(model: Any, run: Run, tensors: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int) -> None:
-    """Writes the checkpoint that a trainer of ours would have written at this step, with Adam's moments where there are any."""
+def _save(
+    model: Any,
+    run: Run,
+    tensors: Mapping[str, Any],
+    hparams: Mapping[str, Any],
+    target_space_id: int,
+) -> None:
+    """Writes the checkpoint that a trainer of ours would have written at this step, with Adam's
+    moments where there are any.
+    """
     step = int(tensors.get("global_step", 0))
-    optimizer = Optimizer(model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size)
+    optimizer = Optimizer(
+        model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size
+    )
     optimizer.iterations.assign(step)
     place = {id(variable): index for index, variable in enumerate(model.trainable_variables)}
-    for moments, ending in ((optimizer.first_moments, "/Adam"), (optimizer.second_moments, "/Adam_1")):
-        slots = {name.removeprefix("training/").removesuffix(ending): value for name, value in tensors.items() if name.endswith(ending)}
-        for variable, value in _matched(model, _normalized(slots), hparams, target_space_id) if slots else ():
+    for moments, ending in (
+        (optimizer.first_moments, "/Adam"),
+        (optimizer.second_moments, "/Adam_1"),
+    ):
+        slots = {
+            name.removeprefix("training/").removesuffix(ending): value
+            for name, value in tensors.items()
+            if name.endswith(ending)
+        }
+        for variable, value in (
+            _matched(model, _normalized(slots), hparams, target_space_id) if slots else ()
+        ):
             moments[place[id(variable)]].assign(value)
     state = {**TrainingState(step=step).to_dict(), "averaged": False}
     CheckpointStore(run.output_dir).save(step, training_checkpoint(model, optimizer), state)
 
 
 def _reshaped(value: Any, shape: tuple[int, ...]) -> Any | None:
-    """Returns `value` without the axes of length 1 that our shape does not have, or None where it does not fit."""
+    """Returns `value` without the axes of length 1 that our shape does not have, or None where it
+    does not fit.
+    """
     if [size for size in value.shape if size != 1] != [size for size in shape if size != 1]:
         return None
     return value.reshape(shape)

@@ -1,4 +1,6 @@
-"""What lies in a run directory of tensor2tensor: hparams.json, flags.txt and checkpoints of TensorFlow 1."""
+"""What lies in a run directory of tensor2tensor: hparams.json, flags.txt and checkpoints of
+TensorFlow 1.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,32 @@ def read_hparams(folder: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist: give the --output_dir of a tensor2tensor trainer.") from None
+        raise UserError(
+            f"{path} does not exist: give the --output_dir of a tensor2tensor trainer."
+        ) from None
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}): copy it again from where the run was trained.") from error
+        raise UserError(
+            f"{path} cannot be read ({error}): copy it again from where the run was trained."
+        ) from error
     if not isinstance(values, dict):
-        raise UserError(f"{path} holds no JSON object of hyperparameters: copy it again from where the run was trained.")
+        raise UserError(
+            f"{path} holds no JSON object of hyperparameters: copy it again from where the run was"
+            " trained."
+        )
     return values
 
 
 def named_problem(folder: Path) -> str | None:
-    """Returns the problem that the run's flags.txt or flags_t2t.txt names; None where none is named."""
+    """Returns the problem that the run's flags.txt or flags_t2t.txt names; None where none is
+    named.
+    """
     for name in ("flags_t2t.txt", "flags.txt"):
         path = folder / name
-        found = re.search(r"^--problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE) if path.is_file() else None
+        found = (
+            re.search(r"^--problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+            if path.is_file()
+            else None
+        )
         if found:
             return found[1].strip("'\"")
     return None
@@ -50,7 +65,8 @@ def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[
 
     Args:
       folder: of the run.
-      checkpoint: its path without the endings .index and .data, absolute or in `folder`; None: the one of the latest step.
+      checkpoint: its path without the endings .index and .data, absolute or in `folder`; None: the
+        one of the latest step.
 
     Raises:
       UserError: there is none, or it cannot be read.
@@ -61,11 +77,14 @@ def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise UserError(f"{path} cannot be read ({reason}): copy its .index and .data files again.") from error
+        raise UserError(
+            f"{path} cannot be read ({reason}): copy its .index and .data files again."
+        ) from error
 
 
 def trained_target_space(tensors: Mapping[str, Any]) -> int:
-    """Returns the row of the target space embedding that training moved, by Adam's second moments; 0 where there is no embedding.
+    """Returns the row of the target space embedding that training moved, by Adam's second moments;
+    0 where there is no embedding.
 
     Raises:
       UserError: the optimizer's variables do not tell.
@@ -78,15 +97,23 @@ def trained_target_space(tensors: Mapping[str, Any]) -> int:
             if len(rows) == 1:
                 return int(rows[0])
     raise UserError(
-        "the checkpoint does not tell which target space its problem has (no optimizer variables, or several rows trained): "
-        "give --target_space_id, tensor2tensor's SpaceID of the problem's targets."
+        "the checkpoint does not tell which target space its problem has (no optimizer variables,"
+        " or several rows trained): give --target_space_id, tensor2tensor's SpaceID of the"
+        " problem's targets."
     )
 
 
 def _newest(folder: Path) -> Path:
-    steps = {int(match[1]): path for path in folder.glob("model.ckpt-*.index") if (match := _CHECKPOINT.search(path.name))}
+    steps = {
+        int(match[1]): path
+        for path in folder.glob("model.ckpt-*.index")
+        if (match := _CHECKPOINT.search(path.name))
+    }
     if not steps:
-        raise UserError(f"{folder} holds no checkpoint (model.ckpt-….index): give the --output_dir of a tensor2tensor trainer.")
+        raise UserError(
+            f"{folder} holds no checkpoint (model.ckpt-….index): give the --output_dir of a"
+            " tensor2tensor trainer."
+        )
     return steps[max(steps)].with_suffix("")
 
 
@@ -97,5 +124,6 @@ def _named(folder: Path, checkpoint: str) -> Path:
             return path
     there = sorted(path.name.removesuffix(".index") for path in folder.glob("*.index"))
     raise UserError(
-        f"checkpoint={checkpoint}: there is no such checkpoint{did_you_mean(plain, there) or '.'} In {folder}: {', '.join(there)}."
+        f"checkpoint={checkpoint}: there is no such checkpoint{did_you_mean(plain, there) or '.'}"
+        f" In {folder}: {', '.join(there)}."
     )

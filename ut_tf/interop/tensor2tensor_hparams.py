@@ -1,7 +1,7 @@
 """tensor2tensor's hyperparameters, as in the hparams.json of its runs, in terms of ours.
 
-What decides a network's result must be supported, else it is an error; what decides only how it is trained is carried over where
-there is the same here.
+What decides a network's result must be supported, else it is an error; what decides only how it is
+trained is carried over where there is the same here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Literal
 from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
 from ut_tf.errors import UserError
 
-# Fields whose other values change the network in ways that it has no part for. A field that is absent has tensor2tensor's default,
-# which is the first value.
+# Fields whose other values change the network in ways that it has no part for. A field that is
+# absent has tensor2tensor's default, which is the first value.
 _REQUIRED: dict[str, tuple[Any, ...]] = {
     "layer_preprocess_sequence": ("n",),
     "layer_postprocess_sequence": ("da",),
@@ -48,7 +48,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _NEEDED = ("hidden_size", "filter_size", "num_heads")
 _SAME_IN_NETWORK = (*_NEEDED, "act_epsilon", "act_loss_weight", "lstm_forget_bias", "norm_epsilon")
-_SAME_IN_TRAINING = ("batch_size", "max_length", "min_length_bucket", "length_bucket_step", "label_smoothing")
+_SAME_IN_TRAINING = (
+    "batch_size",
+    "max_length",
+    "min_length_bucket",
+    "length_bucket_step",
+    "label_smoothing",
+)
 # Their name -> ours, for what is named differently.
 _RENAMED_IN_TRAINING = {
     "learning_rate_constant": "learning_rate",
@@ -65,7 +71,8 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
     """Returns the network that tensor2tensor's hyperparameters of a universal_transformer describe.
 
     Args:
-      hparams: the content of a hparams.json; fields that are absent have tensor2tensor's defaults, but for the sizes.
+      hparams: the content of a hparams.json; fields that are absent have tensor2tensor's defaults,
+        but for the sizes.
 
     Raises:
       UserError: lists every field that is missing or whose value we do not support.
@@ -73,8 +80,8 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
     mistakes = _unsupported(hparams)
     if mistakes:
         raise UserError(
-            f"tensor2tensor's hyperparameters describe a network that cannot be built here: {'; '.join(mistakes)}; "
-            "import a run that does without."
+            "tensor2tensor's hyperparameters describe a network that cannot be built here:"
+            f" {'; '.join(mistakes)}; import a run that does without."
         )
     recurrence = hparams.get("recurrence_type", "basic")
     halts = recurrence == "act"
@@ -84,7 +91,8 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
         num_steps=int(hparams.get("num_rec_steps", layers)),
         recurrence="basic" if halts else recurrence,
         # tensor2tensor leaves it out of account where there is no LSTM.
-        use_memory_as_final_state=recurrence == "lstm" and bool(hparams.get("use_memory_as_final_state", False)),
+        use_memory_as_final_state=recurrence == "lstm"
+        and bool(hparams.get("use_memory_as_final_state", False)),
         halting=hparams.get("act_type", "basic") if halts else "none",
         act_max_steps=int(hparams.get("act_max_steps", 2 * layers)),
         act_halting_bias_init=float(hparams.get("act_halting_bias_init", 1.0)),
@@ -96,10 +104,18 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
         position="tensor2tensor",
         position_every_step=True,
         step_encoding=_step_encoding(hparams),
-        embedding_scale="sqrt" if hparams.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth" else "none",
+        embedding_scale=(
+            "sqrt"
+            if hparams.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth"
+            else "none"
+        ),
         shared_embedding=bool(hparams.get("shared_embedding_and_softmax_weights", True)),
         target_space_embedding=bool(hparams.get("use_target_space_embedding", True)),
-        kernel_init="unit_scaling" if hparams.get("initializer", "uniform_unit_scaling") == "uniform_unit_scaling" else "glorot",
+        kernel_init=(
+            "unit_scaling"
+            if hparams.get("initializer", "uniform_unit_scaling") == "uniform_unit_scaling"
+            else "glorot"
+        ),
         dropout=float(hparams.get("layer_prepostprocess_dropout", NetworkConfig.dropout)),
         attention_dropout=float(hparams.get("attention_dropout", NetworkConfig.attention_dropout)),
         relu_dropout=float(hparams.get("relu_dropout", NetworkConfig.relu_dropout)),
@@ -109,23 +125,39 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
 def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
     """Returns our hyperparameters, resolved, for those of tensor2tensor's universal_transformer.
 
-    A learning rate schedule that is not here becomes "noam", as an optimizer that is not Adam becomes Adam: neither decides what the
-    imported network computes.
+    A learning rate schedule that is not here becomes "noam", as an optimizer that is not Adam
+    becomes Adam: neither decides what the imported network computes.
 
     Raises:
       UserError: as ``network_from_hparams``.
     """
     values = {name: hparams[name] for name in _SAME_IN_TRAINING if name in hparams}
-    values |= {ours: hparams[theirs] for theirs, ours in _RENAMED_IN_TRAINING.items() if hparams.get(theirs) is not None}
+    values |= {
+        ours: hparams[theirs]
+        for theirs, ours in _RENAMED_IN_TRAINING.items()
+        if hparams.get(theirs) is not None
+    }
     values["batch_unit"] = "examples" if hparams.get("use_fixed_batch_size", False) else "tokens"
-    parts = set(str(hparams.get("learning_rate_schedule", "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size")).split("*"))
+    parts = set(
+        str(
+            hparams.get(
+                "learning_rate_schedule", "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"
+            )
+        ).split("*")
+    )
     if parts != _NOAM_PARTS and parts <= {"constant", "linear_warmup"}:
         values["schedule"] = "constant"
-    return HParams(network=network_from_hparams(hparams), training=TrainingConfig()).change(**values).resolve()
+    return (
+        HParams(network=network_from_hparams(hparams), training=TrainingConfig())
+        .change(**values)
+        .resolve()
+    )
 
 
 def assignments(hparams: HParams, base: HParams) -> str:
-    """Returns the overrides "name=value,name=value" that make `base` equal to `hparams`, as ``HParams.override`` reads them."""
+    """Returns the overrides "name=value,name=value" that make `base` equal to `hparams`, as
+    ``HParams.override`` reads them.
+    """
     changed = []
     for section in ("network", "training"):
         values, before = hparams.to_dict()[section], base.to_dict()[section]
@@ -148,6 +180,9 @@ def _unsupported(hparams: Mapping[str, Any]) -> list[str]:
 
 def _step_encoding(hparams: Mapping[str, Any]) -> Literal["sinusoid", "learned", "none"]:
     # gru and lstm count the steps themselves: tensor2tensor refuses a step signal there.
-    if not hparams.get("add_step_timing_signal", True) or hparams.get("recurrence_type") in ("gru", "lstm"):
+    if not hparams.get("add_step_timing_signal", True) or hparams.get("recurrence_type") in (
+        "gru",
+        "lstm",
+    ):
         return "none"
     return "sinusoid" if hparams.get("step_timing_signal_type") == "sinusoid" else "learned"

@@ -1,4 +1,5 @@
-"""Attention of a decoder over an encoder's states by one score per pair of positions: Luong's and Bahdanau's.
+"""Attention of a decoder over an encoder's states by one score per pair of positions: Luong's and
+Bahdanau's.
 
 How it is used::
 
@@ -11,8 +12,8 @@ How it works: of a query q and an encoder's state s the score is
 - luong: qᵀ W s, the "general" score of arXiv 1508.04025, equation 8;
 - bahdanau: vᵀ tanh(W q + U s), arXiv 1409.0473, appendix A.1.2.
 
-W s and U s are the keys, computed once. The weights are the scores' softmax over the positions that are not padding, the context is the
-states' sum so weighted. Neither is dropped, as in both papers.
+W s and U s are the keys, computed once. The weights are the scores' softmax over the positions that
+are not padding, the context is the states' sum so weighted. Neither is dropped, as in both papers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from ut_tf.layers.linear import Linear, matmul
 
 
 def hidden_padding(keep: Any) -> Any:
-    """Returns what is added to the scores: keep float32 [batch, length], 0 on padding -> float32 [batch, length]."""
+    """Returns what is added to the scores: keep float32 [batch, length], 0 on padding -> float32
+    [batch, length].
+    """
     return MASKED * (1.0 - tf.cast(keep, tf.float32))
 
 
@@ -76,14 +79,18 @@ class Alignment(keras.layers.Layer):  # type: ignore[misc]
         if self.query is not None:
             self.query.build((None, None, width))
             initializer = keras.initializers.RandomNormal(stddev=width**-0.5)
-            self.score = self.add_weight(shape=(width,), initializer=initializer, name="score", autocast=False)
+            self.score = self.add_weight(
+                shape=(width,), initializer=initializer, name="score", autocast=False
+            )
         self.built = True
 
     def call(self, queries: Any, states: Any, keep: Any) -> tuple[Any, Any]:
         return self.attend(queries, self.read(states, keep), self.prepare())
 
     def read(self, states: Any, keep: Any) -> dict[str, Any]:
-        """Returns what ``attend`` reads of an encoder's states [batch, length, hidden_size]: "keys", "values" and "bias"."""
+        """Returns what ``attend`` reads of an encoder's states [batch, length, hidden_size]:
+        "keys", "values" and "bias".
+        """
         values = tf.cast(states, self.compute_dtype)
         return {"keys": self.key(values), "values": values, "bias": hidden_padding(keep)}
 
@@ -93,7 +100,9 @@ class Alignment(keras.layers.Layer):  # type: ignore[misc]
             return {}
         return {"query": self.query.prepare(), "score": tf.cast(self.score, self.compute_dtype)}
 
-    def attend(self, queries: Any, memory: dict[str, Any], weights: dict[str, Any]) -> tuple[Any, Any]:
+    def attend(
+        self, queries: Any, memory: dict[str, Any], weights: dict[str, Any]
+    ) -> tuple[Any, Any]:
         """Returns what the call returns, of ``read``'s memory."""
         keys = memory["keys"]
         if self.query is None:
@@ -103,7 +112,13 @@ class Alignment(keras.layers.Layer):  # type: ignore[misc]
         return mix(tf.reduce_sum(compared * weights["score"], -1), memory)
 
     def _projection(self, name: str) -> Linear:
-        return Linear(self.network.hidden_size, False, self.network.kernel_init, name=name, dtype=self.dtype_policy)
+        return Linear(
+            self.network.hidden_size,
+            False,
+            self.network.kernel_init,
+            name=name,
+            dtype=self.dtype_policy,
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict()}

@@ -1,6 +1,8 @@
-"""Multi-head attention: projections, logits, weights, and the same for one new position in incremental decoding.
+"""Multi-head attention: projections, logits, weights, and the same for one new position in
+incremental decoding.
 
-Attention(Q, K, V) = softmax(Q Kᵀ / sqrt(d)) V with k heads (arXiv 1807.03819, equations 2 and 3). Logits and softmax are float32.
+Attention(Q, K, V) = softmax(Q Kᵀ / sqrt(d)) V with k heads (arXiv 1807.03819, equations 2 and 3).
+Logits and softmax are float32.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config.hparams import NetworkConfig
+from ut_tf.layers.cache import MASKED, Place, empty_history, read, write
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.cache import MASKED, Place, empty_history, read, write
 from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul, scaled
 
 
 def padding_bias(mask: Any) -> Any:
-    """Returns what hides padded keys: mask [batch, keys] (1 = symbol, 0 = padding) -> float32 [batch, 1, 1, keys]."""
+    """Returns what hides padded keys: mask [batch, keys] (1 = symbol, 0 = padding) -> float32
+    [batch, 1, 1, keys].
+    """
     return MASKED * (1.0 - tf.cast(mask, tf.float32))[:, None, None, :]
 
 
@@ -30,7 +34,8 @@ def causal_bias(length: Any) -> Any:
 
 
 def length_scale(visible: Any, reference: int) -> Any:
-    """Returns max(1, ln(visible) / ln(reference)), the factor that keeps attention sharp over more keys than were trained.
+    """Returns max(1, ln(visible) / ln(reference)), the factor that keeps attention sharp over more
+    keys than were trained.
 
     Args:
       visible: float32 [...], keys that a query can see.
@@ -51,7 +56,9 @@ def _copy_of(variable: Any) -> Any:
 
 
 def _self_bias(reach: int, value: float) -> Any:
-    return lambda shape, dtype: tf.one_hot(tf.fill([shape[1]], reach), shape[0], on_value=value, axis=0, dtype=dtype)
+    return lambda shape, dtype: tf.one_hot(
+        tf.fill([shape[1]], reach), shape[0], on_value=value, axis=0, dtype=dtype
+    )
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -59,20 +66,25 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
     """Multi-head attention of queries over keys and values.
 
     Args:
-      network: its hidden_size, num_heads, attention_bias, attention_dropout, kernel_init, query_key_init and relative_bias are used.
-      relative: whether this attention has the learned bias per head and relative position (self-attention only).
+      network: its hidden_size, num_heads, attention_bias, attention_dropout, kernel_init,
+        query_key_init and relative_bias are used.
+      relative: whether this attention has the learned bias per head and relative position
+        (self-attention only).
 
     Call arguments:
       x: [batch, queries, hidden_size].
-      keys, values: [batch, num_heads, keys, head_size], from ``keys_values``; None: self-attention over x.
+      keys, values: [batch, num_heads, keys, head_size], from ``keys_values``; None: self-attention
+        over x.
       bias: float32, broadcast to [batch, num_heads, queries, keys], added to the logits.
-      rotation: (cosines, sines) of the queries' positions (and of the keys' in self-attention), or None.
+      rotation: (cosines, sines) of the queries' positions (and of the keys' in self-attention), or
+        None.
       logit_scale: float32, broadcast to the logits, or None.
       training: whether attention weights are dropped.
       output_scale: constant factor on the output.
 
     Returns:
-      (output [batch, queries, hidden_size], weights float32 [batch, num_heads, queries, keys] before dropout).
+      (output [batch, queries, hidden_size], weights float32 [batch, num_heads, queries, keys]
+      before dropout).
     """
 
     def __init__(self, network: NetworkConfig, relative: bool = False, **kwargs: Any) -> None:
@@ -82,7 +94,11 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         self.head_size = network.hidden_size // network.num_heads
         self.dropout = Dropout(network.attention_dropout, name="dropout", dtype=self.dtype_policy)
         self.output_transform = Linear(
-            network.hidden_size, network.attention_bias, network.kernel_init, name="output", dtype=self.dtype_policy
+            network.hidden_size,
+            network.attention_bias,
+            network.kernel_init,
+            name="output",
+            dtype=self.dtype_policy,
         )
 
     def build(self, input_shape: Any) -> None:
@@ -91,16 +107,22 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             initializer = kernel_initializer(network.kernel_init)
             if name == "key" and network.query_key_init == "equal":
                 initializer = _copy_of(self.query_kernel)
-            kernel = self.add_weight(shape=(width, width), initializer=initializer, name=f"{name}_kernel", autocast=False)
+            kernel = self.add_weight(
+                shape=(width, width), initializer=initializer, name=f"{name}_kernel", autocast=False
+            )
             setattr(self, f"{name}_kernel", kernel)
             if network.attention_bias:
-                bias = self.add_weight(shape=(width,), initializer="zeros", name=f"{name}_bias", autocast=False)
+                bias = self.add_weight(
+                    shape=(width,), initializer="zeros", name=f"{name}_bias", autocast=False
+                )
                 setattr(self, f"{name}_bias", bias)
         self.relative_table = None
         if self.relative:
             shape = (2 * network.relative_bias + 1, network.num_heads)
             initializer = _self_bias(network.relative_bias, network.relative_self_bias)
-            self.relative_table = self.add_weight(shape=shape, initializer=initializer, name="relative_table", autocast=False)
+            self.relative_table = self.add_weight(
+                shape=shape, initializer=initializer, name="relative_table", autocast=False
+            )
         self.output_transform.build((*input_shape[:-1], width))
 
     def call(
@@ -127,27 +149,45 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         return self._attend(queries, keys, values, bias, logit_scale, training, output_scale)
 
     def keys_values(self, states: Any, rotation: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
-        """Returns keys and values, each [batch, num_heads, keys, head_size], of states [batch, keys, hidden_size]."""
+        """Returns keys and values, each [batch, num_heads, keys, head_size], of states [batch,
+        keys, hidden_size].
+        """
         keys, values = self._project(states, ("key", "value"))
         return (keys if rotation is None else rotate(keys, rotation)), values
 
     def prepare(self, names: tuple[str, ...] = ("query", "key", "value")) -> dict[str, Any]:
-        """Returns the weights of the named projections as one matrix, and those of the output, as incremental decoding uses them."""
+        """Returns the weights of the named projections as one matrix, and those of the output, as
+        incremental decoding uses them.
+        """
         kernels, biases = self._projections(names, self.compute_dtype)
         joined = {"kernel": kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1)}
         if biases:
             joined["bias"] = tf.concat(biases, 0)
         prepared = {"projection": joined, "output": self.output_transform.prepare()}
-        return prepared if self.relative_table is None else {**prepared, "relative": tf.convert_to_tensor(self.relative_table)}
+        return (
+            prepared
+            if self.relative_table is None
+            else {**prepared, "relative": tf.convert_to_tensor(self.relative_table)}
+        )
 
     def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
         """Returns the histories of keys and values before the first position."""
         width = beam_size * self.head_size
         names = ("keys", "values")
-        return {name: empty_history(batch_size, self.network.num_heads, capacity, width, self.compute_dtype) for name in names}
+        return {
+            name: empty_history(
+                batch_size, self.network.num_heads, capacity, width, self.compute_dtype
+            )
+            for name in names
+        }
 
     def remember(
-        self, x: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, rotation: tuple[Any, Any] | None = None
+        self,
+        x: Any,
+        weights: dict[str, Any],
+        cache: dict[str, Any],
+        place: Place,
+        rotation: tuple[Any, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Adds one new position to the histories.
 
@@ -164,18 +204,42 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         queries, keys, values = self._project_rows(x, weights, 3, place.beam_size)
         if rotation is not None:
             queries, keys = rotate(queries, rotation), rotate(keys, rotation)
-        return queries, {"keys": write(cache["keys"], keys, place), "values": write(cache["values"], values, place)}
+        return queries, {
+            "keys": write(cache["keys"], keys, place),
+            "values": write(cache["values"], values, place),
+        }
 
     def history_bias(self, place: Place, weights: dict[str, Any]) -> Any:
-        """Returns what is added to the logits of ``recall``, with the relative bias: [batch, 1 or num_heads, beam_size, slots]."""
+        """Returns what is added to the logits of ``recall``, with the relative bias: [batch, 1 or
+        num_heads, beam_size, slots].
+        """
         if self.relative_table is None:
             return place.bias
-        relative = self._relative_bias(place.index[None], tf.range(place.capacity), weights["relative"])
+        relative = self._relative_bias(
+            place.index[None], tf.range(place.capacity), weights["relative"]
+        )
         return place.bias + tf.repeat(relative, place.beam_size, -1)
 
-    def recall(self, queries: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, bias: Any, logit_scale: Any = None) -> Any:
-        """Returns the attention of the queries over their hypotheses' histories: [batch * beam_size, hidden_size]."""
-        return self._attend_rows(queries, read(cache["keys"], place), read(cache["values"], place), bias, logit_scale, weights)
+    def recall(
+        self,
+        queries: Any,
+        weights: dict[str, Any],
+        cache: dict[str, Any],
+        place: Place,
+        bias: Any,
+        logit_scale: Any = None,
+    ) -> Any:
+        """Returns the attention of the queries over their hypotheses' histories: [batch *
+        beam_size, hidden_size].
+        """
+        return self._attend_rows(
+            queries,
+            read(cache["keys"], place),
+            read(cache["values"], place),
+            bias,
+            logit_scale,
+            weights,
+        )
 
     def recall_memory(
         self,
@@ -185,71 +249,116 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         beam_size: int,
         rotation: tuple[Any, Any] | None = None,
     ) -> Any:
-        """Returns the attention of one new position over an encoder's states: [batch * beam_size, hidden_size].
+        """Returns the attention of one new position over an encoder's states: [batch * beam_size,
+        hidden_size].
 
         Args:
           x: [batch * beam_size, hidden_size].
           weights: from ``prepare(("query",))``.
-          memory: "keys", "values", "bias" and where there is one "scale", per example: all its hypotheses share them.
+          memory: "keys", "values", "bias" and where there is one "scale", per example: all its
+            hypotheses share them.
           beam_size: hypotheses per example.
           rotation: of the new position, or None.
         """
         (queries,) = self._project_rows(x, weights, 1, beam_size)
         queries = queries if rotation is None else rotate(queries, rotation)
-        return self._attend_rows(queries, memory["keys"], memory["values"], memory["bias"], memory.get("scale"), weights)
+        return self._attend_rows(
+            queries, memory["keys"], memory["values"], memory["bias"], memory.get("scale"), weights
+        )
 
-    def _project_rows(self, x: Any, weights: dict[str, Any], count: int, beam_size: int) -> list[Any]:
+    def _project_rows(
+        self, x: Any, weights: dict[str, Any], count: int, beam_size: int
+    ) -> list[Any]:
         """Returns `count` of [batch, num_heads, beam_size, head_size]."""
-        heads = tf.reshape(affine(x, weights["projection"]), [-1, beam_size, count, self.network.num_heads, self.head_size])
+        heads = tf.reshape(
+            affine(x, weights["projection"]),
+            [-1, beam_size, count, self.network.num_heads, self.head_size],
+        )
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count))
 
-    def _attend_rows(self, queries: Any, keys: Any, values: Any, bias: Any, logit_scale: Any, weights: dict[str, Any]) -> Any:
+    def _attend_rows(
+        self,
+        queries: Any,
+        keys: Any,
+        values: Any,
+        bias: Any,
+        logit_scale: Any,
+        weights: dict[str, Any],
+    ) -> Any:
         attention = _attention_weights(queries, keys, bias, logit_scale)
         mixed = tf.transpose(tf.matmul(tf.cast(attention, values.dtype), values), [0, 2, 1, 3])
         return affine(tf.reshape(mixed, [-1, self.network.hidden_size]), weights["output"])
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:
-        """Returns one [batch, num_heads, length, head_size] per name, queries times head_size^-0.5; several kernels make one product."""
+        """Returns one [batch, num_heads, length, head_size] per name, queries times head_size^-0.5;
+        several kernels make one product.
+        """
         x = tf.cast(x, self.compute_dtype)
         kernels, biases = self._projections(names, x.dtype)
         projected = matmul(x, kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1))
         if biases:
             projected += tf.concat(biases, 0)
         shape = tf.shape(x)
-        heads = tf.reshape(projected, [shape[0], shape[1], len(names), self.network.num_heads, self.head_size])
+        heads = tf.reshape(
+            projected, [shape[0], shape[1], len(names), self.network.num_heads, self.head_size]
+        )
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), len(names)))
 
     def _projections(self, names: tuple[str, ...], dtype: Any) -> tuple[list[Any], list[Any]]:
-        """Returns the kernels and biases (none without attention_bias) of these projections, queries' times head_size^-0.5."""
+        """Returns the kernels and biases (none without attention_bias) of these projections,
+        queries' times head_size^-0.5.
+        """
         # The kernels are smaller than what they make, so they are scaled.
         scales = [self.head_size**-0.5 if name == "query" else 1.0 for name in names]
-        kernels = [scaled(getattr(self, f"{name}_kernel"), scale, dtype) for name, scale in zip(names, scales, strict=True)]
+        kernels = [
+            scaled(getattr(self, f"{name}_kernel"), scale, dtype)
+            for name, scale in zip(names, scales, strict=True)
+        ]
         if not self.network.attention_bias:
             return kernels, []
-        return kernels, [scaled(getattr(self, f"{name}_bias"), scale, dtype) for name, scale in zip(names, scales, strict=True)]
+        return kernels, [
+            scaled(getattr(self, f"{name}_bias"), scale, dtype)
+            for name, scale in zip(names, scales, strict=True)
+        ]
 
     def _relative_bias(self, queries: Any, keys: Any, table: Any = None) -> Any:
-        """Returns float32 [1, num_heads, queries, keys] for int32 positions [queries] and [keys], from the layer's own table or a copy."""
+        """Returns float32 [1, num_heads, queries, keys] for int32 positions [queries] and [keys],
+        from the layer's own table or a copy.
+        """
         table = self.relative_table if table is None else table
         reach = self.network.relative_bias
         distance = tf.clip_by_value(keys[None, :] - queries[:, None], -reach, reach) + reach
-        # A product with one-hot rows: its gradient is a product too, where a gather's is a slow scatter of queries * keys rows.
+        # A product with one-hot rows: its gradient is a product too, where a gather's is a slow
+        # scatter of queries * keys rows.
         one_hot = tf.one_hot(tf.reshape(distance, [-1]), 2 * reach + 1)
         biases = tf.matmul(table, one_hot, transpose_a=True, transpose_b=True)
         return tf.reshape(biases, tf.concat([[1, self.network.num_heads], tf.shape(distance)], 0))
 
     def _attend(
-        self, queries: Any, keys: Any, values: Any, bias: Any, logit_scale: Any, training: bool, output_scale: float = 1.0
+        self,
+        queries: Any,
+        keys: Any,
+        values: Any,
+        bias: Any,
+        logit_scale: Any,
+        training: bool,
+        output_scale: float = 1.0,
     ) -> tuple[Any, Any]:
         weights = _attention_weights(queries, keys, bias, logit_scale)
         kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
         mixed = tf.transpose(tf.matmul(kept, values), [0, 2, 1, 3])
         shape = tf.shape(mixed)
         mixed = tf.reshape(mixed, [shape[0], shape[1], self.network.hidden_size])
-        return self.output_transform(mixed, input_scale=self.dropout.scale(training), output_scale=output_scale), weights
+        return self.output_transform(
+            mixed, input_scale=self.dropout.scale(training), output_scale=output_scale
+        ), weights
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "relative": self.relative}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            "relative": self.relative,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> MultiHeadAttention:

@@ -1,7 +1,9 @@
-"""The block: what a recurrent step repeats. Self-attention, attention over the encoder (in a decoder), transition.
+"""The block: what a recurrent step repeats. Self-attention, attention over the encoder (in a
+decoder), transition.
 
-Post-norm (the paper's equations 4 and 5): A = LayerNorm(x + Attention(x)); H = LayerNorm(A + Transition(A)).
-Pre-norm (tensor2tensor): A = x + Attention(LayerNorm(x)); H = A + Transition(LayerNorm(A)); one more norm follows the recurrence.
+Post-norm (the paper's equations 4 and 5): A = LayerNorm(x + Attention(x)); H = LayerNorm(A +
+Transition(A)). Pre-norm (tensor2tensor): A = x + Attention(LayerNorm(x)); H = A +
+Transition(LayerNorm(A)); one more norm follows the recurrence.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import keras
 
 from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention
-from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.cache import Place
+from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.transition import TRANSITIONS, StepTransitions
 
@@ -25,11 +27,13 @@ class Surroundings(NamedTuple):
     """What a block sees besides its states; the same at every recurrent step, so computed once.
 
     Fields:
-      bias: of the self-attention's logits, float32, broadcast to [batch, num_heads, length, length], or None.
+      bias: of the self-attention's logits, float32, broadcast to [batch, num_heads, length,
+        length], or None.
       keep: float32 [batch, length], 0 on padding, for convolutions; or None.
       rotation: of the positions, for rotary self-attention, or None.
       logit_scale: of the self-attention, or None.
-      memory_keys, memory_values: [batch, num_heads, memory_length, head_size] of the encoder's states, or None.
+      memory_keys, memory_values: [batch, num_heads, memory_length, head_size] of the encoder's
+        states, or None.
       memory_bias: float32 [batch, 1, 1, memory_length], or None.
       memory_rotation: of the queries of the attention over the memory, or None.
       memory_scale: logit scale of the attention over the memory, or None.
@@ -46,10 +50,14 @@ class Surroundings(NamedTuple):
     memory_scale: Any = None
 
     def of_part(self, number: int) -> Surroundings:
-        """Returns what one of several parts sees, where keys and values of the memory are lists of one entry per part."""
+        """Returns what one of several parts sees, where keys and values of the memory are lists of
+        one entry per part.
+        """
         if self.memory_keys is None:
             return self
-        return self._replace(memory_keys=self.memory_keys[number], memory_values=self.memory_values[number])
+        return self._replace(
+            memory_keys=self.memory_keys[number], memory_values=self.memory_values[number]
+        )
 
 
 class StepSurroundings(NamedTuple):
@@ -66,7 +74,9 @@ class StepSurroundings(NamedTuple):
     memory: dict[str, Any] | None = None
 
     def of_part(self, number: int) -> StepSurroundings:
-        """Returns what one of several parts sees, where keys and values of the memory are lists of one entry per part."""
+        """Returns what one of several parts sees, where keys and values of the memory are lists of
+        one entry per part.
+        """
         if self.memory is None:
             return self
         own = {name: self.memory[name][number] for name in ("keys", "values")}
@@ -79,11 +89,14 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
 
     Args:
       network: its sizes, norm, transition and dropouts are used.
-      causal: whether convolutions see only earlier positions (attention is hidden by the surroundings' bias).
+      causal: whether convolutions see only earlier positions (attention is hidden by the
+        surroundings' bias).
       with_memory: whether there is attention over an encoder's states.
       with_transition: whether the transition follows (the gru and lstm recurrences go without).
-      step_transitions: how many transitions there are, for as many recurrent steps; 0: one for all steps.
-      with_self_attention: whether positions attend to each other; without, they attend over the memory alone (and are not decoded).
+      step_transitions: how many transitions there are, for as many recurrent steps; 0: one for all
+        steps.
+      with_self_attention: whether positions attend to each other; without, they attend over the
+        memory alone (and are not decoded).
 
     Call arguments:
       x: [batch, length, hidden_size].
@@ -92,8 +105,9 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
       step: int [], from 0, the recurrent step, where each has a transition of its own.
 
     Returns:
-      (output [batch, length, hidden_size], self-attention weights float32 [batch, num_heads, length, length] or None,
-      weights over the memory float32 [batch, num_heads, length, memory_length] or None).
+      (output [batch, length, hidden_size], self-attention weights float32 [batch, num_heads,
+      length, length] or None, weights over the memory float32 [batch, num_heads, length,
+      memory_length] or None).
     """
 
     def __init__(
@@ -116,29 +130,54 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         policy = self.dtype_policy
         self.self_attention: Any = None
         if with_self_attention:
-            self.self_attention = MultiHeadAttention(network, relative=True, name="self_attention", dtype=policy)
-        self.memory_attention: Any = MultiHeadAttention(network, name="memory_attention", dtype=policy) if with_memory else None
+            self.self_attention = MultiHeadAttention(
+                network, relative=True, name="self_attention", dtype=policy
+            )
+        self.memory_attention: Any = (
+            MultiHeadAttention(network, name="memory_attention", dtype=policy)
+            if with_memory
+            else None
+        )
         self.transition: Any = None
         if with_transition and step_transitions:
-            self.transition = StepTransitions(network, step_transitions, causal=causal, name="transition", dtype=policy)
+            self.transition = StepTransitions(
+                network, step_transitions, causal=causal, name="transition", dtype=policy
+            )
         elif with_transition:
-            self.transition = TRANSITIONS[network.transition](network, causal=causal, name="transition", dtype=policy)
+            self.transition = TRANSITIONS[network.transition](
+                network, causal=causal, name="transition", dtype=policy
+            )
         for name in self._sublayers():
-            setattr(self, f"{name}_norm", LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy))
-            setattr(self, f"{name}_dropout", Dropout(network.dropout, name=f"{name}_dropout", dtype=policy))
+            setattr(
+                self,
+                f"{name}_norm",
+                LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy),
+            )
+            setattr(
+                self,
+                f"{name}_dropout",
+                Dropout(network.dropout, name=f"{name}_dropout", dtype=policy),
+            )
 
     def build(self, input_shape: Any) -> None:
         for name in self._sublayers():
             getattr(self, name).build(input_shape)
             getattr(self, f"{name}_norm").build(input_shape)
 
-    def call(self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0) -> tuple[Any, Any, Any]:
+    def call(
+        self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0
+    ) -> tuple[Any, Any, Any]:
         weights: list[Any] = [None, None]
 
         def attend(y: Any) -> Any:
             s = surroundings
-            options = {"training": training, "output_scale": self.self_attention_dropout.scale(training)}
-            output, weights[0] = self.self_attention(y, bias=s.bias, rotation=s.rotation, logit_scale=s.logit_scale, **options)
+            options = {
+                "training": training,
+                "output_scale": self.self_attention_dropout.scale(training),
+            }
+            output, weights[0] = self.self_attention(
+                y, bias=s.bias, rotation=s.rotation, logit_scale=s.logit_scale, **options
+            )
             return output
 
         def remember(y: Any) -> Any:
@@ -147,7 +186,12 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
 
         def transform(y: Any) -> Any:
             scale = self.transition_dropout.scale(training)
-            options = {"keep": surroundings.keep, "training": training, "output_scale": scale, **self._of_step(step)}
+            options = {
+                "keep": surroundings.keep,
+                "training": training,
+                "output_scale": scale,
+                **self._of_step(step),
+            }
             return self.transition(y, **options)
 
         if self.with_self_attention:
@@ -159,13 +203,19 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         return x, weights[0], weights[1]
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
-        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for the surroundings."""
+        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for
+        the surroundings.
+        """
         keys_values: tuple[Any, Any] = self.memory_attention.keys_values(states, rotation)
         return keys_values
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``remember`` and ``proceed``, read, joined and cast once for all positions."""
-        weights = {f"{name}_norm": getattr(self, f"{name}_norm").prepare() for name in self._sublayers()}
+        """Returns the weights for ``remember`` and ``proceed``, read, joined and cast once for all
+        positions.
+        """
+        weights = {
+            f"{name}_norm": getattr(self, f"{name}_norm").prepare() for name in self._sublayers()
+        }
         weights["self_attention"] = self.self_attention.prepare()
         if self.with_memory:
             weights["memory_attention"] = self.memory_attention.prepare(("query",))
@@ -174,12 +224,21 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         return weights
 
     def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
-        """Returns what ``step`` remembers before the first position: the histories of "attention", and "transition" of each hypothesis."""
-        transition = {} if self.transition is None else self.transition.empty_cache(batch_size, beam_size)
-        return {"attention": self.self_attention.empty_cache(batch_size, capacity, beam_size), "transition": transition}
+        """Returns what ``step`` remembers before the first position: the histories of "attention",
+        and "transition" of each hypothesis.
+        """
+        transition = (
+            {} if self.transition is None else self.transition.empty_cache(batch_size, beam_size)
+        )
+        return {
+            "attention": self.self_attention.empty_cache(batch_size, capacity, beam_size),
+            "transition": transition,
+        }
 
     def history_bias(self, place: Place, weights: dict[str, Any]) -> Any:
-        """Returns the self-attention's ``history_bias`` for the new position; the same at every recurrent step."""
+        """Returns the self-attention's ``history_bias`` for the new position; the same at every
+        recurrent step.
+        """
         return self.self_attention.history_bias(place, weights["self_attention"])
 
     def step(
@@ -192,7 +251,8 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         surroundings: StepSurroundings,
         step: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
-        """Computes the block for one new position of each hypothesis, given what it remembers of the earlier ones.
+        """Computes the block for one new position of each hypothesis, given what it remembers of
+        the earlier ones.
 
         Args:
           x: [batch * beam_size, hidden_size].
@@ -210,11 +270,24 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         return self.proceed(x, queries, weights, cache, place, bias, surroundings, step)
 
     def remember(
-        self, x: Any, weights: dict[str, Any], cache: dict[str, Any], place: Place, surroundings: StepSurroundings
+        self,
+        x: Any,
+        weights: dict[str, Any],
+        cache: dict[str, Any],
+        place: Place,
+        surroundings: StepSurroundings,
     ) -> tuple[Any, dict[str, Any]]:
-        """Does the part of ``step`` that later positions read: (queries, the cache with keys and values of the new position)."""
-        y = self.self_attention_norm.step(x, weights["self_attention_norm"]) if self.network.norm == "pre" else x
-        queries, attention = self.self_attention.remember(y, weights["self_attention"], cache["attention"], place, surroundings.rotation)
+        """Does the part of ``step`` that later positions read: (queries, the cache with keys and
+        values of the new position).
+        """
+        y = (
+            self.self_attention_norm.step(x, weights["self_attention_norm"])
+            if self.network.norm == "pre"
+            else x
+        )
+        queries, attention = self.self_attention.remember(
+            y, weights["self_attention"], cache["attention"], place, surroundings.rotation
+        )
         return queries, {**cache, "attention": attention}
 
     def proceed(
@@ -233,14 +306,20 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         new_cache = dict(cache)
 
         def remember(y: Any) -> Any:
-            return self.memory_attention.recall_memory(y, weights["memory_attention"], s.memory, place.beam_size, s.rotation)
+            return self.memory_attention.recall_memory(
+                y, weights["memory_attention"], s.memory, place.beam_size, s.rotation
+            )
 
         def transform(y: Any) -> Any:
-            found = self.transition.step(y, weights["transition"], cache["transition"], **self._of_step(step))
+            found = self.transition.step(
+                y, weights["transition"], cache["transition"], **self._of_step(step)
+            )
             output, new_cache["transition"] = found
             return output
 
-        recalled = self.self_attention.recall(queries, weights["self_attention"], cache["attention"], place, bias, s.logit_scale)
+        recalled = self.self_attention.recall(
+            queries, weights["self_attention"], cache["attention"], place, bias, s.logit_scale
+        )
         x = self._sublayer_step("self_attention", lambda _: recalled, x, weights)
         if self.with_memory:
             x = self._sublayer_step("memory_attention", remember, x, weights)
@@ -273,13 +352,17 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         return output
 
     def _sublayer(self, name: str, function: Callable[[Any], Any], x: Any, training: bool) -> Any:
-        """Returns a sublayer with residual, dropout and norm; `function` has scaled its output for the dropout already."""
+        """Returns a sublayer with residual, dropout and norm; `function` has scaled its output for
+        the dropout already.
+        """
         norm, dropout = getattr(self, f"{name}_norm"), getattr(self, f"{name}_dropout")
         if self.network.norm == "pre":
             return x + dropout.drop(function(norm(x)), training)
         return norm(x + dropout.drop(function(x), training))
 
-    def _sublayer_step(self, name: str, function: Callable[[Any], Any], x: Any, weights: dict[str, Any]) -> Any:
+    def _sublayer_step(
+        self, name: str, function: Callable[[Any], Any], x: Any, weights: dict[str, Any]
+    ) -> Any:
         norm, norm_weights = getattr(self, f"{name}_norm"), weights[f"{name}_norm"]
         if self.network.norm == "post":
             return norm.step(x + function(x), norm_weights)

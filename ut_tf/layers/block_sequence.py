@@ -1,12 +1,14 @@
-"""Blocks one after the other, each with weights of its own: the layers of a recurrent step, or of a Transformer.
+"""Blocks one after the other, each with weights of its own: the layers of a recurrent step, or of a
+Transformer.
 
 How it is used, in the place of one ``Block``, by a recurrence whose step has several layers::
 
     blocks = BlockSequence(NetworkConfig(), count=2)
     states, attention_weights, _ = blocks(states, surroundings=Surroundings(bias=padding_bias(mask)))
 
-How it works: block i has the caches, and the keys and values of an encoder's states, with number i. The functions are what ``LayerStack``
-(stack.py) has in common with it: there the blocks are the whole network.
+How it works: block i has the caches, and the keys and values of an encoder's states, with number i.
+The functions are what ``LayerStack`` (stack.py) has in common with it: there the blocks are the
+whole network.
 """
 
 from __future__ import annotations
@@ -27,12 +29,18 @@ def each_block(
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Yields what each block returns, given the output of the one before it and, first, `x`."""
     for number, block in enumerate(blocks):
-        x, own, memory = block(x, surroundings=surroundings.of_part(number), training=training, step=step)
+        x, own, memory = block(
+            x, surroundings=surroundings.of_part(number), training=training, step=step
+        )
         yield x, own, memory
 
 
-def project_memories(blocks: Sequence[Block], states: Any, rotation: Any = None) -> tuple[list[Any], list[Any]]:
-    """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one entry per block."""
+def project_memories(
+    blocks: Sequence[Block], states: Any, rotation: Any = None
+) -> tuple[list[Any], list[Any]]:
+    """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one
+    entry per block.
+    """
     pairs = [block.project_memory(states, rotation) for block in blocks]
     return [keys for keys, _ in pairs], [values for _, values in pairs]
 
@@ -47,9 +55,13 @@ def step_blocks(
     surroundings: StepSurroundings,
     step: int = 0,
 ) -> tuple[Any, list[dict[str, Any]]]:
-    """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with lists of one entry per block."""
+    """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with lists of
+    one entry per block.
+    """
     new_caches = []
-    for number, (block, own, cache, bias) in enumerate(zip(blocks, weights, caches, biases, strict=True)):
+    for number, (block, own, cache, bias) in enumerate(
+        zip(blocks, weights, caches, biases, strict=True)
+    ):
         x, cache = block.step(x, own, cache, place, bias, surroundings.of_part(number), step)
         new_caches.append(cache)
     return x, new_caches
@@ -65,7 +77,8 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
       causal, with_memory, with_transition, step_transitions: of each ``Block``.
 
     Call arguments:
-      as of ``Block``; memory_keys and memory_values of the surroundings hold one entry per block (``project_memory``).
+      as of ``Block``; memory_keys and memory_values of the surroundings hold one entry per block
+      (``project_memory``).
 
     Returns:
       as ``Block`` does, with the blocks on the first axis of all attention weights.
@@ -88,10 +101,18 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
         self.with_memory = with_memory
         self.with_transition = with_transition
         self.step_transitions = step_transitions
-        options = {"with_transition": with_transition, "step_transitions": step_transitions, "dtype": self.dtype_policy}
+        options = {
+            "with_transition": with_transition,
+            "step_transitions": step_transitions,
+            "dtype": self.dtype_policy,
+        }
         # Attributes of their own: TensorFlow's checkpoints find those.
         for number in range(count):
-            setattr(self, f"block_{number}", Block(network, causal, with_memory, name=f"block_{number}", **options))
+            setattr(
+                self,
+                f"block_{number}",
+                Block(network, causal, with_memory, name=f"block_{number}", **options),
+            )
 
     @property
     def blocks(self) -> list[Block]:
@@ -102,12 +123,18 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
         for block in self.blocks:
             block.build(input_shape)
 
-    def call(self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0) -> tuple[Any, Any, Any]:
-        outputs, own, memory = zip(*each_block(self.blocks, x, surroundings, training, step), strict=True)
+    def call(
+        self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0
+    ) -> tuple[Any, Any, Any]:
+        outputs, own, memory = zip(
+            *each_block(self.blocks, x, surroundings, training, step), strict=True
+        )
         return outputs[-1], tf.stack(own), tf.stack(memory) if self.with_memory else None
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
-        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one entry per block."""
+        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each
+        one entry per block.
+        """
         return project_memories(self.blocks, states, rotation)
 
     def prepare(self) -> dict[str, Any]:
@@ -120,7 +147,10 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
 
     def history_bias(self, place: Place, weights: dict[str, Any]) -> list[Any]:
         """Returns every block's ``history_bias``."""
-        return [block.history_bias(place, own) for block, own in zip(self.blocks, weights["blocks"], strict=True)]
+        return [
+            block.history_bias(place, own)
+            for block, own in zip(self.blocks, weights["blocks"], strict=True)
+        ]
 
     def step(
         self,
@@ -132,12 +162,20 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
         surroundings: StepSurroundings,
         step: int = 0,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with lists of one entry per block."""
-        return step_blocks(self.blocks, x, weights["blocks"], cache, place, bias, surroundings, step)
+        """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with
+        lists of one entry per block.
+        """
+        return step_blocks(
+            self.blocks, x, weights["blocks"], cache, place, bias, surroundings, step
+        )
 
     def get_config(self) -> dict[str, Any]:
         names = ("count", "causal", "with_memory", "with_transition", "step_transitions")
-        return {**super().get_config(), "network": self.network.to_dict(), **{name: getattr(self, name) for name in names}}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            **{name: getattr(self, name) for name in names},
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BlockSequence:

@@ -1,4 +1,5 @@
-"""What incremental decoding remembers of earlier positions, and how the hypotheses of a beam share it without copies.
+"""What incremental decoding remembers of earlier positions, and how the hypotheses of a beam share
+it without copies.
 
 How it is used, once per position and then by every block::
 
@@ -8,11 +9,13 @@ How it is used, once per position and then by every block::
     keys = read(history, place, dtype)                                         # [batch, heads, capacity * beam, head_size]
     visible = tf.gather(visible, parents, batch_dims=1)                        # hypothesis k goes on from parents[:, k]
 
-How it works: a history only grows. When a hypothesis goes on from another one nothing is copied: `visible` says for each hypothesis which
-slots of its example are its own past, and its attention looks at the slots of all hypotheses with a bias that hides the others'. All
-queries of an example then are one product with keys that are read once.
+How it works: a history only grows. When a hypothesis goes on from another one nothing is copied:
+`visible` says for each hypothesis which slots of its example are its own past, and its attention
+looks at the slots of all hypotheses with a bias that hides the others'. All queries of an example
+then are one product with keys that are read once.
 
-Every tensor has the examples on its first axis; `visible` and histories have the positions on their third.
+Every tensor has the examples on its first axis; `visible` and histories have the positions on their
+third.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ import tensorflow as tf
 MASKED = -1e9
 """Added to the logit of a key that may not be seen: float32 softmax makes it an exact zero."""
 
-# A slice assignment costs TensorFlow as much for an element of 16 bytes as for one of 2, and by far the most of a write.
+# A slice assignment costs TensorFlow as much for an element of 16 bytes as for one of 2, and by far
+# the most of a write.
 _UNIT = tf.complex128
 
 
@@ -34,7 +38,8 @@ class Place(NamedTuple):
     Fields:
       index: int32 [], the position, from 0.
       capacity: int32 [], positions that the histories have room for.
-      bias: float32 [batch, 1, beam_size, capacity * beam_size]: 0 for a hypothesis' own past and itself, else MASKED.
+      bias: float32 [batch, 1, beam_size, capacity * beam_size]: 0 for a hypothesis' own past and
+        itself, else MASKED.
       beam_size: hypotheses per example.
       dtype: of the entries.
       shape: int32 [4], of what ``read`` returns: batch, num_heads, capacity * beam_size, head_size.
@@ -56,16 +61,24 @@ class Place(NamedTuple):
 
 
 def no_history(batch_size: Any, capacity: Any, beam_size: int) -> Any:
-    """Returns what is visible before the first position, nothing: float32 [batch, beam_size, capacity, beam_size] of MASKED."""
+    """Returns what is visible before the first position, nothing: float32 [batch, beam_size,
+    capacity, beam_size] of MASKED.
+    """
     return tf.fill([batch_size, beam_size, capacity, beam_size], MASKED)
 
 
-def next_place(visible: Any, index: Any, num_heads: int, head_size: int, dtype: Any) -> tuple[Place, Any]:
-    """Returns the place of position `index`, at which each hypothesis also sees itself, and `visible` from there on."""
+def next_place(
+    visible: Any, index: Any, num_heads: int, head_size: int, dtype: Any
+) -> tuple[Place, Any]:
+    """Returns the place of position `index`, at which each hypothesis also sees itself, and
+    `visible` from there on.
+    """
     size = tf.shape(visible)
     beam_size, batch_size, capacity = visible.shape[1], size[0], size[2]
     now = tf.equal(tf.range(capacity), index)[:, None]
-    itself = now if beam_size == 1 else tf.logical_and(now, tf.eye(beam_size, dtype=tf.bool)[:, None])
+    itself = (
+        now if beam_size == 1 else tf.logical_and(now, tf.eye(beam_size, dtype=tf.bool)[:, None])
+    )
     visible = tf.where(itself, 0.0, visible)
     slots = capacity * beam_size
     _, width = _unit(beam_size * head_size, dtype)
@@ -85,13 +98,17 @@ def next_place(visible: Any, index: Any, num_heads: int, head_size: int, dtype: 
 
 
 def empty_history(batch_size: Any, num_heads: int, capacity: Any, width: int, dtype: Any) -> Any:
-    """Returns a history [batch, num_heads, capacity, units] for entries that are `width` numbers of `dtype` wide in all hypotheses."""
+    """Returns a history [batch, num_heads, capacity, units] for entries that are `width` numbers of
+    `dtype` wide in all hypotheses.
+    """
     unit, units = _unit(width, dtype)
     return tf.zeros(tf.stack([batch_size, num_heads, capacity, units]), unit)
 
 
 def write(history: Any, entries: Any, place: Place) -> Any:
-    """Returns the history with `entries` [batch, num_heads, beam_size, head_size] at this position, in place if nobody else reads it."""
+    """Returns the history with `entries` [batch, num_heads, beam_size, head_size] at this position,
+    in place if nobody else reads it.
+    """
     width = place.beam_size * entries.shape[3]
     unit, units = _unit(width, place.dtype)
     values = tf.reshape(entries, [-1, units] if units == width else [-1, units, width // units])
@@ -110,18 +127,26 @@ def write(history: Any, entries: Any, place: Place) -> Any:
 
 
 def read(history: Any, place: Place) -> Any:
-    """Returns all entries, [batch, num_heads, capacity * beam_size, head_size]; what was not written yet is 0."""
-    return tf.reshape(history if history.dtype == place.dtype else tf.bitcast(history, place.dtype), place.shape)
+    """Returns all entries, [batch, num_heads, capacity * beam_size, head_size]; what was not
+    written yet is 0.
+    """
+    return tf.reshape(
+        history if history.dtype == place.dtype else tf.bitcast(history, place.dtype), place.shape
+    )
 
 
 def extended(tensor: Any, capacity: Any, value: float) -> Any:
-    """Returns a history, or what is visible of one, with room for `capacity` positions; the new ones hold `value`."""
+    """Returns a history, or what is visible of one, with room for `capacity` positions; the new
+    ones hold `value`.
+    """
     missing = capacity - tf.shape(tensor)[2]
     fill = tf.cast(value, tensor.dtype)
     return tf.pad(tensor, [[0, 0], [0, 0], [0, missing], [0, 0]], constant_values=fill)
 
 
 def _unit(width: int, dtype: Any) -> tuple[Any, int]:
-    """Returns the type in which an entry of `width` numbers is kept, and how many of that type it takes."""
+    """Returns the type in which an entry of `width` numbers is kept, and how many of that type it
+    takes.
+    """
     per_unit = _UNIT.size // tf.as_dtype(dtype).size
     return (_UNIT, width // per_unit) if width % per_unit == 0 else (tf.as_dtype(dtype), width)

@@ -1,4 +1,6 @@
-"""Embedders: symbols, and bAbI's facts as masked sums of words; both give states and a mask of what is not padding."""
+"""Embedders: symbols, and bAbI's facts as masked sums of words; both give states and a mask of what
+is not padding.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,13 @@ from ut_tf.layers.linear import matmul
 
 
 def _table(layer: Any, network: NetworkConfig, rows: int) -> Any:
-    stddev = network.hidden_size**-0.5 if network.embedding_stddev is None else network.embedding_stddev
+    stddev = (
+        network.hidden_size**-0.5 if network.embedding_stddev is None else network.embedding_stddev
+    )
     normal = keras.initializers.RandomNormal(stddev=stddev)
-    return layer.add_weight(shape=(rows, network.hidden_size), initializer=normal, name="table", autocast=False)
+    return layer.add_weight(
+        shape=(rows, network.hidden_size), initializer=normal, name="table", autocast=False
+    )
 
 
 def _scale(network: NetworkConfig) -> float:
@@ -69,14 +75,18 @@ class TokenEmbedding(keras.layers.Layer):  # type: ignore[misc]
 
     def logits(self, states: Any) -> Any:
         """Returns states · tableᵀ: [..., hidden_size] -> float32 [..., vocab_size]."""
-        return tf.cast(matmul(tf.cast(states, self.compute_dtype), tf.transpose(self.table)), tf.float32)
+        return tf.cast(
+            matmul(tf.cast(states, self.compute_dtype), tf.transpose(self.table)), tf.float32
+        )
 
     def prepare(self) -> dict[str, Any]:
         """Returns the matrix for ``step``."""
         return {"table": tf.convert_to_tensor(self.table)}
 
     def prepare_logits(self) -> dict[str, Any]:
-        """Returns the weights with which ``affine`` makes logits of states; turned once, a product with them takes a third of the time."""
+        """Returns the weights with which ``affine`` makes logits of states; turned once, a product
+        with them takes a third of the time.
+        """
         return {"kernel": tf.cast(tf.transpose(self.table), self.compute_dtype)}
 
     def step(self, symbols: Any, weights: dict[str, Any]) -> Any:
@@ -89,7 +99,11 @@ class TokenEmbedding(keras.layers.Layer):  # type: ignore[misc]
         return tf.cast(ids != 0, tf.float32)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "vocab_size": self.vocab_size, "network": self.network.to_dict()}
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "network": self.network.to_dict(),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> TokenEmbedding:
@@ -98,25 +112,30 @@ class TokenEmbedding(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class FactEmbedding(keras.layers.Layer):  # type: ignore[misc]
-    """Facts and a question, each the sum over its words of word embedding times the mask of the word's position.
+    """Facts and a question, each the sum over its words of word embedding times the mask of the
+    word's position.
 
-    The masks are learned and multiplicative, one set for facts and one for the question (arXiv 1807.03819, section 3.1).
+    The masks are learned and multiplicative, one set for facts and one for the question (arXiv
+    1807.03819, section 3.1).
 
     Args:
       vocab_size: word ids, padding (0) included.
       max_words: words per row.
-      network: its hidden_size, embedding_scale, embedding_stddev, word_mask_mean, word_mask_stddev and word_dropout are used.
+      network: its hidden_size, embedding_scale, embedding_stddev, word_mask_mean, word_mask_stddev
+        and word_dropout are used.
 
     Call arguments:
-      ids: int32 [batch, rows, words]; the last row that is not padding is the question. Fewer words than max_words are padded, more are
-        cut off.
+      ids: int32 [batch, rows, words]; the last row that is not padding is the question. Fewer words
+        than max_words are padded, more are cut off.
       training: whether words are dropped.
 
     Returns:
       [batch, rows, hidden_size].
     """
 
-    def __init__(self, vocab_size: int, max_words: int, network: NetworkConfig, **kwargs: Any) -> None:
+    def __init__(
+        self, vocab_size: int, max_words: int, network: NetworkConfig, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.max_words = max_words
@@ -130,15 +149,24 @@ class FactEmbedding(keras.layers.Layer):  # type: ignore[misc]
         self.table = _table(self, network, self.vocab_size)
         shape = (2, self.max_words, network.hidden_size)
         normal = keras.initializers.RandomNormal(network.word_mask_mean, network.word_mask_stddev)
-        self.word_masks = self.add_weight(shape=shape, initializer=normal, name="word_masks", autocast=False)
+        self.word_masks = self.add_weight(
+            shape=shape, initializer=normal, name="word_masks", autocast=False
+        )
 
     def call(self, ids: Any, training: bool = False) -> Any:
         # Keras traces a saved model with float32 inputs, whatever they were called with.
         ids = self._fitted(tf.cast(ids, tf.int32))
         kept = self.word_dropout(ids, training)
-        # Row (kind, position, word) of the masked table is mask[kind, position] * table[word]: one gather serves all.
-        words = tf.convert_to_tensor(self.table) * tf.cast(tf.range(self.vocab_size) != 0, tf.float32)[:, None]
-        masked = tf.reshape(self.word_masks[:, :, None, :] * words * _scale(self.network), [-1, self.network.hidden_size])
+        # Row (kind, position, word) of the masked table is mask[kind, position] * table[word]: one
+        # gather serves all.
+        words = (
+            tf.convert_to_tensor(self.table)
+            * tf.cast(tf.range(self.vocab_size) != 0, tf.float32)[:, None]
+        )
+        masked = tf.reshape(
+            self.word_masks[:, :, None, :] * words * _scale(self.network),
+            [-1, self.network.hidden_size],
+        )
         kind = tf.cast(self.questions(ids), tf.int32)[..., None]
         slots = kind * self.max_words + tf.range(self.max_words)
         states = tf.reduce_sum(tf.gather(masked, slots * self.vocab_size + kept), 2)
@@ -154,14 +182,21 @@ class FactEmbedding(keras.layers.Layer):  # type: ignore[misc]
     def questions(self, ids: Any) -> Any:
         """Returns bool [batch, rows], true for each example's last row that is not padding."""
         mask = self.mask(ids)
-        return tf.cast(tf.range(tf.shape(ids)[1]), tf.float32)[None] == tf.reduce_sum(mask, 1, keepdims=True) - 1.0
+        return (
+            tf.cast(tf.range(tf.shape(ids)[1]), tf.float32)[None]
+            == tf.reduce_sum(mask, 1, keepdims=True) - 1.0
+        )
 
     def mask(self, ids: Any) -> Any:
         """Returns float32 [batch, rows], 0 on padding."""
         return tf.cast(tf.reduce_any(ids != 0, -1), tf.float32)
 
     def get_config(self) -> dict[str, Any]:
-        own = {"vocab_size": self.vocab_size, "max_words": self.max_words, "network": self.network.to_dict()}
+        own = {
+            "vocab_size": self.vocab_size,
+            "max_words": self.max_words,
+            "network": self.network.to_dict(),
+        }
         return {**super().get_config(), **own}
 
     @classmethod

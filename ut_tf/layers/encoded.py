@@ -1,4 +1,6 @@
-"""What an encoder hands to a decoder, or to a classifier, in the models of ``models/stateful_model.py``."""
+"""What an encoder hands to a decoder, or to a classifier, in the models of
+``models/stateful_model.py``.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ class Encoded(NamedTuple):
     Fields:
       states: [batch, length, hidden_size].
       keep: float32 [batch, length], 0 where the states stand for nothing.
-      summary: [batch, hidden_size], the state that has read everything; None: that of the last symbol.
-      extra: a structure of tensors with the examples on the first axis, whatever else its own decoder reads.
+      summary: [batch, hidden_size], the state that has read everything; None: that of the last
+        symbol.
+      extra: a structure of tensors with the examples on the first axis, whatever else its own
+        decoder reads.
     """
 
     states: Any

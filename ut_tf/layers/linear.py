@@ -10,17 +10,22 @@ import tensorflow as tf
 KERNEL_INITIALIZERS = {
     "glorot": lambda: keras.initializers.GlorotUniform(),
     # Uniform with variance 1 / fan_in, tensor2tensor's uniform_unit_scaling with gain 1.
-    "unit_scaling": lambda: keras.initializers.VarianceScaling(scale=1.0, mode="fan_in", distribution="uniform"),
+    "unit_scaling": lambda: keras.initializers.VarianceScaling(
+        scale=1.0, mode="fan_in", distribution="uniform"
+    ),
 }
 
 
 def kernel_initializer(name: str) -> Any:
-    """Returns a fresh Keras initializer for "glorot" or "unit_scaling" (each takes its seed from the run's)."""
+    """Returns a fresh Keras initializer for "glorot" or "unit_scaling" (each takes its seed from
+    the run's).
+    """
     return KERNEL_INITIALIZERS[name]()
 
 
 def matmul(x: Any, kernel: Any) -> Any:
-    """Returns x · kernel over the last axis, in x's dtype: x [..., inputs], kernel [inputs, units] -> [..., units].
+    """Returns x · kernel over the last axis, in x's dtype: x [..., inputs], kernel [inputs, units]
+    -> [..., units].
 
     One flat product is faster on a CPU than a batched one with a broadcast kernel.
     """
@@ -33,7 +38,9 @@ def flatten(x: Any) -> Any:
 
 
 def unflatten(flat: Any, like: Any) -> Any:
-    """Returns flat [rows, width] with all dimensions but the last of `like`, whose rows they are: [..., width]."""
+    """Returns flat [rows, width] with all dimensions but the last of `like`, whose rows they are:
+    [..., width].
+    """
     if like.shape.rank == 2:
         return flat
     result = tf.reshape(flat, tf.concat([tf.shape(like)[:-1], [flat.shape[-1]]], 0))
@@ -48,7 +55,9 @@ def scaled(weight: Any, factor: float, dtype: Any) -> Any:
 
 
 def affine(x: Any, weights: dict[str, Any]) -> Any:
-    """Returns x · kernel + bias, in the weights' dtype: x [rows, inputs] -> [rows, units]; `weights` from ``Linear.prepare``."""
+    """Returns x · kernel + bias, in the weights' dtype: x [rows, inputs] -> [rows, units];
+    `weights` from ``Linear.prepare``.
+    """
     y = tf.matmul(tf.cast(x, weights["kernel"].dtype), weights["kernel"])
     return tf.nn.bias_add(y, weights["bias"]) if "bias" in weights else y
 
@@ -65,13 +74,21 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       x: [..., inputs], any float dtype; computed in the layer's compute dtype.
-      input_scale, output_scale: constant factors (of a dropout before or after); they cost a pass over the kernel, not over x or y.
+      input_scale, output_scale: constant factors (of a dropout before or after); they cost a pass
+        over the kernel, not over x or y.
 
     Returns:
       [..., units] in the compute dtype.
     """
 
-    def __init__(self, units: int, use_bias: bool = True, kernel_init: str = "glorot", bias_init: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = True,
+        kernel_init: str = "glorot",
+        bias_init: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.units = units
         self.use_bias = use_bias
@@ -80,27 +97,46 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
 
     def build(self, input_shape: Any) -> None:
         self.kernel = self.add_weight(
-            shape=(input_shape[-1], self.units), initializer=kernel_initializer(self.kernel_init), name="kernel", autocast=False
+            shape=(input_shape[-1], self.units),
+            initializer=kernel_initializer(self.kernel_init),
+            name="kernel",
+            autocast=False,
         )
         constant = keras.initializers.Constant(self.bias_init)
-        self.bias = self.add_weight(shape=(self.units,), initializer=constant, name="bias", autocast=False) if self.use_bias else None
+        self.bias = (
+            self.add_weight(shape=(self.units,), initializer=constant, name="bias", autocast=False)
+            if self.use_bias
+            else None
+        )
 
     def call(self, x: Any, input_scale: float = 1.0, output_scale: float = 1.0) -> Any:
         x = tf.cast(x, self.compute_dtype)
         y = tf.matmul(flatten(x), scaled(self.kernel, input_scale * output_scale, x.dtype))
         if self.bias is not None:
-            # Next to the product, TensorFlow makes one kernel of the two (and of a ReLU that follows directly).
+            # Next to the product, TensorFlow makes one kernel of the two (and of a ReLU that
+            # follows directly).
             y = tf.nn.bias_add(y, scaled(self.bias, output_scale, x.dtype))
         return unflatten(y, x)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``affine`` in the compute dtype, so that a loop reads and casts them once."""
+        """Returns the weights for ``affine`` in the compute dtype, so that a loop reads and casts
+        them once.
+        """
         weights = {"kernel": scaled(self.kernel, 1.0, self.compute_dtype)}
-        return weights if self.bias is None else {**weights, "bias": scaled(self.bias, 1.0, self.compute_dtype)}
+        return (
+            weights
+            if self.bias is None
+            else {**weights, "bias": scaled(self.bias, 1.0, self.compute_dtype)}
+        )
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape[:-1], self.units)
 
     def get_config(self) -> dict[str, Any]:
-        own = {"units": self.units, "use_bias": self.use_bias, "kernel_init": self.kernel_init, "bias_init": self.bias_init}
+        own = {
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "kernel_init": self.kernel_init,
+            "bias_init": self.bias_init,
+        }
         return {**super().get_config(), **own}

@@ -25,7 +25,9 @@ def normalize(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
         product = upstream * normal
         scaled = upstream * scale
         projection = tf.reduce_mean(product * scale, -1, keepdims=True)
-        grad_x = inverse * (scaled - tf.reduce_mean(scaled, -1, keepdims=True) - normal * projection)
+        grad_x = inverse * (
+            scaled - tf.reduce_mean(scaled, -1, keepdims=True) - normal * projection
+        )
         return grad_x, tf.reduce_sum(product, axes), tf.reduce_sum(upstream, axes), None
 
     return normal * scale + bias, gradient
@@ -57,8 +59,12 @@ class LayerNorm(keras.layers.Layer):  # type: ignore[misc]
         self.epsilon = epsilon
 
     def build(self, input_shape: Any) -> None:
-        self.scale = self.add_weight(shape=(input_shape[-1],), initializer="ones", name="scale", autocast=False)
-        self.bias = self.add_weight(shape=(input_shape[-1],), initializer="zeros", name="bias", autocast=False)
+        self.scale = self.add_weight(
+            shape=(input_shape[-1],), initializer="ones", name="scale", autocast=False
+        )
+        self.bias = self.add_weight(
+            shape=(input_shape[-1],), initializer="zeros", name="bias", autocast=False
+        )
 
     def call(self, x: Any) -> Any:
         scale, bias = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.bias)

@@ -1,14 +1,17 @@
-"""A head that answers with one of the words that it has read: attention over their positions, summed over equal words.
+"""A head that answers with one of the words that it has read: attention over their positions,
+summed over equal words.
 
 How it is used::
 
     pointer = WordPointer(hidden_size, vocab_size)
     logits = pointer(states, ids, mask)              # float32 [batch, vocab_size], of the words before the first END_ID
 
-How it works: the state of an example's last position asks; its scaled products with the states of the context are softmax-normalised, and
-the probability of a word is the sum over the positions at which it stands (the attention sum of arXiv 1603.01547, by which
-arXiv 1610.08431 reads LAMBADA). The logits are the logarithms of these sums, so that a softmax over them gives the probabilities back,
-and losses and metrics of classes hold as they are. A word that the context lacks has the probability 1e-9.
+How it works: the state of an example's last position asks; its scaled products with the states of
+the context are softmax-normalised, and the probability of a word is the sum over the positions at
+which it stands (the attention sum of arXiv 1603.01547, by which arXiv 1610.08431 reads LAMBADA).
+The logits are the logarithms of these sums, so that a softmax over them gives the probabilities
+back, and losses and metrics of classes hold as they are. A word that the context lacks has the
+probability 1e-9.
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ class WordPointer(keras.layers.Layer):  # type: ignore[misc]
       float32 [batch, vocab_size], logarithms of probabilities.
     """
 
-    def __init__(self, hidden_size: int, vocab_size: int, kernel_init: str = "glorot", **kwargs: Any) -> None:
+    def __init__(
+        self, hidden_size: int, vocab_size: int, kernel_init: str = "glorot", **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.hidden_size = hidden_size
         self.vocab_size = vocab_size
@@ -60,13 +65,23 @@ class WordPointer(keras.layers.Layer):  # type: ignore[misc]
         ids = tf.cast(ids, tf.int32)
         last = tf.cast(tf.maximum(tf.reduce_sum(mask, 1) - 1.0, 0.0), tf.int32)
         query = tf.cast(self.query(tf.gather(states, last, batch_dims=1)), tf.float32)
-        scores = tf.einsum("bh,blh->bl", query, tf.cast(self.key(states), tf.float32)) * self.hidden_size**-0.5
+        scores = (
+            tf.einsum("bh,blh->bl", query, tf.cast(self.key(states), tf.float32))
+            * self.hidden_size**-0.5
+        )
         before_end = tf.equal(tf.cumsum(tf.cast(tf.equal(ids, END_ID), tf.int32), axis=1), 0)
         context = tf.cast(before_end & tf.not_equal(ids, PADDING_ID), tf.float32)
         probabilities = tf.nn.softmax(scores + (1.0 - context) * _MASKED, -1) * context
         rows = tf.range(tf.shape(ids)[0])[:, tf.newaxis] * self.vocab_size
-        summed = tf.math.unsorted_segment_sum(probabilities, rows + ids, tf.shape(ids)[0] * self.vocab_size)
+        summed = tf.math.unsorted_segment_sum(
+            probabilities, rows + ids, tf.shape(ids)[0] * self.vocab_size
+        )
         return tf.math.log(tf.reshape(summed, [-1, self.vocab_size]) + _ABSENT)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "hidden_size": self.hidden_size, "vocab_size": self.vocab_size, "kernel_init": self.kernel_init}
+        return {
+            **super().get_config(),
+            "hidden_size": self.hidden_size,
+            "vocab_size": self.vocab_size,
+            "kernel_init": self.kernel_init,
+        }

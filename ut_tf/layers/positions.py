@@ -1,4 +1,5 @@
-"""Where the symbols of inputs and targets stand: positions that count from 1, random offsets and spreads, directions, learned embeddings.
+"""Where the symbols of inputs and targets stand: positions that count from 1, random offsets and
+spreads, directions, learned embeddings.
 
 How it is used::
 
@@ -7,11 +8,14 @@ How it is used::
     of_inputs = positions.inputs(assigned, length, lengths)          # float32 [batch or 1, length]
     signal = PositionTable(network)(of_inputs)                        # with position="learned": [batch or 1, length, hidden_size]
 
-How it works: a sequence's symbols have an index (the start symbol 0, the first symbol 1, …); the model adds coordinates not of the index
-but of the position that is assigned to it. Inputs and targets of one example share the assignment, so that equal distances stay equal. In
-training, positions are the indices plus a random offset; or random, increasing numbers: a subset of all positions up to a largest
-one ("randomised", arXiv 2305.16843), or in most examples of a window of random width at a random offset ("mixed"). In use they are
-eval_position_offset + eval_position_stride · index, so that one position can be decoded after the other and twice the same way.
+How it works: a sequence's symbols have an index (the start symbol 0, the first symbol 1, …); the
+model adds coordinates not of the index but of the position that is assigned to it. Inputs and
+targets of one example share the assignment, so that equal distances stay equal. In training,
+positions are the indices plus a random offset; or random, increasing numbers: a subset of all
+positions up to a largest one ("randomised", arXiv 2305.16843), or in most examples of a window of
+random width at a random offset ("mixed"). In use they are eval_position_offset +
+eval_position_stride · index, so that one position can be decoded after the other and twice the same
+way.
 """
 
 from __future__ import annotations
@@ -35,8 +39,9 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
     """Assigns positions to the symbols of a batch.
 
     Args:
-      network: its position_from, target_position, end_position, position_separator, position_offset, max_position_offset,
-        eval_position_offset, eval_position_stride and input_start_symbol are used.
+      network: its position_from, target_position, end_position, position_separator,
+        position_offset, max_position_offset, eval_position_offset, eval_position_stride and
+        input_start_symbol are used.
 
     Call arguments:
       batch_size: int32 [].
@@ -44,13 +49,16 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
       training: whether offsets are drawn.
 
     Returns:
-      float32 [batch or 1, 1] offset, or [batch, size] position of every index; for ``inputs`` and ``targets``.
+      float32 [batch or 1, 1] offset, or [batch, size] position of every index; for ``inputs`` and
+      ``targets``.
     """
 
     def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
-        self.seed_generator = keras.random.SeedGenerator() if network.position_offset != "none" else None
+        self.seed_generator = (
+            keras.random.SeedGenerator() if network.position_offset != "none" else None
+        )
         self.built = True
 
     def call(self, batch_size: Any, size: Any, training: bool = False) -> Any:
@@ -61,18 +69,29 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
             return spread_positions(batch_size, size, self.network.max_position_offset, seed)
         if self.network.position_offset == "randomised":
             return random_subset(batch_size, size, self.network.max_position_offset, seed)
-        offsets = tf.random.stateless_uniform([batch_size, 1], seed, 0, self.network.max_position_offset + 1, tf.int32)
+        offsets = tf.random.stateless_uniform(
+            [batch_size, 1], seed, 0, self.network.max_position_offset + 1, tf.int32
+        )
         return tf.cast(offsets, tf.float32)
 
-    def inputs(self, assigned: Any, length: Any, lengths: Any, backward: bool | None = None, ids: Any = None) -> Any:
+    def inputs(
+        self,
+        assigned: Any,
+        length: Any,
+        lengths: Any,
+        backward: bool | None = None,
+        ids: Any = None,
+    ) -> Any:
         """Returns the positions of the inputs, float32 [batch or 1, length].
 
         Args:
           assigned: what the call returned.
           length: int32 [], columns of the inputs, the start symbol included where there is one.
           lengths: float32 [batch], symbols of each example, without the start symbol.
-          backward: whether to count from the last symbol, which is end_position; None: as configured.
-          ids: int32 [batch, length], in whose columns those that count from the start begin again behind position_separator; None: nowhere.
+          backward: whether to count from the last symbol, which is end_position; None: as
+            configured.
+          ids: int32 [batch, length], in whose columns those that count from the start begin again
+            behind position_separator; None: nowhere.
         """
         first = 0.0 if self.network.input_start_symbol else 1.0
         index = tf.range(length, dtype=tf.float32)[None] + first
@@ -80,18 +99,30 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         backward = self.network.position_from == "end" if backward is None else backward
         if self.network.position_separator and ids is not None and not backward:
             index -= _last_before(tf.cast(ids, tf.int32) == self.network.position_separator, index)
-        return self._look_up(assigned, lengths[:, None] + float(self.network.end_position) - index if backward else index)
+        return self._look_up(
+            assigned,
+            lengths[:, None] + float(self.network.end_position) - index if backward else index,
+        )
 
     def targets(self, assigned: Any, order: Any, input_lengths: Any) -> Any:
-        """Returns the positions of decoder inputs, float32 [batch or 1, length], of their `order` (float32 [1, length], from 0)."""
+        """Returns the positions of decoder inputs, float32 [batch or 1, length], of their `order`
+        (float32 [1, length], from 0).
+        """
         if self.network.target_position == "start" or input_lengths is None:
             return self._look_up(assigned, order + 1.0)
         last = input_lengths[:, None]
-        return self._look_up(assigned, last - order if self.network.target_position == "backward" else last + order + 1.0)
+        return self._look_up(
+            assigned,
+            last - order if self.network.target_position == "backward" else last + order + 1.0,
+        )
 
     def _look_up(self, assigned: Any, index: Any) -> Any:
         if assigned.shape[-1] == 1:
-            return assigned + (index if self.network.eval_position_stride == 1 else index * float(self.network.eval_position_stride))
+            return assigned + (
+                index
+                if self.network.eval_position_stride == 1
+                else index * float(self.network.eval_position_stride)
+            )
         size = tf.shape(assigned)
         rows = tf.broadcast_to(tf.cast(index, tf.int32), [size[0], tf.shape(index)[1]])
         return tf.gather(assigned, tf.clip_by_value(rows, 0, size[1] - 1), batch_dims=1)
@@ -106,20 +137,24 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class PositionTable(keras.layers.Layer):  # type: ignore[misc]
-    """A learned embedding of each position from 0 to learned_positions, one table for inputs and targets.
+    """A learned embedding of each position from 0 to learned_positions, one table for inputs and
+    targets.
 
     Args:
       network: its hidden_size and learned_positions are used.
 
     Call arguments:
-      positions: float32 [...]; those below 0 (padding, or targets that count down beyond the start) share the embedding of 0.
-      counted: float32 [...], 0 where a position is padding's and may be larger than the table; None: nowhere.
+      positions: float32 [...]; those below 0 (padding, or targets that count down beyond the start)
+        share the embedding of 0.
+      counted: float32 [...], 0 where a position is padding's and may be larger than the table;
+        None: nowhere.
 
     Returns:
       float32 [..., hidden_size].
 
     Raises:
-      InvalidArgumentError: a position is larger than the table (outside XLA, which leaves checks out). The commands show its sentence.
+      InvalidArgumentError: a position is larger than the table (outside XLA, which leaves checks
+        out). The commands show its sentence.
     """
 
     def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
@@ -130,7 +165,12 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
         del input_shape
         width = self.network.hidden_size
         normal = keras.initializers.RandomNormal(stddev=width**-0.5)
-        self.table = self.add_weight(shape=(self.network.learned_positions + 1, width), initializer=normal, name="table", autocast=False)
+        self.table = self.add_weight(
+            shape=(self.network.learned_positions + 1, width),
+            initializer=normal,
+            name="table",
+            autocast=False,
+        )
 
     def call(self, positions: Any, counted: Any = None) -> Any:
         return self.look_up(positions, self.prepare(), counted)
@@ -142,9 +182,14 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
     def look_up(self, positions: Any, table: Any, counted: Any = None) -> Any:
         """Returns what the call returns, from a table that has been read before."""
         last = self.network.learned_positions
-        sentence = f"position=learned has embeddings of {last} positions and this sequence is longer: use shorter ones, or train with"
+        sentence = (
+            f"position=learned has embeddings of {last} positions and this sequence is longer: use"
+            " shorter ones, or train with"
+        )
         checked = positions if counted is None else positions * counted
-        check = tf.debugging.assert_less_equal(checked, float(last), marked(f"{sentence} more learned_positions or another position."))
+        check = tf.debugging.assert_less_equal(
+            checked, float(last), marked(f"{sentence} more learned_positions or another position.")
+        )
         with tf.control_dependencies([] if check is None else [check]):
             rows = tf.clip_by_value(tf.cast(positions, tf.int32), 0, last)
         # As large as an embedded symbol: the table's deviation is hidden_size^-0.5.
@@ -159,20 +204,25 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
 
 
 def _last_before(found: Any, index: Any) -> Any:
-    """Returns float32 [batch, length], the largest `index` [1, length] of an earlier column that `found` [batch, length] names, else 0."""
+    """Returns float32 [batch, length], the largest `index` [1, length] of an earlier column that
+    `found` [batch, length] names, else 0.
+    """
     earlier = found[:, None, :] & (index[0, None, None, :] < index[0, None, :, None])
     return tf.reduce_max(tf.where(earlier, index[:, None, :], 0.0), -1)
 
 
 def random_subset(batch_size: Any, size: Any, largest: int, seed: Any) -> Any:
-    """Returns float32 [batch, size], each row `size` different positions of 0 … largest - 1, increasing; seed int32 [2]."""
+    """Returns float32 [batch, size], each row `size` different positions of 0 … largest - 1,
+    increasing; seed int32 [2].
+    """
     # The `size` smallest of random keys are a random subset, without replacement.
     keys = tf.random.stateless_uniform([batch_size, largest], seed)
     return tf.cast(tf.sort(tf.math.top_k(-keys, size).indices, axis=-1), tf.float32)
 
 
 def spread_positions(batch_size: Any, size: Any, largest: int, seed: Any) -> Any:
-    """Draws increasing positions: in most examples a random subset of a window, in the others neighbours; at a random offset.
+    """Draws increasing positions: in most examples a random subset of a window, in the others
+    neighbours; at a random offset.
 
     Args:
       batch_size: int32 [].
@@ -183,11 +233,19 @@ def spread_positions(batch_size: Any, size: Any, largest: int, seed: Any) -> Any
     Returns:
       float32 [batch, size], increasing along each row.
     """
-    draw = [tf.random.stateless_uniform([batch_size, 1], seed + tf.constant([salt, 0], tf.int32)) for salt in range(1, 4)]
+    draw = [
+        tf.random.stateless_uniform([batch_size, 1], seed + tf.constant([salt, 0], tf.int32))
+        for salt in range(1, 4)
+    ]
     smallest = tf.cast(size, tf.float32)
-    width = tf.floor(tf.exp(tf.math.log(smallest) + draw[0] * (math.log(largest) - tf.math.log(smallest))))
-    width = tf.clip_by_value(tf.where(draw[1] < _CONTIGUOUS_SHARE, smallest, width), smallest, float(largest))
-    # The `size` smallest of random keys inside the window are a random subset of it, without replacement.
+    width = tf.floor(
+        tf.exp(tf.math.log(smallest) + draw[0] * (math.log(largest) - tf.math.log(smallest)))
+    )
+    width = tf.clip_by_value(
+        tf.where(draw[1] < _CONTIGUOUS_SHARE, smallest, width), smallest, float(largest)
+    )
+    # The `size` smallest of random keys inside the window are a random subset of it, without
+    # replacement.
     keys = tf.random.stateless_uniform([batch_size, largest], seed)
     keys += 2.0 * tf.cast(tf.range(largest, dtype=tf.float32)[None] >= width, tf.float32)
     chosen = tf.sort(tf.math.top_k(-keys, size).indices, axis=-1)

@@ -1,15 +1,18 @@
-"""A recurrent layer over the positions, Keras' GRU or LSTM, as one more sublayer: order known before any attention.
+"""A recurrent layer over the positions, Keras' GRU or LSTM, as one more sublayer: order known
+before any attention.
 
 How it is used::
 
     layer = RecurrentLayer(NetworkConfig(recurrent_layer="gru"))
     states = layer(inputs, mask)                            # [batch, length, hidden_size]
 
-How it works: post-norm, y = LayerNorm(x + RNN(x)); pre-norm, y = x + RNN(LayerNorm(x)), with dropout on the RNN's output as in every
-sublayer. In the encoder it reads both ways, half of the channels each; where causal it reads forward. Padding is skipped. For the GRU and
-LSTM as encoders before attention see Chen et al., "The Best of Both Worlds" (arXiv 1804.09849).
+How it works: post-norm, y = LayerNorm(x + RNN(x)); pre-norm, y = x + RNN(LayerNorm(x)), with
+dropout on the RNN's output as in every sublayer. In the encoder it reads both ways, half of the
+channels each; where causal it reads forward. Padding is skipped. For the GRU and LSTM as encoders
+before attention see Chen et al., "The Best of Both Worlds" (arXiv 1804.09849).
 
-In incremental decoding the layer's state is its cache: [batch, beam_size, 1, hidden_size] per tensor.
+In incremental decoding the layer's state is its cache: [batch, beam_size, 1, hidden_size] per
+tensor.
 """
 
 from __future__ import annotations
@@ -33,12 +36,14 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
     """A GRU or LSTM over the positions, with residual, dropout and norm.
 
     Args:
-      network: its recurrent_layer ("gru" or "lstm"), hidden_size, norm, kernel_init and dropout are used.
+      network: its recurrent_layer ("gru" or "lstm"), hidden_size, norm, kernel_init and dropout are
+        used.
       causal: whether positions see only earlier ones.
 
     Call arguments:
       x: [batch, length, hidden_size].
-      mask: float32 [batch, length], 0 on padding behind the symbols; a causal layer does not look at it.
+      mask: float32 [batch, length], 0 on padding behind the symbols; a causal layer does not look
+        at it.
       training: whether to drop.
 
     Returns:
@@ -50,11 +55,16 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
         self.network = network
         self.causal = causal
         policy, units = self.dtype_policy, network.hidden_size // (1 if causal else 2)
-        # Without cuDNN's kernels, which XLA cannot compile and an export to another machine may not find.
+        # Without cuDNN's kernels, which XLA cannot compile and an export to another machine may not
+        # find.
         options = {"return_sequences": True, "use_cudnn": False, "dtype": policy}
         if network.kernel_init != "glorot":
-            # Where it is, Keras' own are right: Glorot's for the inputs, an orthogonal kernel for the state.
-            options |= {f"{name}_initializer": kernel_initializer(network.kernel_init) for name in ("kernel", "recurrent")}
+            # Where it is, Keras' own are right: Glorot's for the inputs, an orthogonal kernel for
+            # the state.
+            options |= {
+                f"{name}_initializer": kernel_initializer(network.kernel_init)
+                for name in ("kernel", "recurrent")
+            }
         rnn = _KINDS[network.recurrent_layer](units, **options, name="rnn")
         self.rnn = rnn if causal else keras.layers.Bidirectional(rnn, name="both", dtype=policy)
         self.norm = LayerNorm(network.norm_epsilon, name="norm", dtype=policy)
@@ -78,12 +88,19 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
         return self.norm.prepare()
 
     def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
-        """Returns what ``step`` remembers before the first position: as a transition's, each hypothesis has its own."""
+        """Returns what ``step`` remembers before the first position: as a transition's, each
+        hypothesis has its own.
+        """
         shape = tf.stack([batch_size, beam_size, 1, self.network.hidden_size])
         names = [f"state_{number}" for number in range(_STATES[self.network.recurrent_layer])]
-        return {"attention": {}, "transition": {name: tf.zeros(shape, self.compute_dtype) for name in names}}
+        return {
+            "attention": {},
+            "transition": {name: tf.zeros(shape, self.compute_dtype) for name in names},
+        }
 
-    def step(self, x: Any, weights: dict[str, Any], cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def step(
+        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
         """Computes one new position of each hypothesis, of a causal layer.
 
         Args:
@@ -96,10 +113,18 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
         """
         read = self.norm.step(x, weights) if self.network.norm == "pre" else x
         before = cache["transition"]
-        output, states = self.rnn.cell(read, [tf.reshape(state, [-1, self.network.hidden_size]) for state in before.values()])
-        after = {name: tf.reshape(state, tf.shape(before[name])) for name, state in zip(before, states, strict=True)}
+        output, states = self.rnn.cell(
+            read, [tf.reshape(state, [-1, self.network.hidden_size]) for state in before.values()]
+        )
+        after = {
+            name: tf.reshape(state, tf.shape(before[name]))
+            for name, state in zip(before, states, strict=True)
+        }
         y = tf.cast(x, self.compute_dtype) + output
-        return y if self.network.norm == "pre" else self.norm.step(y, weights), {**cache, "transition": after}
+        return y if self.network.norm == "pre" else self.norm.step(y, weights), {
+            **cache,
+            "transition": after,
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}

@@ -1,4 +1,5 @@
-"""A stack of layers with weights of their own: the Transformer's encoder or decoder, from the same blocks as the recurrence.
+"""A stack of layers with weights of their own: the Transformer's encoder or decoder, from the same
+blocks as the recurrence.
 
 How it is used::
 
@@ -18,10 +19,10 @@ import tensorflow as tf
 from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.block import Block, StepSurroundings, Surroundings
 from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
-from ut_tf.layers.coordinates import positioned
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
 from ut_tf.layers.cache import Place
+from ut_tf.layers.coordinates import positioned
 from ut_tf.layers.normalization import LayerNorm
+from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
 from ut_tf.models.universal_transformer.recurrence import Observer, StepView
 
 
@@ -38,19 +39,27 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
       symbol_mask: float32 [batch, length], 0 on padding.
-      positions: float32 [batch or 1, length], from 1; with position="learned" their embeddings [batch or 1, length, hidden_size].
-      surroundings: Surroundings of the blocks; memory_keys and memory_values hold one entry per layer (``project_memory``).
+      positions: float32 [batch or 1, length], from 1; with position="learned" their embeddings
+        [batch or 1, length, hidden_size].
+      surroundings: Surroundings of the blocks; memory_keys and memory_values hold one entry per
+        layer (``project_memory``).
       steps: None; the depth of a stack is fixed.
       training: whether to drop.
       return_attention: whether the details hold the attention weights of every layer.
       observer: called with a StepView after every layer; its step is the layer's number.
 
     Returns:
-      (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails whose steps are layers).
+      (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails whose steps are
+      layers).
     """
 
     def __init__(
-        self, network: NetworkConfig, causal: bool = False, with_memory: bool = False, with_final_norm: bool = True, **kwargs: Any
+        self,
+        network: NetworkConfig,
+        causal: bool = False,
+        with_memory: bool = False,
+        with_final_norm: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
@@ -60,9 +69,15 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         policy = self.dtype_policy
         # Attributes of their own: TensorFlow's checkpoints find those.
         for number in range(network.num_layers):
-            setattr(self, f"block_{number}", Block(network, causal, with_memory, name=f"block_{number}", dtype=policy))
+            setattr(
+                self,
+                f"block_{number}",
+                Block(network, causal, with_memory, name=f"block_{number}", dtype=policy),
+            )
         normed = with_final_norm and network.norm == "pre"
-        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if normed else None
+        self.final_norm = (
+            LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if normed else None
+        )
 
     @property
     def blocks(self) -> list[Block]:
@@ -89,7 +104,9 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         del steps
         state = positioned(self.network, inputs, positions, self.compute_dtype)
         records: list[tuple[Any, Any]] = []
-        for number, (output, own, memory) in enumerate(each_block(self.blocks, state, surroundings, training)):
+        for number, (output, own, memory) in enumerate(
+            each_block(self.blocks, state, surroundings, training)
+        ):
             state = output
             records.append((own, memory))
             if observer is not None:
@@ -97,17 +114,25 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         mask = tf.cast(symbol_mask, tf.float32)
         parts = list(zip(*records, strict=True))[: 1 + self.with_memory] if return_attention else []
         attention = [tf.stack(part) for part in parts]
-        details = RecurrenceDetails(float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention)
+        details = RecurrenceDetails(
+            float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention
+        )
         return self._finish(state), details
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
-        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one entry per layer."""
+        """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each
+        one entry per layer.
+        """
         return project_memories(self.blocks, states, rotation)
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``, read, joined and cast once for all positions."""
         weights: dict[str, Any] = {"blocks": [block.prepare() for block in self.blocks]}
-        return weights if self.final_norm is None else {**weights, "final_norm": self.final_norm.prepare()}
+        return (
+            weights
+            if self.final_norm is None
+            else {**weights, "final_norm": self.final_norm.prepare()}
+        )
 
     @property
     def cache_count(self) -> int:
@@ -127,7 +152,8 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         positions: Any,
         surroundings: StepSurroundings,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position of each hypothesis, given the caches of the earlier ones: incremental decoding.
+        """Computes one new position of each hypothesis, given the caches of the earlier ones:
+        incremental decoding.
 
         Args:
           inputs: [batch * beam_size, hidden_size], embedded.
@@ -141,16 +167,27 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
           (state [batch * beam_size, hidden_size], the new caches).
         """
         state = positioned(self.network, inputs, positions, self.compute_dtype)
-        biases = [block.history_bias(place, own) for block, own in zip(self.blocks, weights["blocks"], strict=True)]
-        state, new_caches = step_blocks(self.blocks, state, weights["blocks"], caches, place, biases, surroundings)
-        return state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"]), new_caches
+        biases = [
+            block.history_bias(place, own)
+            for block, own in zip(self.blocks, weights["blocks"], strict=True)
+        ]
+        state, new_caches = step_blocks(
+            self.blocks, state, weights["blocks"], caches, place, biases, surroundings
+        )
+        return (
+            state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"])
+        ), new_caches
 
     def _finish(self, states: Any) -> Any:
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)
 
     def get_config(self) -> dict[str, Any]:
-        own = {"causal": self.causal, "with_memory": self.with_memory, "with_final_norm": self.with_final_norm}
+        own = {
+            "causal": self.causal,
+            "with_memory": self.with_memory,
+            "with_final_norm": self.with_final_norm,
+        }
         return {**super().get_config(), "network": self.network.to_dict(), **own}
 
     @classmethod

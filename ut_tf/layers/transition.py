@@ -1,4 +1,5 @@
-"""The transition function, applied to every position with the same weights: fully connected or separable convolution.
+"""The transition function, applied to every position with the same weights: fully connected or
+separable convolution.
 
 ``StepTransitions`` holds one for each recurrent step, where they are to have weights of their own.
 """
@@ -35,24 +36,35 @@ class Transition(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.causal = causal
-        self.inner = Linear(network.filter_size, True, network.kernel_init, name="inner", dtype=self.dtype_policy)
-        self.outer = Linear(network.hidden_size, True, network.kernel_init, name="outer", dtype=self.dtype_policy)
+        self.inner = Linear(
+            network.filter_size, True, network.kernel_init, name="inner", dtype=self.dtype_policy
+        )
+        self.outer = Linear(
+            network.hidden_size, True, network.kernel_init, name="outer", dtype=self.dtype_policy
+        )
         self.dropout = Dropout(network.relu_dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
         self.inner.build(input_shape)
         self.outer.build((*input_shape[:-1], self.network.filter_size))
 
-    def call(self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0) -> Any:
+    def call(
+        self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
+    ) -> Any:
         del keep
         hidden = self.dropout.drop_relu(self.inner(flatten(x)), training)
-        return unflatten(self.outer(hidden, input_scale=self.dropout.scale(training), output_scale=output_scale), x)
+        return unflatten(
+            self.outer(hidden, input_scale=self.dropout.scale(training), output_scale=output_scale),
+            x,
+        )
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``."""
         return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
-    def step(self, x: Any, weights: dict[str, Any], cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def step(
+        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
         return affine(tf.nn.relu(affine(x, weights["inner"])), weights["outer"]), cache
 
@@ -85,21 +97,30 @@ def depthwise(padded: Any, kernel: Any) -> Any:
     def gradient(upstream: Any) -> tuple[Any, Any]:
         wide = tf.pad(upstream, [[0, 0], [size - 1, size - 1], [0, 0]])
         length = tf.shape(upstream)[1]
-        products = [tf.reshape(padded[:, shift : shift + length] * upstream, [-1, channels]) for shift in range(size)]
-        # A product with ones adds up columns; TensorFlow's own gradient and its sums over leading axes take many times as long on a CPU.
+        products = [
+            tf.reshape(padded[:, shift : shift + length] * upstream, [-1, channels])
+            for shift in range(size)
+        ]
+        # A product with ones adds up columns; TensorFlow's own gradient and its sums over leading
+        # axes take many times as long on a CPU.
         ones = tf.ones([1, tf.shape(products[0])[0]], upstream.dtype)
-        return _correlate(wide, kernel[::-1]), tf.concat([tf.matmul(ones, product) for product in products], 0)
+        return _correlate(wide, kernel[::-1]), tf.concat(
+            [tf.matmul(ones, product) for product in products], 0
+        )
 
     return _correlate(padded, kernel), gradient
 
 
 def _correlate(padded: Any, kernel: Any) -> Any:
-    return tf.nn.depthwise_conv2d(padded[:, None], kernel[None, :, :, None], [1, 1, 1, 1], "VALID")[:, 0]
+    return tf.nn.depthwise_conv2d(padded[:, None], kernel[None, :, :, None], [1, 1, 1, 1], "VALID")[
+        :, 0
+    ]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
-    """A separable convolution over positions: one kernel per channel, then an affine map of the channels.
+    """A separable convolution over positions: one kernel per channel, then an affine map of the
+    channels.
 
     Args:
       units: width of the output.
@@ -112,7 +133,9 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
       output_scale: constant factor on the output.
     """
 
-    def __init__(self, units: int, kernel_size: int, causal: bool, kernel_init: str = "glorot", **kwargs: Any) -> None:
+    def __init__(
+        self, units: int, kernel_size: int, causal: bool, kernel_init: str = "glorot", **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.units = units
         self.kernel_size = kernel_size
@@ -123,18 +146,30 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
     def build(self, input_shape: Any) -> None:
         initializer = kernel_initializer(self.kernel_init)
         self.depthwise_kernel = self.add_weight(
-            shape=(self.kernel_size, input_shape[-1]), initializer=initializer, name="depthwise_kernel", autocast=False
+            shape=(self.kernel_size, input_shape[-1]),
+            initializer=initializer,
+            name="depthwise_kernel",
+            autocast=False,
         )
         self.pointwise.build(input_shape)
 
     def call(self, x: Any, output_scale: float = 1.0) -> Any:
         before = self.kernel_size - 1 if self.causal else (self.kernel_size - 1) // 2
-        padded = tf.pad(tf.cast(x, self.compute_dtype), [[0, 0], [before, self.kernel_size - 1 - before], [0, 0]])
-        return self.pointwise(depthwise(padded, tf.cast(self.depthwise_kernel, padded.dtype)), output_scale=output_scale)
+        padded = tf.pad(
+            tf.cast(x, self.compute_dtype),
+            [[0, 0], [before, self.kernel_size - 1 - before], [0, 0]],
+        )
+        return self.pointwise(
+            depthwise(padded, tf.cast(self.depthwise_kernel, padded.dtype)),
+            output_scale=output_scale,
+        )
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``."""
-        return {"depthwise": tf.cast(self.depthwise_kernel, self.compute_dtype), "pointwise": self.pointwise.prepare()}
+        return {
+            "depthwise": tf.cast(self.depthwise_kernel, self.compute_dtype),
+            "pointwise": self.pointwise.prepare(),
+        }
 
     def step(self, x: Any, weights: dict[str, Any], earlier: Any) -> tuple[Any, Any]:
         """Computes the newest position.
@@ -154,13 +189,19 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
         return affine(mixed, weights["pointwise"]), window[:, :, 1:]
 
     def get_config(self) -> dict[str, Any]:
-        own = {"units": self.units, "kernel_size": self.kernel_size, "causal": self.causal, "kernel_init": self.kernel_init}
+        own = {
+            "units": self.units,
+            "kernel_size": self.kernel_size,
+            "causal": self.causal,
+            "kernel_init": self.kernel_init,
+        }
         return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
-    """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's sepconv transition.
+    """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's
+    sepconv transition.
 
     Args:
       network: its sizes, relu_dropout and kernel_init are used.
@@ -168,7 +209,8 @@ class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       x: [batch, length, hidden_size].
-      keep: float32 [batch, length], 0 on padding, which enters neither convolution; None: nothing is padding.
+      keep: float32 [batch, length], 0 on padding, which enters neither convolution; None: nothing
+        is padding.
       training: whether the inner layer is dropped.
       output_scale: constant factor on the output.
     """
@@ -177,15 +219,31 @@ class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.causal = causal
-        self.inner = SeparableConv(network.filter_size, 3, causal, network.kernel_init, name="inner", dtype=self.dtype_policy)
-        self.outer = SeparableConv(network.hidden_size, 5, causal, network.kernel_init, name="outer", dtype=self.dtype_policy)
+        self.inner = SeparableConv(
+            network.filter_size,
+            3,
+            causal,
+            network.kernel_init,
+            name="inner",
+            dtype=self.dtype_policy,
+        )
+        self.outer = SeparableConv(
+            network.hidden_size,
+            5,
+            causal,
+            network.kernel_init,
+            name="outer",
+            dtype=self.dtype_policy,
+        )
         self.dropout = Dropout(network.relu_dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
         self.inner.build(input_shape)
         self.outer.build((*input_shape[:-1], self.network.filter_size))
 
-    def call(self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0) -> Any:
+    def call(
+        self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
+    ) -> Any:
         hidden = self.dropout(tf.nn.relu(self.inner(_keep(x, keep))), training=training)
         return self.outer(_keep(hidden, keep), output_scale=output_scale)
 
@@ -193,16 +251,25 @@ class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
         """Returns the weights for ``step``."""
         return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
-    def step(self, x: Any, weights: dict[str, Any], cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns (the transition of the newest position [batch * beam_size, hidden_size], the cache)."""
+    def step(
+        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of the newest position [batch * beam_size, hidden_size], the
+        cache).
+        """
         hidden, inner = self.inner.step(x, weights["inner"], cache["inner"])
         output, outer = self.outer.step(tf.nn.relu(hidden), weights["outer"], cache["outer"])
         return output, {"inner": inner, "outer": outer}
 
     def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
-        """Returns the cache of ``step`` before the first position: the inputs that the convolutions reach back to."""
+        """Returns the cache of ``step`` before the first position: the inputs that the convolutions
+        reach back to.
+        """
         sizes = {"inner": (2, self.network.hidden_size), "outer": (4, self.network.filter_size)}
-        return {name: tf.zeros(tf.stack([batch_size, beam_size, *size]), self.compute_dtype) for name, size in sizes.items()}
+        return {
+            name: tf.zeros(tf.stack([batch_size, beam_size, *size]), self.compute_dtype)
+            for name, size in sizes.items()
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}
@@ -234,14 +301,22 @@ class StepTransitions(keras.layers.Layer):  # type: ignore[misc]
       All else as for the transition itself.
     """
 
-    def __init__(self, network: NetworkConfig, count: int, causal: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, network: NetworkConfig, count: int, causal: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.count = count
         self.causal = causal
         for number in range(count):
             name = f"transition_{number}"
-            setattr(self, name, TRANSITIONS[network.transition](network, causal=causal, name=name, dtype=self.dtype_policy))
+            setattr(
+                self,
+                name,
+                TRANSITIONS[network.transition](
+                    network, causal=causal, name=name, dtype=self.dtype_policy
+                ),
+            )
 
     @property
     def transitions(self) -> list[Any]:
@@ -252,19 +327,32 @@ class StepTransitions(keras.layers.Layer):  # type: ignore[misc]
         for transition in self.transitions:
             transition.build(input_shape)
 
-    def call(self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0, step: Any = 0) -> Any:
+    def call(
+        self,
+        x: Any,
+        keep: Any = None,
+        training: bool = False,
+        output_scale: float = 1.0,
+        step: Any = 0,
+    ) -> Any:
         options = {"keep": keep, "training": training, "output_scale": output_scale}
         if isinstance(step, int):
             return self.transitions[step](x, **options)
         # Inside a loop over the steps.
-        return tf.switch_case(step, [functools.partial(transition, x, **options) for transition in self.transitions])
+        return tf.switch_case(
+            step, [functools.partial(transition, x, **options) for transition in self.transitions]
+        )
 
     def prepare(self) -> list[dict[str, Any]]:
         """Returns the weights for ``step``, the first step's first."""
         return [transition.prepare() for transition in self.transitions]
 
-    def step(self, x: Any, weights: list[dict[str, Any]], cache: dict[str, Any], step: int = 0) -> tuple[Any, dict[str, Any]]:
-        """Returns (the transition of recurrent step `step` of the newest position [rows, hidden_size], the cache)."""
+    def step(
+        self, x: Any, weights: list[dict[str, Any]], cache: dict[str, Any], step: int = 0
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of recurrent step `step` of the newest position [rows,
+        hidden_size], the cache).
+        """
         output: tuple[Any, dict[str, Any]] = self.transitions[step].step(x, weights[step], cache)
         return output
 
@@ -274,7 +362,12 @@ class StepTransitions(keras.layers.Layer):  # type: ignore[misc]
         return cache
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "count": self.count, "causal": self.causal}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            "count": self.count,
+            "causal": self.causal,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> StepTransitions:

@@ -1,12 +1,13 @@
-"""Scores of translations on text: BLEU, chrF and TER by sacrebleu, so that the figures can be compared with published ones.
+"""Scores of translations on text: BLEU, chrF and TER by sacrebleu, so that the figures can be
+compared with published ones.
 
 How it is used::
 
     scores = corpus_scores(["The cat sat."], [["The cat sat down."]])
     scores["bleu_cased"].value, scores["bleu_cased"].signature       # 51.3, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
-How it works: scores are of the whole corpus, from detokenised text; sacrebleu tokenises both sides itself. The signature says with
-what settings: give it wherever the figure is given.
+How it works: scores are of the whole corpus, from detokenised text; sacrebleu tokenises both sides
+itself. The signature says with what settings: give it wherever the figure is given.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Score:
       name: as sacrebleu writes it: BLEU, chrF2, TER.
       value: 0 to 100; BLEU and chrF: higher is better, TER (which may exceed 100): lower.
       signature: sacrebleu's account of the settings.
-      details: what sacrebleu adds to the figure (BLEU's precisions, brevity penalty and lengths), or empty.
+      details: what sacrebleu adds to the figure (BLEU's precisions, brevity penalty and lengths),
+        or empty.
       interval: at 95 % confidence, where it was asked for and there are sentences enough.
     """
 
@@ -56,19 +58,24 @@ def corpus_scores(
     advise: bool = False,
     resamples: int = 0,
 ) -> dict[str, Score]:
-    """Returns the scores of a corpus by name: bleu_cased and bleu_uncased as `variants` say, chrf, and ter where asked.
+    """Returns the scores of a corpus by name: bleu_cased and bleu_uncased as `variants` say, chrf,
+    and ter where asked.
 
     Args:
       translations: one text for each sentence.
       references: one or more lists of texts, each as long as `translations`.
       variants: of BLEU: cased, uncased (both sides lower-cased) or both.
-      tokenize: sacrebleu's tokeniser for BLEU: 13a (that of the WMT script mteval-v13a), intl, zh, char, none ...
-      ter: whether to measure the translation edit rate, which takes seconds for some thousand sentences.
+      tokenize: sacrebleu's tokeniser for BLEU: 13a (that of the WMT script mteval-v13a), intl, zh,
+        char, none ...
+      ter: whether to measure the translation edit rate, which takes seconds for some thousand
+        sentences.
       advise: whether sacrebleu may warn on standard error of texts that look tokenised.
-      resamples: samples of the sentences that sacrebleu's bootstrap computes intervals from; 0: no intervals.
+      resamples: samples of the sentences that sacrebleu's bootstrap computes intervals from; 0: no
+        intervals.
 
     Raises:
-      UserError: there is nothing to score, the numbers of lines differ, or there is no such tokeniser.
+      UserError: there is nothing to score, the numbers of lines differ, or there is no such
+        tokeniser.
     """
     check_lines(len(translations), [len(reference) for reference in references])
     texts, columns = list(translations), [list(reference) for reference in references]
@@ -83,19 +90,25 @@ def corpus_scores(
 
 
 def check_tokenizer(name: str) -> None:
-    """Raises UserError where there is no such tokeniser, or it cannot be used here; for a look before hours of translation."""
+    """Raises UserError where there is no such tokeniser, or it cannot be used here; for a look
+    before hours of translation.
+    """
     _bleu(False, name, False)
 
 
 def check_lines(translated: int, references: Sequence[int], names: Sequence[str] = ()) -> None:
-    """Raises UserError where there is nothing to score, or a reference has another number of lines than the translation.
+    """Raises UserError where there is nothing to score, or a reference has another number of lines
+    than the translation.
 
     Args:
       translated: lines of the translation.
       references: lines of each reference.
       names: what the translation and the references are called in messages.
     """
-    names = names or ("the translation", *(f"reference {number}" for number in range(1, len(references) + 1)))
+    names = names or (
+        "the translation",
+        *(f"reference {number}" for number in range(1, len(references) + 1)),
+    )
     if not references:
         raise UserError("there is no reference to compare the translation with: name at least one.")
     for name, lines in zip(names[1:], references, strict=True):
@@ -117,20 +130,29 @@ def _bleu(lowercase: bool, tokenize: str, advise: bool) -> Any:
         return bleu(lowercase=lowercase, tokenize=tokenize, force=not advise)
     except (RuntimeError, ImportError, OSError) as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"tokenize={tokenize} cannot be used here ({reason}): install what it needs, or choose 13a or intl.") from error
+        raise UserError(
+            f"tokenize={tokenize} cannot be used here ({reason}): install what it needs, or choose"
+            " 13a or intl."
+        ) from error
 
 
-def _score(metric: Any, translations: list[str], references: list[list[str]], resamples: int) -> Score:
+def _score(
+    metric: Any, translations: list[str], references: list[list[str]], resamples: int
+) -> Score:
     if resamples:
         try:
             return _resampled_score(copy.copy(metric), translations, references, resamples)
         except TypeError:
-            pass  # sacrebleu cannot take the mean where some samples score 0: of so few sentences there is no interval.
+            # sacrebleu cannot take the mean where some samples score 0: of so few sentences there
+            # is no interval.
+            pass
     score = metric.corpus_score(translations, references)
     return _score_of(metric, score, None)
 
 
-def _resampled_score(metric: Any, translations: list[str], references: list[list[str]], resamples: int) -> Score:
+def _resampled_score(
+    metric: Any, translations: list[str], references: list[list[str]], resamples: int
+) -> Score:
     score = metric.corpus_score(translations, references, n_bootstrap=resamples)
     values = json.loads(score.format(width=6, is_json=True, signature=str(metric.get_signature())))
     # It leaves both out where every sample scores 0.
@@ -142,12 +164,20 @@ def _resampled_score(metric: Any, translations: list[str], references: list[list
 
 def _score_of(metric: Any, score: Any, interval: Interval | None) -> Score:
     head, _, details = score.format().partition(f"{score.score:.2f}")
-    return Score(head.split(" ")[0], float(score.score), str(metric.get_signature()), details.strip(), interval)
+    return Score(
+        head.split(" ")[0],
+        float(score.score),
+        str(metric.get_signature()),
+        details.strip(),
+        interval,
+    )
 
 
 def _sacrebleu() -> Any:
     try:
         from sacrebleu import metrics
     except ImportError as error:
-        raise UserError("scores on text need the package sacrebleu: pip install sacrebleu.") from error
+        raise UserError(
+            "scores on text need the package sacrebleu: pip install sacrebleu."
+        ) from error
     return metrics

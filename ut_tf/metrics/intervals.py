@@ -1,13 +1,16 @@
-"""Intervals that hold a figure's true value with 95 % confidence, as far as the choice of the examples decides it.
+"""Intervals that hold a figure's true value with 95 % confidence, as far as the choice of the
+examples decides it.
 
 How it is used::
 
     wilson(964, 1000)                                        # (0.9506, 0.9738)
     bootstrap(np.array([[3, 4], [5, 5]]), lambda sums: sums[..., 0] / sums[..., 1])
 
-How it works: the share of the examples in which something holds has Wilson's interval. Any other figure that follows from sums over
-examples has the middle 95 % of its values on samples of the examples, drawn with replacement (Efron's percentile bootstrap). An interval
-says what other examples of the same kind would have given; it says nothing of other seeds of the training. Imports no TensorFlow.
+How it works: the share of the examples in which something holds has Wilson's interval. Any other
+figure that follows from sums over examples has the middle 95 % of its values on samples of the
+examples, drawn with replacement (Efron's percentile bootstrap). An interval says what other
+examples of the same kind would have given; it says nothing of other seeds of the training. Imports
+no TensorFlow.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def wilson(successes: int, trials: int) -> Interval:
-    """Returns Wilson's interval of a share, without correction for continuity; (0, 1) where there were no trials."""
+    """Returns Wilson's interval of a share, without correction for continuity; (0, 1) where there
+    were no trials.
+    """
     from scipy.stats import binomtest
 
     if not trials:
@@ -51,13 +56,24 @@ def resampled_sums(values: Floats, seed: int = 0, resamples: int = RESAMPLES) ->
     infinite = np.isposinf(values)
     some = bool(infinite.any())
     finite = np.where(infinite, 0.0, values) if some else values
-    # How often each example was drawn: one sample after the other, so that the memory does not grow with their number.
-    counts = (np.bincount(draws.integers(0, examples, examples), minlength=examples) for _ in range(resamples))
-    return np.stack([np.where(count @ infinite, np.inf, count @ finite) if some else count @ finite for count in counts])
+    # How often each example was drawn: one sample after the other, so that the memory does not grow
+    # with their number.
+    counts = (
+        np.bincount(draws.integers(0, examples, examples), minlength=examples)
+        for _ in range(resamples)
+    )
+    return np.stack(
+        [
+            np.where(count @ infinite, np.inf, count @ finite) if some else count @ finite
+            for count in counts
+        ]
+    )
 
 
 def middle(samples: Any) -> Interval | None:
-    """Returns the bounds of the middle 95 % of `samples`, float [resamples], those that are no numbers left out; None: all were."""
+    """Returns the bounds of the middle 95 % of `samples`, float [resamples], those that are no
+    numbers left out; None: all were.
+    """
     numbers = np.asarray(samples, np.float64)
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
@@ -68,8 +84,11 @@ def middle(samples: Any) -> Interval | None:
     return float(low), float(high)
 
 
-def bootstrap(values: Any, statistic: Callable[[Floats], Any], seed: int = 0, resamples: int = RESAMPLES) -> Interval | None:
-    """Returns the interval of a figure that follows from sums over examples; None where there are fewer than two, which tell no spread.
+def bootstrap(
+    values: Any, statistic: Callable[[Floats], Any], seed: int = 0, resamples: int = RESAMPLES
+) -> Interval | None:
+    """Returns the interval of a figure that follows from sums over examples; None where there are
+    fewer than two, which tell no spread.
 
     Args:
       values: [examples, columns], what is added up.

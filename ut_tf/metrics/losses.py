@@ -1,10 +1,13 @@
-"""The training loss: cross entropy with smoothed labels, and the ponder cost, as sums with their counts.
+"""The training loss: cross entropy with smoothed labels, and the ponder cost, as sums with their
+counts.
 
-Sums and counts are kept apart, because both are added up over the replicas (and over accumulated batches) before one is divided by
-the other: every token of the global batch weighs the same, however the batch was split.
+Sums and counts are kept apart, because both are added up over the replicas (and over accumulated
+batches) before one is divided by the other: every token of the global batch weighs the same,
+however the batch was split.
 
-Label smoothing s gives the right symbol the probability 1 - s and every other of the V symbols s / (V - 1), as tensor2tensor does.
-The loss is the plain cross entropy against this distribution, so its least value is the distribution's entropy and not 0.
+Label smoothing s gives the right symbol the probability 1 - s and every other of the V symbols s /
+(V - 1), as tensor2tensor does. The loss is the plain cross entropy against this distribution, so
+its least value is the distribution's entropy and not 0.
 """
 
 from __future__ import annotations
@@ -33,17 +36,22 @@ def smoothed_cross_entropy(logits: Any, targets: Any, label_smoothing: float = 0
     plain = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     if not label_smoothing or vocabulary < 2:
         return plain
-    # The mean over all symbols is the mean of their negative log probabilities: the smoothed distribution is a mixture of the two.
+    # The mean over all symbols is the mean of their negative log probabilities: the smoothed
+    # distribution is a mixture of the two.
     uniform = tf.reduce_logsumexp(logits, axis=-1) - tf.reduce_mean(logits, axis=-1)
     share = label_smoothing * vocabulary / (vocabulary - 1)
     return (1.0 - share) * plain + share * uniform
 
 
-def expected_cross_entropy(log_probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
-    """Returns Σ_n p_n L(y_n) of each target, in nats, from Σ_n p_n log softmax(y_n): PonderNet's expected loss.
+def expected_cross_entropy(
+    log_probabilities: Any, targets: Any, label_smoothing: float = 0.0
+) -> Any:
+    """Returns Σ_n p_n L(y_n) of each target, in nats, from Σ_n p_n log softmax(y_n): PonderNet's
+    expected loss.
 
     Args:
-      log_probabilities: float32 [..., vocabulary], an expectation, so that nothing is normalised again.
+      log_probabilities: float32 [..., vocabulary], an expectation, so that nothing is normalised
+        again.
       targets: [...] ids.
       label_smoothing: s, as of ``smoothed_cross_entropy``.
 
@@ -62,7 +70,8 @@ def target_weights(features: Mapping[str, Any]) -> Any:
     """Returns what each target counts: 1 for a symbol or an example, 0 for padding.
 
     Args:
-      features: "targets" [batch, target_length] or [batch], and "weight" [batch], 0 for examples that only fill up a batch.
+      features: "targets" [batch, target_length] or [batch], and "weight" [batch], 0 for examples
+        that only fill up a batch.
 
     Returns:
       float32 of the targets' shape.
@@ -78,15 +87,16 @@ def ponder_sums(details: Any, weight: Any, max_steps: int) -> tuple[Any, Any, An
     """Adds up what dynamic halting cost, over the encoder and the decoder.
 
     Args:
-      details: ModelDetails; a part of fixed depth (None, or without halting probabilities) is left out. Each other part has
-        ponder_times N, remainders R and mask, all [batch, length]. The ponder cost of a position is N + R (Graves,
-        arXiv 1603.08983, equation 14), of pondernet the divergence from its prior.
+      details: ModelDetails; a part of fixed depth (None, or without halting probabilities) is left
+        out. Each other part has ponder_times N, remainders R and mask, all [batch, length]. The
+        ponder cost of a position is N + R (Graves, arXiv 1603.08983, equation 14), of pondernet the
+        divergence from its prior.
       weight: [batch], 0 for examples that only fill up a batch.
       max_steps: upper bound of N.
 
     Returns:
-      ponder costs [parts], summed over the positions; the positions that count [parts]; and the histogram of N over both
-      parts, [max_steps + 1]. All float32.
+      ponder costs [parts], summed over the positions; the positions that count [parts]; and the
+      histogram of N over both parts, [max_steps + 1]. All float32.
     """
     costs, positions, histogram = [], [], tf.zeros([max_steps + 1])
     for part in _parts(details):
@@ -94,10 +104,16 @@ def ponder_sums(details: Any, weight: Any, max_steps: int) -> tuple[Any, Any, An
         times = tf.cast(part.ponder_times, tf.float32)
         costs.append(tf.reduce_sum(mask * tf.cast(part.position_costs(), tf.float32)))
         positions.append(tf.reduce_sum(mask))
-        same = tf.equal(tf.cast(tf.round(times), tf.int32)[..., tf.newaxis], tf.range(max_steps + 1))
+        same = tf.equal(
+            tf.cast(tf.round(times), tf.int32)[..., tf.newaxis], tf.range(max_steps + 1)
+        )
         histogram += tf.reduce_sum(tf.cast(same, tf.float32) * mask[..., tf.newaxis], axis=[0, 1])
     return tf.stack(costs), tf.stack(positions), tf.stop_gradient(histogram)
 
 
 def _parts(details: Any) -> list[Any]:
-    return [part for part in (details.encoder, details.decoder) if part is not None and part.halting_probabilities is not None]
+    return [
+        part
+        for part in (details.encoder, details.decoder)
+        if part is not None and part.halting_probabilities is not None
+    ]

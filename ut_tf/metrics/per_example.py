@@ -1,7 +1,7 @@
 """What is measured on one batch: sums per example, to be added up and divided only at the end.
 
-Every function here is pure and works on whole batches; a position counts where its target is not padding (id 0), so the symbol
-that ends a sequence counts.
+Every function here is pure and works on whole batches; a position counts where its target is not
+padding (id 0), so the symbol that ends a sequence counts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from ut_tf.metrics.losses import smoothed_cross_entropy
 
 
 def target_mask(targets: Any) -> Any:
-    """Returns float32 [batch, target_length]: 1 where `targets` (int32, same shape) hold a symbol, 0 on padding."""
+    """Returns float32 [batch, target_length]: 1 where `targets` (int32, same shape) hold a symbol,
+    0 on padding.
+    """
     return tf.cast(tf.not_equal(targets, PADDING_ID), tf.float32)
 
 
 def classification(logits: Any, targets: Any, label_smoothing: float = 0.0) -> dict[str, Any]:
-    """Returns per example, float32 [batch]: `loss`, and `correct` (1 where the most probable class is the target).
+    """Returns per example, float32 [batch]: `loss`, and `correct` (1 where the most probable class
+    is the target).
 
     Args:
       logits: [batch, classes].
@@ -28,25 +31,33 @@ def classification(logits: Any, targets: Any, label_smoothing: float = 0.0) -> d
       label_smoothing: as in ``smoothed_cross_entropy``.
     """
     chosen = tf.argmax(logits, -1, output_type=targets.dtype)
-    return {"loss": smoothed_cross_entropy(logits, targets, label_smoothing), "correct": tf.cast(tf.equal(chosen, targets), tf.float32)}
+    return {
+        "loss": smoothed_cross_entropy(logits, targets, label_smoothing),
+        "correct": tf.cast(tf.equal(chosen, targets), tf.float32),
+    }
 
 
 def sequence_matches(symbols: Any, targets: Any) -> dict[str, Any]:
     """Compares sequences with their targets, position by position.
 
     Args:
-      symbols: int32 [batch, at least target_length]; what is beyond the targets' last position is not looked at.
+      symbols: int32 [batch, at least target_length]; what is beyond the targets' last position is
+        not looked at.
       targets: int32 [batch, target_length].
 
     Returns:
-      float32 [batch] each: `positions` (that count), `correct` (of them), `all_correct` (1 where every one is right; 0 for a row
-      of padding only, which has nothing to get right).
+      float32 [batch] each: `positions` (that count), `correct` (of them), `all_correct` (1 where
+      every one is right; 0 for a row of padding only, which has nothing to get right).
     """
     mask = target_mask(targets)
     equal = tf.cast(tf.equal(symbols[:, : tf.shape(targets)[1]], targets), tf.float32) * mask
     positions, correct = tf.reduce_sum(mask, 1), tf.reduce_sum(equal, 1)
     complete = tf.logical_and(tf.equal(positions, correct), positions > 0)
-    return {"positions": positions, "correct": correct, "all_correct": tf.cast(complete, tf.float32)}
+    return {
+        "positions": positions,
+        "correct": correct,
+        "all_correct": tf.cast(complete, tf.float32),
+    }
 
 
 def teacher_forced(logits: Any, targets: Any, label_smoothing: float = 0.0) -> dict[str, Any]:
@@ -58,7 +69,8 @@ def teacher_forced(logits: Any, targets: Any, label_smoothing: float = 0.0) -> d
       label_smoothing: as in ``smoothed_cross_entropy``.
 
     Returns:
-      what ``sequence_matches`` returns, and `loss`: float32 [batch], summed over the positions that count.
+      what ``sequence_matches`` returns, and `loss`: float32 [batch], summed over the positions that
+      count.
     """
     losses = smoothed_cross_entropy(logits, targets, label_smoothing) * target_mask(targets)
     matches = sequence_matches(tf.argmax(logits, -1, output_type=targets.dtype), targets)
@@ -66,7 +78,8 @@ def teacher_forced(logits: Any, targets: Any, label_smoothing: float = 0.0) -> d
 
 
 def last_word(logits: Any, targets: Any, label_smoothing: float = 0.0) -> dict[str, Any]:
-    """Judges predictions of each symbol given the right ones before it, and those of the last symbol for themselves.
+    """Judges predictions of each symbol given the right ones before it, and those of the last
+    symbol for themselves.
 
     Args:
       logits: [batch, target_length, vocab].
@@ -74,8 +87,8 @@ def last_word(logits: Any, targets: Any, label_smoothing: float = 0.0) -> dict[s
       label_smoothing: as in ``smoothed_cross_entropy``.
 
     Returns:
-      what ``teacher_forced`` returns, and float32 [batch] each: `target_loss`, and `target_correct` (1 where the most probable symbol
-      is the last one).
+      what ``teacher_forced`` returns, and float32 [batch] each: `target_loss`, and `target_correct`
+      (1 where the most probable symbol is the last one).
     """
     last, symbols = _last_symbol(logits, targets)
     judged = classification(last, symbols, label_smoothing)
@@ -86,7 +99,9 @@ def last_word(logits: Any, targets: Any, label_smoothing: float = 0.0) -> dict[s
     }
 
 
-def ranking(logits: Any, targets: Any, alternative: Any, label_smoothing: float = 0.0) -> dict[str, Any]:
+def ranking(
+    logits: Any, targets: Any, alternative: Any, label_smoothing: float = 0.0
+) -> dict[str, Any]:
     """Judges whether the last symbol of each sequence is more probable than another in its place.
 
     Args:
@@ -96,16 +111,23 @@ def ranking(logits: Any, targets: Any, alternative: Any, label_smoothing: float 
       label_smoothing: as in ``smoothed_cross_entropy``.
 
     Returns:
-      what ``teacher_forced`` returns, and `outranks`: float32 [batch], 1 where the last symbol's probability is the larger one (0 where
-      both are equal).
+      what ``teacher_forced`` returns, and `outranks`: float32 [batch], 1 where the last symbol's
+      probability is the larger one (0 where both are equal).
     """
     last, symbols = _last_symbol(logits, targets)
-    right, other = (tf.gather(last, ids, batch_dims=1) for ids in (symbols, tf.cast(alternative, symbols.dtype)))
-    return {**teacher_forced(logits, targets, label_smoothing), "outranks": tf.cast(right > other, tf.float32) * target_mask(symbols)}
+    right, other = (
+        tf.gather(last, ids, batch_dims=1) for ids in (symbols, tf.cast(alternative, symbols.dtype))
+    )
+    return {
+        **teacher_forced(logits, targets, label_smoothing),
+        "outranks": tf.cast(right > other, tf.float32) * target_mask(symbols),
+    }
 
 
 def _last_symbol(logits: Any, targets: Any) -> tuple[Any, Any]:
-    """Returns the logits [batch, vocab] and the symbols [batch] at each sequence's last position that counts (0 where none does)."""
+    """Returns the logits [batch, vocab] and the symbols [batch] at each sequence's last position
+    that counts (0 where none does).
+    """
     numbers = tf.range(tf.shape(targets)[1])
     positions = tf.reduce_max(tf.where(tf.not_equal(targets, PADDING_ID), numbers, 0), axis=1)
     return tf.gather(logits, positions, batch_dims=1), tf.gather(targets, positions, batch_dims=1)
@@ -119,7 +141,8 @@ def pondering(ponder_times: Any, mask: Any) -> dict[str, Any]:
       mask: float32 [batch, length].
 
     Returns:
-      float32 [batch] each: `ponder_time`, `ponder_squares` (of the steps of each position), `ponder_positions`.
+      float32 [batch] each: `ponder_time`, `ponder_squares` (of the steps of each position),
+      `ponder_positions`.
     """
     times = ponder_times * mask
     return {

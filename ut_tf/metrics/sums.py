@@ -7,8 +7,9 @@ How it is used::
     sums.metrics("classify")          # {"loss": 1.2, "error": 50.0, "error/1": 0.0, "error/2": 100.0}
     sums.intervals("classify")        # {"loss": (0.1, 2.3), "error": (9.5, 90.5), "error/1": (0.0, 79.3), ...}
 
-How it works: a metric is a function of a few sums over examples (losses, symbols that are right, symbols that count), so that the same
-function serves all examples, a group of them, and the samples that an interval is computed from. Sums are float64.
+How it works: a metric is a function of a few sums over examples (losses, symbols that are right,
+symbols that count), so that the same function serves all examples, a group of them, and the samples
+that an interval is computed from. Sums are float64.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Metric:
     Args:
       sums: names of what is added up; "examples" is their number.
       value: from those sums, each float64 [...], to the metric, float64 [...].
-      share: whether it tells the share of the examples in which something holds, the first sum counting them among the second.
+      share: whether it tells the share of the examples in which something holds, the first sum
+        counting them among the second.
       spread: whether it is a standard deviation.
     """
 
@@ -42,11 +44,14 @@ class Metric:
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:
     empty = np.full(np.shape(numerator), np.nan)
-    return np.asarray(np.divide(numerator, denominator, out=empty, where=np.asarray(denominator) != 0))
+    return np.asarray(
+        np.divide(numerator, denominator, out=empty, where=np.asarray(denominator) != 0)
+    )
 
 
 def _percent_wrong(correct: Floats, examples: Floats) -> Floats:
-    # Counted before it is divided: 50 of 1000 are 5 percent and not 5.000000000000004, which would be above bAbI's limit.
+    # Counted before it is divided: 50 of 1000 are 5 percent and not 5.000000000000004, which would
+    # be above bAbI's limit.
     return _ratio(100.0 * (examples - correct), examples)
 
 
@@ -59,14 +64,25 @@ def _deviation(total: Floats, squares: Floats, count: Floats) -> Floats:
     return np.sqrt(np.maximum(_ratio(squares, count) - _ratio(total, count) ** 2, 0.0))
 
 
-_PER_SYMBOL = {"loss": Metric(("loss", "positions"), _ratio), "accuracy": Metric(("correct", "positions"), _ratio)}
+_PER_SYMBOL = {
+    "loss": Metric(("loss", "positions"), _ratio),
+    "accuracy": Metric(("correct", "positions"), _ratio),
+}
 _PONDERING = {
     "ponder_time": Metric(("ponder_time", "ponder_positions"), _ratio),
-    "ponder_time_std": Metric(("ponder_time", "ponder_squares", "ponder_positions"), _deviation, spread=True),
+    "ponder_time_std": Metric(
+        ("ponder_time", "ponder_squares", "ponder_positions"), _deviation, spread=True
+    ),
 }
 _METRICS: dict[str, dict[str, Metric]] = {
-    "classify": {"loss": Metric(("loss", "examples"), _ratio), "error": Metric(("correct", "examples"), _percent_wrong, share=True)},
-    "teacher_forced": {**_PER_SYMBOL, "seq_accuracy": Metric(("all_correct", "examples"), _ratio, share=True)},
+    "classify": {
+        "loss": Metric(("loss", "examples"), _ratio),
+        "error": Metric(("correct", "examples"), _percent_wrong, share=True),
+    },
+    "teacher_forced": {
+        **_PER_SYMBOL,
+        "seq_accuracy": Metric(("all_correct", "examples"), _ratio, share=True),
+    },
     "last_word": {
         **_PER_SYMBOL,
         "perplexity": Metric(("loss", "positions"), _perplexity),
@@ -74,7 +90,10 @@ _METRICS: dict[str, dict[str, Metric]] = {
         "target/perplexity": Metric(("target_loss", "examples"), _perplexity),
         "target/accuracy": Metric(("target_correct", "examples"), _ratio, share=True),
     },
-    "ranking": {"loss": _PER_SYMBOL["loss"], "accuracy": Metric(("outranks", "examples"), _ratio, share=True)},
+    "ranking": {
+        "loss": _PER_SYMBOL["loss"],
+        "accuracy": Metric(("outranks", "examples"), _ratio, share=True),
+    },
     "greedy": {
         "char_acc": _PER_SYMBOL["accuracy"],
         "seq_acc": Metric(("all_correct", "examples"), _ratio, share=True),
@@ -84,10 +103,12 @@ _OF_GROUPS = ("error", "accuracy", "char_acc", "seq_acc", "target/accuracy", *_P
 
 
 class GroupedSums:
-    """Keeps what was measured per example, and adds it up over all examples and over each group of them.
+    """Keeps what was measured per example, and adds it up over all examples and over each group of
+    them.
 
     Args:
-      ponder_by: name of the grouping of ponder times: its groups are reported as "ponder_time/<ponder_by>_<group>".
+      ponder_by: name of the grouping of ponder times: its groups are reported as
+        "ponder_time/<ponder_by>_<group>".
     """
 
     def __init__(self, ponder_by: str | None = None) -> None:
@@ -96,7 +117,13 @@ class GroupedSums:
         self._groups: list[Any] = []
         self._ponder_groups: list[Any] = []
 
-    def add(self, per_example: Mapping[str, Any], weights: Any, groups: Any | None = None, ponder_groups: Any | None = None) -> None:
+    def add(
+        self,
+        per_example: Mapping[str, Any],
+        weights: Any,
+        groups: Any | None = None,
+        ponder_groups: Any | None = None,
+    ) -> None:
         """Adds a batch.
 
         Args:
@@ -119,7 +146,8 @@ class GroupedSums:
         return sum(map(len, self._columns["examples"]))
 
     def metrics(self, method: str, spreads: bool = True) -> dict[str, float]:
-        """Returns the metrics of `method` (see the evaluator's head), those of groups as "<metric>/<group>".
+        """Returns the metrics of `method` (see the evaluator's head), those of groups as
+        "<metric>/<group>".
 
         Args:
           method: that the examples were judged by.
@@ -133,16 +161,24 @@ class GroupedSums:
         }
 
     def intervals(self, method: str) -> dict[str, Interval]:
-        """Returns the intervals of those ``metrics`` of `method` that have one: Wilson's of shares, otherwise by bootstrap."""
+        """Returns the intervals of those ``metrics`` of `method` that have one: Wilson's of shares,
+        otherwise by bootstrap.
+        """
         found: dict[str, Interval | None] = {}
         for metrics, values in self._parts(method):
             resampled = _resampled(metrics, values)
             for name, metric in metrics.items():
-                found[name] = _share_interval(metric, values) if metric.share else _bootstrap_interval(metric, resampled)
+                found[name] = (
+                    _share_interval(metric, values)
+                    if metric.share
+                    else _bootstrap_interval(metric, resampled)
+                )
         return {name: interval for name, interval in found.items() if interval is not None}
 
     def _parts(self, method: str) -> Iterator[tuple[dict[str, Metric], dict[str, Floats]]]:
-        """Yields metrics by full name, and the values per example [examples] that they are computed from: all first, then groups."""
+        """Yields metrics by full name, and the values per example [examples] that they are computed
+        from: all first, then groups.
+        """
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         metrics = {**_METRICS[method], **(_PONDERING if "ponder_time" in columns else {})}
         yield metrics, columns
@@ -162,8 +198,12 @@ def _by_group(
 
 
 def _resampled(metrics: Mapping[str, Metric], values: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Returns sums by name, [resamples], of samples of the examples; nothing where there are too few examples to tell a spread."""
-    names = sorted({name for metric in metrics.values() if not metric.share for name in metric.sums})
+    """Returns sums by name, [resamples], of samples of the examples; nothing where there are too
+    few examples to tell a spread.
+    """
+    names = sorted(
+        {name for metric in metrics.values() if not metric.share for name in metric.sums}
+    )
     if not names or len(values["examples"]) < 2:
         return {}
     sums = resampled_sums(np.stack([values[name] for name in names], axis=1))
@@ -183,5 +223,7 @@ def _share_interval(metric: Metric, values: Mapping[str, Floats]) -> Interval | 
 
 
 def group_name(group: Any) -> str:
-    """Returns what a group is called in the names of metrics: the value of the feature, an integer or a string, as text."""
+    """Returns what a group is called in the names of metrics: the value of the feature, an integer
+    or a string, as text.
+    """
     return group.decode() if isinstance(group, bytes) else str(group)

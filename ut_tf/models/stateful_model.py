@@ -1,27 +1,32 @@
-"""What models share whose decoder carries a state of fixed size from position to position: LSTMs and convolutions.
+"""What models share whose decoder carries a state of fixed size from position to position: LSTMs
+and convolutions.
 
-How it is used: a model names itself and says what its encoder and its decoder are, and is then called, trained and decoded like every
-other::
+How it is used: a model names itself and says what its encoder and its decoder are, and is then
+called, trained and decoded like every other::
 
     class LSTMModel(StatefulModel):
         catalogue_name = "lstm"
         def make_encoder(self): ...
         def make_decoder(self): ...
 
-How it works: as in ``sequence_model.py``, a problem's inputs and targets decide whether there is an encoder, a decoder or a classifier, and
-both ends are those of ``ends.py``. But where the blocks there look back at all earlier positions, these decoders carry along all
-that they know of them: the cache of incremental decoding is tensors [batch, beam_size, ...] of which each hypothesis has its own, and the
-stepper (``search/stepper.py``) sorts and cuts them without the model's help.
+How it works: as in ``sequence_model.py``, a problem's inputs and targets decide whether there is an
+encoder, a decoder or a classifier, and both ends are those of ``ends.py``. But where the blocks
+there look back at all earlier positions, these decoders carry along all that they know of them: the
+cache of incremental decoding is tensors [batch, beam_size, ...] of which each hypothesis has its
+own, and the stepper (``search/stepper.py``) sorts and cuts them without the model's help.
 
-An encoder is a Keras layer ``encoder(inputs, keep, training)`` that returns ``Encoded``. A decoder is a Keras layer
-``decoder(inputs, memory, training)`` that returns (states, a list of attention weights [batch, target_length, length]) and has
+An encoder is a Keras layer ``encoder(inputs, keep, training)`` that returns ``Encoded``. A decoder
+is a Keras layer ``decoder(inputs, memory, training)`` that returns (states, a list of attention
+weights [batch, target_length, length]) and has
 
-- ``read(encoded)``: the memory, a dictionary of tensors with the examples first; those of rank 3 end with hidden_size. A language model's
-  memory is empty;
+- ``read(encoded)``: the memory, a dictionary of tensors with the examples first; those of rank 3
+  end with hidden_size. A language model's memory is empty;
 - ``prepare()``: the weights for ``step``;
-- ``start(memory, batch_size, beam_size)``: its state before the first position, tensors [batch, beam_size, ..., channels] with the channels
-  in the last axis; those of rank 3 end with hidden_size;
-- ``step(x, index, weights, memory, state)``: (states, new state) of one new position x [batch, beam_size, hidden_size].
+- ``start(memory, batch_size, beam_size)``: its state before the first position, tensors [batch,
+  beam_size, ..., channels] with the channels in the last axis; those of rank 3 end with
+  hidden_size;
+- ``step(x, index, weights, memory, state)``: (states, new state) of one new position x [batch,
+  beam_size, hidden_size].
 """
 
 from __future__ import annotations
@@ -32,12 +37,12 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.unused import refuse_needless
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.search.strategies import Decoded
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
 from ut_tf.layers.linear import affine
+from ut_tf.models.encoder_decoder import ModelDetails
 from ut_tf.models.heads import (
     check_shape,
     make_classifier,
@@ -49,31 +54,35 @@ from ut_tf.models.heads import (
     token_logits,
     write_outputs,
 )
-from ut_tf.models.encoder_decoder import ModelDetails
-from ut_tf.config.unused import refuse_needless
+from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.search.strategies import Decoded
 
 
 class StatefulModel(keras.Model):  # type: ignore[misc]
-    """A model of a problem's inputs and targets; subclasses say what its encoder and its decoder are.
+    """A model of a problem's inputs and targets; subclasses say what its encoder and its decoder
+    are.
 
     Args:
       network: NetworkConfig.
       spec: ProblemSpec.
 
     Call arguments:
-      features: {"inputs": int32 [batch, length] (tokens) or [batch, rows, max_words] (facts), "targets": int32 [batch, target_length]},
-        without "inputs" for a language model, without "targets" for a classifier. Targets are shifted right inside. Other keys are
-        ignored.
+      features: {"inputs": int32 [batch, length] (tokens) or [batch, rows, max_words] (facts),
+        "targets": int32 [batch, target_length]}, without "inputs" for a language model, without
+        "targets" for a classifier. Targets are shifted right inside. Other keys are ignored.
       training: whether to drop.
-      return_details: whether to return (logits, ModelDetails). Its ponder times are the number of layers; the attention weights of the
-        decoder over the encoder, where it has any, are float32 [attentions, batch, 1, target_length, length].
+      return_details: whether to return (logits, ModelDetails). Its ponder times are the number of
+        layers; the attention weights of the decoder over the encoder, where it has any, are float32
+        [attentions, batch, 1, target_length, length].
       return_attention: the same.
 
     Returns:
-      float32 logits, [batch, target_length, target_vocab_size], [batch, classes] or, of words, [batch, input_vocab_size].
+      float32 logits, [batch, target_length, target_vocab_size], [batch, classes] or, of words,
+      [batch, input_vocab_size].
 
     Raises:
-      UserError: the network asks for what the model has no use for, or the spec for what it cannot answer.
+      UserError: the network asks for what the model has no use for, or the spec for what it cannot
+        answer.
     """
 
     catalogue_name: ClassVar[str] = ""
@@ -98,7 +107,9 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         raise NotImplementedError
 
     def mistakes(self) -> list[str]:
-        """Returns a text for everything that this network cannot do with this spec; default: nothing."""
+        """Returns a text for everything that this network cannot do with this spec; default:
+        nothing.
+        """
         return []
 
     @property
@@ -106,7 +117,13 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         """Whether ``decode_step`` gives what the whole sequence would."""
         return self.has_decoder
 
-    def call(self, features: dict[str, Any], training: bool = False, return_details: bool = False, return_attention: bool = False) -> Any:
+    def call(
+        self,
+        features: dict[str, Any],
+        training: bool = False,
+        return_details: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
         training = bool(training)
         encoded = self._encode(features, training) if self.has_encoder else None
         if not self.has_decoder:
@@ -116,16 +133,22 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
             return (logits, details) if return_details or return_attention else logits
         targets = tf.cast(features["targets"], tf.int32)
         previous = tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
-        inputs = self.target_dropout(self.target_embedding(previous, training=training), training=training)
+        inputs = self.target_dropout(
+            self.target_embedding(previous, training=training), training=training
+        )
         memory = {} if encoded is None else self.decoder.read(encoded)
         states, attention = self.decoder(inputs, memory=memory, training=training)
         logits = token_logits(states, self.target_embedding, self.output_projection)
         if not (return_details or return_attention):
             return logits
         read = None if encoded is None else self._details(encoded.keep, [])
-        return logits, ModelDetails(read, self._details(self.target_embedding.mask(targets), attention))
+        return logits, ModelDetails(
+            read, self._details(self.target_embedding.mask(targets), attention)
+        )
 
-    def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> dict[str, Any]:
+    def start_decoding(
+        self, features: dict[str, Any], capacity: Any, beam_size: int = 1
+    ) -> dict[str, Any]:
         """Encodes the inputs and returns what ``decode_step`` needs before the first position.
 
         Args:
@@ -134,22 +157,34 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
           beam_size: hypotheses for each example.
 
         Returns:
-          a nested structure: "constants", the same for all examples and positions; "examples", tensors [batch, ...] that stay as they are;
+          a nested structure: "constants", the same for all examples and positions; "examples",
+            tensors [batch, ...] that stay as they are;
           "state", tensors [batch, beam_size, ...].
         """
         del capacity
-        constants = {**prepare_ends(self.target_embedding, self.output_projection), "decoder": self.decoder.prepare()}
+        constants = {
+            **prepare_ends(self.target_embedding, self.output_projection),
+            "decoder": self.decoder.prepare(),
+        }
         if not self.has_encoder:
-            return {"constants": constants, "state": self.decoder.start({}, tf.cast(features["batch_size"], tf.int32), beam_size)}
+            return {
+                "constants": constants,
+                "state": self.decoder.start(
+                    {}, tf.cast(features["batch_size"], tf.int32), beam_size
+                ),
+            }
         memory = self.decoder.read(self._encode(features, False))
         state = self.decoder.start(memory, tf.shape(features["inputs"])[0], beam_size)
         return {"constants": constants, "examples": memory, "state": state}
 
-    def decode_step(self, symbols: Any, step: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def decode_step(
+        self, symbols: Any, step: Any, cache: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
         """Decodes one position of every hypothesis.
 
         Args:
-          symbols: int32 [batch * beam_size], the decoder's input at this position: the symbol before it, 0 at the start.
+          symbols: int32 [batch * beam_size], the decoder's input at this position: the symbol
+            before it, 0 at the start.
           step: int32 [], the position, from 0.
           cache: from ``start_decoding`` or an earlier step.
 
@@ -157,9 +192,14 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
           (float32 logits [batch * beam_size, target_vocab_size], the new cache).
         """
         weights, width = cache["constants"], self.network.hidden_size
-        memory, state = (tf.nest.map_structure(self._known, cache.get(name, {})) for name in ("examples", "state"))
+        memory, state = (
+            tf.nest.map_structure(self._known, cache.get(name, {}))
+            for name in ("examples", "state")
+        )
         beam_size = tf.nest.flatten(state)[0].shape[1]
-        x = tf.reshape(self.target_embedding.step(symbols, weights["embedding"]), [-1, beam_size, width])
+        x = tf.reshape(
+            self.target_embedding.step(symbols, weights["embedding"]), [-1, beam_size, width]
+        )
         states, state = self.decoder.step(x, step, weights["decoder"], memory, state)
         logits = affine(tf.reshape(states, [-1, width]), weights["logits"])
         return tf.cast(logits, tf.float32), {**cache, "state": state}
@@ -169,7 +209,11 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         return write_outputs(self, features, seed, options)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "spec": self.spec.to_dict()}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            "spec": self.spec.to_dict(),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> StatefulModel:
@@ -201,7 +245,9 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
 
     def _encode(self, features: dict[str, Any], training: bool) -> Encoded:
         keep = self.input_embedding.mask(features["inputs"])
-        inputs = self.input_dropout(self.input_embedding(features["inputs"], training=training), training=training)
+        inputs = self.input_dropout(
+            self.input_embedding(features["inputs"], training=training), training=training
+        )
         encoded: Encoded = self.encoder(inputs, keep=keep, training=training)
         return encoded
 
@@ -209,14 +255,22 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         if self.spec.targets == "word":
             return head(encoded.states, features["inputs"], encoded.keep)
         reads_last = self.network.summary == "last" and encoded.summary is not None
-        read = encoded.summary if reads_last else summary(self.network, encoded.states, encoded.keep)
+        read = (
+            encoded.summary if reads_last else summary(self.network, encoded.states, encoded.keep)
+        )
         return tf.cast(head(read), tf.float32)
 
     def _details(self, mask: Any, attention: list[Any]) -> RecurrenceDetails:
         times = float(self.network.num_layers) * mask
         weights = tf.stack(attention)[:, :, None] if attention else None
-        return RecurrenceDetails(times, tf.zeros_like(times), mask, memory_attention_weights=weights)
+        return RecurrenceDetails(
+            times, tf.zeros_like(times), mask, memory_attention_weights=weights
+        )
 
     def _known(self, tensor: Any) -> Any:
         """Returns the tensor with the width that a loop over positions forgets."""
-        return tf.ensure_shape(tensor, [*tensor.shape[:2], self.network.hidden_size]) if tensor.shape.rank == 3 else tensor
+        return (
+            tf.ensure_shape(tensor, [*tensor.shape[:2], self.network.hidden_size])
+            if tensor.shape.rank == 3
+            else tensor
+        )

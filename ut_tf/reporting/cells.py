@@ -6,9 +6,10 @@ How it is used::
     cell = make_cell(source, readings)
     cell.best, cell.mean, cell.deviation, cell.seeds
 
-How it works: the best seed of each problem is the one whose checkpoint was best on the validation data, never the one that is best on
-the test data. Where several problems make the cell, their figures are joined (the mean over them, or how many are above a limit): the
-best seeds' figures for ``best``, each seed's figures for ``mean`` and ``deviation``.
+How it works: the best seed of each problem is the one whose checkpoint was best on the validation
+data, never the one that is best on the test data. Where several problems make the cell, their
+figures are joined (the mean over them, or how many are above a limit): the best seeds' figures for
+``best``, each seed's figures for ``mean`` and ``deviation``.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Cell:
     Args:
       best: of the seed that validation chose, or of the only one; None: validation says nothing.
       mean: over the seeds.
-      deviation: standard deviation over the seeds (n - 1); None: there is only one seed, or the problems have different seeds.
+      deviation: standard deviation over the seeds (n - 1); None: there is only one seed, or the
+        problems have different seeds.
       intervals: of a single seed's figures on a single problem.
       seeds: how many seeds each problem has at most.
       problems: how many problems' figures are joined.
@@ -75,9 +77,14 @@ class Cell:
 
 def figure_of(record: Record, name: str) -> Figure:
     """Returns a metric of an evaluation; what is not there, or not finite, is None."""
-    value, interval = record.metrics.get(name, math.nan), record.intervals.get(name, (math.nan, math.nan))
+    value, interval = (
+        record.metrics.get(name, math.nan),
+        record.intervals.get(name, (math.nan, math.nan)),
+    )
     known = all(math.isfinite(bound) for bound in interval)
-    return Figure(value if math.isfinite(value) else None, (interval[0], interval[1]) if known else None)
+    return Figure(
+        value if math.isfinite(value) else None, (interval[0], interval[1]) if known else None
+    )
 
 
 def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading]]) -> Cell:
@@ -89,13 +96,22 @@ def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading
     """
     seeds = [set(by_seed) for by_seed in readings.values()]
     common = seeds[0] if all(one == seeds[0] for one in seeds) else set()
-    per_seed = [_joined(source.measures, [by_seed[seed] for by_seed in readings.values()]) for seed in sorted(common)]
-    mean_by_problem = [_means([_values(reading) for reading in by_seed.values()]) for by_seed in readings.values()]
+    per_seed = [
+        _joined(source.measures, [by_seed[seed] for by_seed in readings.values()])
+        for seed in sorted(common)
+    ]
+    mean_by_problem = [
+        _means([_values(reading) for reading in by_seed.values()]) for by_seed in readings.values()
+    ]
     chosen = [best_seed(by_seed) for by_seed in readings.values()]
     alone = len(source.problems) == 1 and len(seeds[0]) == 1
     single = next(iter(readings[next(iter(readings))].values())) if alone else None
     return Cell(
-        best=None if None in chosen else _joined(source.measures, [reading for reading in chosen if reading is not None]),
+        best=(
+            None
+            if None in chosen
+            else _joined(source.measures, [reading for reading in chosen if reading is not None])
+        ),
         mean=_means(per_seed) if per_seed else _join(source.measures, mean_by_problem),
         deviation=_deviations(per_seed) if len(per_seed) > 1 else None,
         intervals=tuple(figure.interval for figure in single.figures) if single else None,
@@ -106,10 +122,11 @@ def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading
 
 
 def best_seed(by_seed: Mapping[Repetition, Reading]) -> Reading | None:
-    """Returns the reading of the seed (or fold) that validation puts first (of equals the lowest), or the only one.
+    """Returns the reading of the seed (or fold) that validation puts first (of equals the lowest),
+    or the only one.
 
-    None where there are several and not all of them say what validation found, or where they are the folds of a cross-validation, none of
-    which stands for the others.
+    None where there are several and not all of them say what validation found, or where they are
+    the folds of a cross-validation, none of which stands for the others.
     """
     if len(by_seed) == 1:
         return next(iter(by_seed.values()))

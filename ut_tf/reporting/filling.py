@@ -1,13 +1,15 @@
-"""Tables filled from runs: which evaluation belongs in which cell, and what is to be said beside it.
+"""Tables filled from runs: which evaluation belongs in which cell, and what is to be said beside
+it.
 
 How it is used::
 
     runs, warnings = find_runs(places)
     report = make_report(PAPER_TABLES, runs, numbers=("1", "4"))
 
-How it works: each evaluation of a run is held against each source of each column. One that fits becomes a reading, with a note where its
-data, its arguments, its length or its split are not the table's. Readings of one model, one recipe and one note make a row, so that no
-cell joins figures that may be compared with the published ones and figures that may not.
+How it works: each evaluation of a run is held against each source of each column. One that fits
+becomes a reading, with a note where its data, its arguments, its length or its split are not the
+table's. Readings of one model, one recipe and one note make a row, so that no cell joins figures
+that may be compared with the published ones and figures that may not.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Row:
       variant: the setting, where the table has settings.
       note: what is other than in the table; empty: nothing.
       cells: by the column's title.
-      joins_recipes: whether each problem of a cell has the recipe that validation put first; `recipe` then says so.
+      joins_recipes: whether each problem of a cell has the recipe that validation put first;
+        `recipe` then says so.
     """
 
     system: str
@@ -77,8 +80,10 @@ class Report:
     Args:
       publication: whose tables they are.
       tables: filled.
-      not_evaluated: (run, the command that evaluates it or, where it has no checkpoint, a sentence that says so).
-      others: the runs that belong to no table, and what runs did on the data of another problem than their own.
+      not_evaluated: (run, the command that evaluates it or, where it has no checkpoint, a sentence
+        that says so).
+      others: the runs that belong to no table, and what runs did on the data of another problem
+        than their own.
     """
 
     publication: str
@@ -93,26 +98,46 @@ def make_report(tables: Tables, runs: Sequence[FoundRun], numbers: Sequence[str]
     Args:
       tables: a publication's.
       runs: as ``find_runs`` gives them.
-      numbers: of the tables that are wanted, with or without runs ("1" means its parts too), and nothing else; empty: all that have a
-        run, and the runs that are in none.
+      numbers: of the tables that are wanted, with or without runs ("1" means its parts too), and
+        nothing else; empty: all that have a run, and the runs that are in none.
 
     Raises:
       UserError: there is no table of such a number.
     """
-    wanted = [table for table in tables.tables if not numbers or any(is_number(table, number) for number in numbers)]
+    wanted = [
+        table
+        for table in tables.tables
+        if not numbers or any(is_number(table, number) for number in numbers)
+    ]
     for number in numbers:
         if not any(is_number(table, number) for table in tables.tables):
             known = ", ".join(table.number for table in tables.tables)
-            raise UserError(f"there is no table {number!r}: the {tables.publication}'s tables are {known}.")
+            raise UserError(
+                f"there is no table {number!r}: the {tables.publication}'s tables are {known}."
+            )
     used: set[int] = set()
     filled = [_fill(table, tables, runs, used) for table in wanted]
-    without = [(run, _how_to_evaluate(run)) for run in runs if _is_unjudged(run) and _is_wanted(run, tables, wanted, bool(numbers))]
-    others = [] if numbers else summarise([*_own(run for run in runs if id(run) not in used), *_of_other_problems(runs)])
-    return Report(tables.publication, [one for one in filled if one.rows or numbers], without, others)
+    without = [
+        (run, _how_to_evaluate(run))
+        for run in runs
+        if _is_unjudged(run) and _is_wanted(run, tables, wanted, bool(numbers))
+    ]
+    others = (
+        []
+        if numbers
+        else summarise(
+            [*_own(run for run in runs if id(run) not in used), *_of_other_problems(runs)]
+        )
+    )
+    return Report(
+        tables.publication, [one for one in filled if one.rows or numbers], without, others
+    )
 
 
 def _own(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]]:
-    return [(run, record) for run in runs for record in last_records(run) if not record.test_problem]
+    return [
+        (run, record) for run in runs for record in last_records(run) if not record.test_problem
+    ]
 
 
 def _of_other_problems(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]]:
@@ -120,7 +145,9 @@ def _of_other_problems(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]
 
 
 def _is_unjudged(run: FoundRun) -> bool:
-    """Returns whether the run's own sets were never judged, whatever it did on another problem's data; of another use nothing is missed."""
+    """Returns whether the run's own sets were never judged, whatever it did on another problem's
+    data; of another use nothing is missed.
+    """
     return all(record.test_problem and not record.hparams for record in run.records)
 
 
@@ -166,14 +193,27 @@ def _fill(table: Table, tables: Tables, runs: Sequence[FoundRun], used: set[int]
         used.add(id(reading.run))
         texts = [reading.record.signatures.get(measure.metric) for measure in source.measures]
         signatures.update(dict.fromkeys(text for text in texts if text))
-        key = _Key(source.variant, reading.note, reading.run.system, reading.run.recipe, reading.record.hparams)
+        key = _Key(
+            source.variant,
+            reading.note,
+            reading.run.system,
+            reading.run.recipe,
+            reading.record.hparams,
+        )
         _, cell = rows.setdefault(key, {}).setdefault(column.title, (source, {}))
         _keep(cell.setdefault(problem, {}), reading, left_out)
     filled = [Row(key.system, key.recipe, key.variant, key.note, _made(rows[key])) for key in rows]
     order = {variant: number for number, variant in enumerate(_variants(table))}
     ordered = sorted(
         [*filled, *_joined_rows(rows)],
-        key=lambda row: (order[row.variant], bool(row.note), row.system, row.joins_recipes, row.recipe, row.note),
+        key=lambda row: (
+            order[row.variant],
+            bool(row.note),
+            row.system,
+            row.joins_recipes,
+            row.recipe,
+            row.note,
+        ),
     )
     return FilledTable(table, ordered, left_out, list(signatures))
 
@@ -183,7 +223,9 @@ def _made(cells: _Cells) -> dict[str, Cell]:
 
 
 def _joined_rows(rows: Mapping[_Key, _Cells]) -> Iterator[Row]:
-    """Yields a row for each model some of whose recipes were trained on one, some on other problems of the same cell."""
+    """Yields a row for each model some of whose recipes were trained on one, some on other problems
+    of the same cell.
+    """
     groups: dict[_Key, _Cells] = {}
     most: dict[tuple[_Key, str], int] = {}
     for key, cells in rows.items():
@@ -201,16 +243,23 @@ def _joined_rows(rows: Mapping[_Key, _Cells]) -> Iterator[Row]:
     for group, cells in groups.items():
         wider = {title: cell for title, cell in cells.items() if len(cell[1]) > most[group, title]}
         if wider:
-            made = {title: dataclasses.replace(cell, mean=(None,) * len(cell.mean), deviation=None) for title, cell in _made(wider).items()}
+            made = {
+                title: dataclasses.replace(cell, mean=(None,) * len(cell.mean), deviation=None)
+                for title, cell in _made(wider).items()
+            }
             yield Row(group.system, JOINED, group.variant, group.note, made, joins_recipes=True)
 
 
 def _variants(table: Table) -> list[str]:
-    return list(dict.fromkeys(source.variant for column in table.columns for source in column.sources))
+    return list(
+        dict.fromkeys(source.variant for column in table.columns for source in column.sources)
+    )
 
 
 def _keep(by_seed: _BySeed, reading: Reading, left_out: list[str]) -> None:
-    """Adds a reading; of two with the same seed the one evaluated last counts, and the other is told."""
+    """Adds a reading; of two with the same seed the one evaluated last counts, and the other is
+    told.
+    """
     seed = reading.run.repetition
     other = by_seed.get(seed)
     if other is None:
@@ -218,18 +267,25 @@ def _keep(by_seed: _BySeed, reading: Reading, left_out: list[str]) -> None:
         return
     first, last = sorted((other, reading), key=lambda one: one.record.time)
     by_seed[seed] = last
-    text = f"{first.run.folder}: the same seed ({seed[0]}) as {last.run.folder}, which was evaluated later."
+    text = (
+        f"{first.run.folder}: the same seed ({seed[0]}) as {last.run.folder}, which was evaluated"
+        " later."
+    )
     if text not in left_out:
         left_out.append(text)
 
 
-def _readings(table: Table, tables: Tables, runs: Sequence[FoundRun]) -> Iterator[tuple[Column, Source, str, Reading]]:
+def _readings(
+    table: Table, tables: Tables, runs: Sequence[FoundRun]
+) -> Iterator[tuple[Column, Source, str, Reading]]:
     """Yields every reading of the table, with the problem as the source has it."""
     for run in runs:
         for column in table.columns:
             found: set[str] = set()
             for source in column.sources:
-                best = max(_candidates(run, source, table, tables), key=lambda one: one.order, default=None)
+                best = max(
+                    _candidates(run, source, table, tables), key=lambda one: one.order, default=None
+                )
                 # The first source that fits counts: a pattern after it stands for all the others.
                 if best is not None and source.variant not in found:
                     found.add(source.variant)
@@ -245,31 +301,56 @@ class _Candidate:
     reading: Reading
 
 
-def _candidates(run: FoundRun, source: Source, table: Table, tables: Tables) -> Iterator[_Candidate]:
-    """Yields the readings of a run: those with the table's split and length, of the best checkpoint, and later ones, come last in order."""
+def _candidates(
+    run: FoundRun, source: Source, table: Table, tables: Tables
+) -> Iterator[_Candidate]:
+    """Yields the readings of a run: those with the table's split and length, of the best
+    checkpoint, and later ones, come last in order.
+    """
     for number, record in enumerate(run.records):
         problem = _problem_in(source, _known_problem(run, tables))
-        if record.test_problem or problem is None or _belongs_elsewhere(run, record, source, problem, table):
+        if (
+            record.test_problem
+            or problem is None
+            or _belongs_elsewhere(run, record, source, problem, table)
+        ):
             continue
         for length in _lengths(source, record):
             figures = tuple(_figure(measure, record, length) for measure in source.measures)
             if figures[0].value is not None:
                 evaluated = _evaluation_notes(run, source, record, length)
-                note = "; ".join([*_data_notes(run, source, record, tables), *evaluated, *_checkpoint_notes(run, record)])
+                note = "; ".join(
+                    [
+                        *_data_notes(run, source, record, tables),
+                        *evaluated,
+                        *_checkpoint_notes(run, record),
+                    ]
+                )
                 order = (-len(evaluated), record.checkpoint == "best", number, length)
                 yield _Candidate(order, problem, Reading(run, record, figures, note))
 
 
-def _belongs_elsewhere(run: FoundRun, record: Record, source: Source, problem: str, table: Table) -> bool:
-    """Returns whether the record's split is that of another column, so that it has no place in this one."""
+def _belongs_elsewhere(
+    run: FoundRun, record: Record, source: Source, problem: str, table: Table
+) -> bool:
+    """Returns whether the record's split is that of another column, so that it has no place in this
+    one.
+    """
     if source.split in _splits(run, record):
         return False
-    others = [one for column in table.columns for one in column.sources if _problem_in(one, problem) is not None]
+    others = [
+        one
+        for column in table.columns
+        for one in column.sources
+        if _problem_in(one, problem) is not None
+    ]
     return any(one.split in _splits(run, record) for one in others)
 
 
 def _splits(run: FoundRun, record: Record) -> list[str]:
-    """Returns the splits that were judged, as tables have them: the folds of a cross-validation are parts of the development data."""
+    """Returns the splits that were judged, as tables have them: the folds of a cross-validation are
+    parts of the development data.
+    """
     return ["validation"] if run.repetition[1] else record.split.split(",")
 
 
@@ -287,7 +368,9 @@ def _lengths(source: Source, record: Record) -> list[int]:
     if not source.length:
         return [0]
     pattern = re.escape(source.measures[0].metric).replace(re.escape(LENGTH), r"(\d+)")
-    return [int(found[1]) for found in (re.fullmatch(pattern, name) for name in record.metrics) if found]
+    return [
+        int(found[1]) for found in (re.fullmatch(pattern, name) for name in record.metrics) if found
+    ]
 
 
 def _figure(measure: Measure, record: Record, length: int) -> Figure:
@@ -295,15 +378,24 @@ def _figure(measure: Measure, record: Record, length: int) -> Figure:
     figure = figure_of(record, name)
     if figure.value is None or not measure.from_error:
         return figure
-    low_high = figure.interval and (1.0 - figure.interval[1] / 100.0, 1.0 - figure.interval[0] / 100.0)
+    low_high = figure.interval and (
+        1.0 - figure.interval[1] / 100.0,
+        1.0 - figure.interval[0] / 100.0,
+    )
     return Figure(1.0 - figure.value / 100.0, low_high)
 
 
 def _data_notes(run: FoundRun, source: Source, record: Record, tables: Tables) -> list[str]:
     notes = [source.note.format(problem=run.problem)] if source.note else []
-    arguments = {name: value for name, value in run.problem_args.items() if name not in tables.neutral_arguments | {FOLD}}
+    arguments = {
+        name: value
+        for name, value in run.problem_args.items()
+        if name not in tables.neutral_arguments | {FOLD}
+    }
     if arguments:
-        notes.append(", ".join(f"{name}={_shown(value)}" for name, value in sorted(arguments.items())))
+        notes.append(
+            ", ".join(f"{name}={_shown(value)}" for name, value in sorted(arguments.items()))
+        )
     data_note = without_fold(record.data_note)
     if data_note and data_note not in notes:
         notes.append(data_note)
@@ -328,6 +420,8 @@ def _evaluation_notes(run: FoundRun, source: Source, record: Record, length: int
 
 def _checkpoint_notes(run: FoundRun, record: Record) -> list[str]:
     """Returns which checkpoint was judged, where it is not the one that validation chose."""
-    if record.checkpoint == "best" or any(one.checkpoint == "best" and one.step == record.step for one in run.records):
+    if record.checkpoint == "best" or any(
+        one.checkpoint == "best" and one.step == record.step for one in run.records
+    ):
         return []
     return [f"{PurePath(record.checkpoint).name} checkpoint instead of best"]

@@ -1,4 +1,5 @@
-"""What a table of results is made of: columns, the rows as published, and which runs' figures fill a column.
+"""What a table of results is made of: columns, the rows as published, and which runs' figures fill
+a column.
 
 How it is used::
 
@@ -6,8 +7,8 @@ How it is used::
     column = Column("10k single", (Source(tasks, (error,)),), "{}", digits=2)
     table = Table("1", "bAbI, error in percent", (column,), (PublishedRow("Transformer", ("15.2",)),))
 
-How it works: nothing here computes. The tables themselves are data and lie beside the problems (``ut_tf.reporting.paper_tables``);
-``filling`` puts the figures of runs in.
+How it works: nothing here computes. The tables themselves are data and lie beside the problems
+(``ut_tf.reporting.paper_tables``); ``filling`` puts the figures of runs in.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ class Measure:
 
     Args:
       metric: its name in a run's evaluations; "{length}" stands for the source's length.
-      over: how the figures of several problems become one: their mean, or how many of them are above `limit`.
+      over: how the figures of several problems become one: their mean, or how many of them are
+        above `limit`.
       limit: see `over`.
-      from_error: whether the metric is an error in percent that the table prints as an accuracy, 1 - error / 100.
+      from_error: whether the metric is an error in percent that the table prints as an accuracy, 1
+        - error / 100.
     """
 
     metric: str
@@ -38,11 +41,13 @@ class Source:
     """Which runs fill a cell.
 
     Args:
-      problems: names of the problems whose figures make the cell, all of them together (bAbI's twenty single tasks), or patterns ("lte_*").
+      problems: names of the problems whose figures make the cell, all of them together (bAbI's
+        twenty single tasks), or patterns ("lte_*").
       measures: one for each place in the column's form.
       split: the split that the table is about.
       length: the length that the table is about, for metrics of a length; 0: none.
-      note: in a few words, what is other than in the table; empty: nothing. "{problem}" stands for the problem's name.
+      note: in a few words, what is other than in the table; empty: nothing. "{problem}" stands for
+        the problem's name.
       variant: the setting, in tables whose rows are of a model in a setting.
     """
 
@@ -63,7 +68,8 @@ class Column:
       sources: what may fill a cell; at most one of them without a note for each variant.
       form: the cell with "{}" for each measure: "{}/{}".
       digits: after the point, for each measure.
-      deviations: whether a mean over seeds is written with its deviation, and a single figure with its interval.
+      deviations: whether a mean over seeds is written with its deviation, and a single figure with
+        its interval.
     """
 
     title: str
@@ -100,7 +106,8 @@ class Table:
       columns: its columns.
       published: its rows as printed.
       unit: what the problems of a source are, where there are several ("tasks").
-      upright: whether the columns are written below each other, and the rows side by side (many columns, few rows).
+      upright: whether the columns are written below each other, and the rows side by side (many
+        columns, few rows).
     """
 
     number: str

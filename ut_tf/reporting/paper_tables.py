@@ -1,11 +1,12 @@
-"""The tables of "Universal Transformers" (arXiv 1807.03819v3), as printed, and which problems' figures belong in their columns.
+"""The tables of "Universal Transformers" (arXiv 1807.03819v3), as printed, and which problems'
+figures belong in their columns.
 
 How it is used::
 
     make_report(PAPER_TABLES, runs)      # ut-report
 
-How it works: plain data of the kinds that ``ut_tf.reporting.layout`` describes. A source with a note is other data than the paper's: its
-figures get rows of their own, with a mark.
+How it works: plain data of the kinds that ``ut_tf.reporting.layout`` describes. A source with a
+note is other data than the paper's: its figures get rows of their own, with a mark.
 """
 
 from __future__ import annotations
@@ -30,10 +31,20 @@ def _babi_errors() -> Table:
     joint = (Measure("mean_error"), Measure("failed_tasks"))
     columns = []
     for size in _SIZES:
-        single = [Source(_single(size), over_tasks), Source(_single(size, "concat_"), over_tasks, note=_ONE_SEQUENCE)]
-        together = [Source((_JOINT[size],), joint), Source((f"babi_qa_concat_all_tasks_{size}",), joint, note=_ONE_SEQUENCE)]
+        single = [
+            Source(_single(size), over_tasks),
+            Source(_single(size, "concat_"), over_tasks, note=_ONE_SEQUENCE),
+        ]
+        together = [
+            Source((_JOINT[size],), joint),
+            Source((f"babi_qa_concat_all_tasks_{size}",), joint, note=_ONE_SEQUENCE),
+        ]
         if size == "10k":
-            single.append(Source(tuple(f"babi_sim_task{task}" for task in _TASKS), over_tasks, note=_SIMULATED))
+            single.append(
+                Source(
+                    tuple(f"babi_sim_task{task}" for task in _TASKS), over_tasks, note=_SIMULATED
+                )
+            )
             together += [
                 Source(("babi_sim_all_tasks",), joint, note=_SIMULATED),
                 Source(("babi_sim",), joint, note=_OWN_WORLD),
@@ -45,19 +56,26 @@ def _babi_errors() -> Table:
         PublishedRow("Sparse DNC", ("-", "2.9 (1)", "-", "-")),
         PublishedRow("GA+MAGE", ("-", "-", "8.7 (5)", "-")),
         PublishedRow("MemN2N", ("-", "-", "-", "12.4 (11)")),
-        PublishedRow("Transformer", ("15.2 (10)", "22.1 (12)", "21.8 (5)", "26.8 (14)"), "best of 10"),
+        PublishedRow(
+            "Transformer", ("15.2 (10)", "22.1 (12)", "21.8 (5)", "26.8 (14)"), "best of 10"
+        ),
         PublishedRow("UT", ("0.23 (0)", "0.47 (0)", "5.31 (5)", "8.50 (8)"), "best of 10"),
-        PublishedRow("UT, dynamic halting", ("0.21 (0)", "0.29 (0)", "4.55 (3)", "7.78 (5)"), "best of 10"),
+        PublishedRow(
+            "UT, dynamic halting", ("0.21 (0)", "0.29 (0)", "4.55 (3)", "7.78 (5)"), "best of 10"
+        ),
         PublishedRow("UT, dynamic halting", ("0.73", "1.12", "6.34", "11.21"), "mean of 10"),
     )
-    return Table("1", "bAbI: mean error in % (failed tasks of 20)", tuple(columns), published, unit="tasks")
+    return Table(
+        "1", "bAbI: mean error in % (failed tasks of 20)", tuple(columns), published, unit="tasks"
+    )
 
 
 def _single(size: str, form: str = "") -> tuple[str, ...]:
     return tuple(f"babi_qa_{form}task{task}_{size}" for task in _TASKS)
 
 
-# Errors of the best seed that are not 0, from the paper's appendix: 10k single, 10k joint, 1k single, 1k joint.
+# Errors of the best seed that are not 0, from the paper's appendix: 10k single, 10k joint, 1k
+# single, 1k joint.
 _ERRORS_BY_TASK: dict[int, tuple[str, str, str, str]] = {
     2: ("0", "0", "0", ".5"),
     3: (".4", "1.2", "3.7", "5.4"),
@@ -85,7 +103,10 @@ def _babi_by_task() -> Table:
     columns = tuple(Column(str(task), tuple(_sources_of_task(task)), "{}", (1,)) for task in _TASKS)
     published = tuple(
         PublishedRow(
-            "UT, dynamic halting", tuple(_ERRORS_BY_TASK.get(task, _NO_ERRORS)[number] for task in _TASKS), "best of 10", variant=setting
+            "UT, dynamic halting",
+            tuple(_ERRORS_BY_TASK.get(task, _NO_ERRORS)[number] for task in _TASKS),
+            "best of 10",
+            variant=setting,
         )
         for number, setting in enumerate(settings)
     )
@@ -105,7 +126,9 @@ def _sources_of_task(task: int) -> list[Source]:
             sources.append(Source((f"babi_sim_task{task}",), one, note=_SIMULATED, variant=single))
         sources += [
             Source((_JOINT[size],), of_all, variant=joint),
-            Source((f"babi_qa_concat_all_tasks_{size}",), of_all, note=_ONE_SEQUENCE, variant=joint),
+            Source(
+                (f"babi_qa_concat_all_tasks_{size}",), of_all, note=_ONE_SEQUENCE, variant=joint
+            ),
         ]
         if size == "10k":
             sources.append(Source(("babi_sim_all_tasks",), of_all, note=_SIMULATED, variant=joint))
@@ -121,30 +144,55 @@ def _babi_ponder_times() -> Table:
         for size in _SIZES:
             sources += [
                 # Every question of task 1 has one supporting fact, of task 2 two, of task 3 three.
-                Source((f"babi_qa_task{count}_{size}",), measures, variant=f"{size} single, tasks 1 to 3"),
+                Source(
+                    (f"babi_qa_task{count}_{size}",),
+                    measures,
+                    variant=f"{size} single, tasks 1 to 3",
+                ),
                 Source((_JOINT[size],), measures, variant=f"{size} joint"),
             ]
             if size == "10k":
                 sources += [
-                    Source((f"babi_sim_task{count}",), measures, note=_SIMULATED, variant=f"{size} single, tasks 1 to 3"),
-                    Source(("babi_sim_all_tasks",), measures, note=_SIMULATED, variant=f"{size} joint"),
+                    Source(
+                        (f"babi_sim_task{count}",),
+                        measures,
+                        note=_SIMULATED,
+                        variant=f"{size} single, tasks 1 to 3",
+                    ),
+                    Source(
+                        ("babi_sim_all_tasks",), measures, note=_SIMULATED, variant=f"{size} joint"
+                    ),
                     Source(("babi_sim",), measures, note=_OWN_WORLD, variant=f"{size} joint"),
                 ]
         columns.append(Column(facts, tuple(sources), "{} ± {}", (2, 2), deviations=False))
-    published = (PublishedRow("UT, dynamic halting", ("2.3 ± 0.8", "3.1 ± 1.1", "3.8 ± 2.2"), variant="all test data"),)
+    published = (
+        PublishedRow(
+            "UT, dynamic halting", ("2.3 ± 0.8", "3.1 ± 1.1", "3.8 ± 2.2"), variant="all test data"
+        ),
+    )
     title = "bAbI: ponder time, mean ± deviation over positions, by supporting facts"
     return Table("1b", title, tuple(columns), published)
 
 
 def _agreement() -> Table:
-    groups = [("0", "/0"), ("1", "/1"), ("2", "/2"), ("3", "/3"), ("4", "/4"), ("5", "/5"), ("total", "")]
+    groups = [
+        ("0", "/0"),
+        ("1", "/1"),
+        ("2", "/2"),
+        ("3", "/3"),
+        ("4", "/4"),
+        ("5", "/5"),
+        ("total", ""),
+    ]
     columns = tuple(
         Column(
             title,
             (
                 Source(("sva_language_modeling",), (Measure(f"accuracy{group}"),)),
                 Source(
-                    ("sva_number_prediction",), (Measure(f"error{group}", from_error=True),), note="the verb's number is asked, not ranked"
+                    ("sva_number_prediction",),
+                    (Measure(f"error{group}", from_error=True),),
+                    note="the verb's number is asked, not ranked",
                 ),
             ),
             "{}",
@@ -158,9 +206,13 @@ def _agreement() -> Table:
         PublishedRow("best attention", (".994", ".977", ".959", ".929", ".907", ".842", ".992")),
         PublishedRow("Transformer", (".973", ".941", ".932", ".917", ".901", ".883", ".962")),
         PublishedRow("UT", (".993", ".971", ".969", ".940", ".921", ".892", ".992")),
-        PublishedRow("UT, dynamic halting", (".994", ".969", ".967", ".944", ".932", ".907", ".992")),
+        PublishedRow(
+            "UT, dynamic halting", (".994", ".969", ".967", ".944", ".932", ".907", ".992")
+        ),
     )
-    return Table("2", "Subject-verb agreement: accuracy by number of attractors", columns, published)
+    return Table(
+        "2", "Subject-verb agreement: accuracy by number of attractors", columns, published
+    )
 
 
 def _lambada() -> Table:
@@ -177,10 +229,17 @@ def _lambada() -> Table:
     published = (
         PublishedRow("Neural cache", ("129", "139", "-", "-", "-", "-")),
         PublishedRow("Dhingra et al.", ("-", "-", "-", "-", "-", ".5569")),
-        PublishedRow("Transformer", ("142 (.19)", "5122 (0)", "7321 (0)", ".4102", ".4401", ".3988")),
+        PublishedRow(
+            "Transformer", ("142 (.19)", "5122 (0)", "7321 (0)", ".4102", ".4401", ".3988")
+        ),
         PublishedRow("LSTM", ("138 (.23)", "4966 (0)", "5174 (0)", ".1103", ".2316", ".2007")),
-        PublishedRow("UT base, 6 steps", ("131 (.32)", "279 (.18)", "319 (.17)", ".4801", ".5422", ".5216")),
-        PublishedRow("UT, dynamic halting", ("130 (.32)", "134 (.22)", "142 (.19)", ".4603", ".5831", ".5625")),
+        PublishedRow(
+            "UT base, 6 steps", ("131 (.32)", "279 (.18)", "319 (.17)", ".4801", ".5422", ".5216")
+        ),
+        PublishedRow(
+            "UT, dynamic halting",
+            ("130 (.32)", "134 (.22)", "142 (.19)", ".4603", ".5831", ".5625"),
+        ),
         PublishedRow("UT base, 8 steps", ("129 (.32)", "192 (.21)", "202 (.18)", "-", "-", "-")),
         PublishedRow("UT base, 9 steps", ("129 (.33)", "214 (.21)", "239 (.17)", "-", "-", "-")),
     )
@@ -198,7 +257,12 @@ def _algorithmic() -> Table:
             operation,
             (
                 Source((f"algorithmic_{operation}_decimal40",), _at_length(), length=400),
-                Source((f"algorithmic_{operation}_binary40",), _at_length(), length=400, note="binary digits"),
+                Source(
+                    (f"algorithmic_{operation}_binary40",),
+                    _at_length(),
+                    length=400,
+                    note="binary digits",
+                ),
             ),
             "{}/{}",
             (2, 2),
@@ -211,19 +275,33 @@ def _algorithmic() -> Table:
         PublishedRow("UT", (".91/.35", ".96/.46", ".34/.02")),
         PublishedRow("Neural GPU, with a curriculum", ("1/1", "1/1", "1/1")),
     )
-    return Table("4", "Algorithmic tasks, trained up to length 40, at length 400: char-acc/seq-acc", columns, published)
+    return Table(
+        "4",
+        "Algorithmic tasks, trained up to length 40, at length 400: char-acc/seq-acc",
+        columns,
+        published,
+    )
 
 
-def _execution(number: str, what: str, tasks: tuple[str, ...], length: int, rows: Mapping[str, tuple[str, ...]]) -> Table:
+def _execution(
+    number: str, what: str, tasks: tuple[str, ...], length: int, rows: Mapping[str, tuple[str, ...]]
+) -> Table:
     columns = []
     for task in tasks:
         sources = [Source((f"lte_{task}",), _at_length(), length=length)]
         if number == "6":
-            statements = Source((f"lte_zaremba_{task}",), _at_length(), length=length, note="programs with variables and print")
+            statements = Source(
+                (f"lte_zaremba_{task}",),
+                _at_length(),
+                length=length,
+                note="programs with variables and print",
+            )
             sources.append(statements)
         columns.append(Column(task, tuple(sources), "{}/{}", (2, 2)))
     published = tuple(PublishedRow(model, cells) for model, cells in rows.items())
-    return Table(number, f"Learning to execute, {what}: char-acc/seq-acc", tuple(columns), published)
+    return Table(
+        number, f"Learning to execute, {what}: char-acc/seq-acc", tuple(columns), published
+    )
 
 
 def _translation() -> Table:
@@ -263,12 +341,23 @@ PAPER_TABLES = Tables(
         _agreement(),
         _lambada(),
         _algorithmic(),
-        _execution("5", "memorisation of up to 55 digits", ("copy", "double", "reverse"), 55, _MEMORISATION),
-        _execution("6", "programs of length 5 and nesting 2", ("program", "control", "addition"), 5, _PROGRAMS),
+        _execution(
+            "5", "memorisation of up to 55 digits", ("copy", "double", "reverse"), 55, _MEMORISATION
+        ),
+        _execution(
+            "6",
+            "programs of length 5 and nesting 2",
+            ("program", "control", "addition"),
+            5,
+            _PROGRAMS,
+        ),
         _translation(),
     ),
     same_problems={
-        **{f"algorithmic_identity_{digits}40": f"algorithmic_copy_{digits}40" for digits in ("binary", "decimal")},
+        **{
+            f"algorithmic_identity_{digits}40": f"algorithmic_copy_{digits}40"
+            for digits in ("binary", "decimal")
+        },
         "translate_ende_wmt32k": "translate_ende_wmt14",
     },
     neutral_arguments=frozenset(

@@ -1,11 +1,13 @@
-"""A report as text: Markdown for people, CSV for spreadsheets (one figure a line), JSON for programs.
+"""A report as text: Markdown for people, CSV for spreadsheets (one figure a line), JSON for
+programs.
 
 How it is used::
 
     print(as_markdown(report))
 
-How it works: in Markdown a row whose cells have several seeds is two lines, the best seed and the mean over the seeds; a figure of one
-seed has its interval. Rows of other data than the table's have a mark whose words stand below the table.
+How it works: in Markdown a row whose cells have several seeds is two lines, the best seed and the
+mean over the seeds; a figure of one seed has its interval. Rows of other data than the table's have
+a mark whose words stand below the table.
 """
 
 from __future__ import annotations
@@ -33,7 +35,15 @@ def as_markdown(report: Report) -> str:
     """Returns the report as Markdown, readable in a terminal as it is."""
     parts = [_table_text(one, report.publication) for one in report.tables]
     if report.not_evaluated:
-        parts.append("\n".join(["## Not evaluated yet", "", *(f"    {command}" for _, command in report.not_evaluated)]))
+        parts.append(
+            "\n".join(
+                [
+                    "## Not evaluated yet",
+                    "",
+                    *(f"    {command}" for _, command in report.not_evaluated),
+                ]
+            )
+        )
     if report.others:
         parts.append(f"## Other runs\n\n{summary_table(report.others)}")
     return "\n\n".join(parts)
@@ -62,28 +72,56 @@ def summary_table(rows: Sequence[Summary]) -> str:
 
 
 def as_csv(report: Report) -> str:
-    """Returns one line for each figure: of published rows what was printed, of ours best, mean, deviation, and the interval's bounds."""
+    """Returns one line for each figure: of published rows what was printed, of ours best, mean,
+    deviation, and the interval's bounds.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, _FIELDS, lineterminator="\n")
     writer.writeheader()
     for table in report.tables:
         writer.writerows(_csv_lines(table, report.publication))
     for row in report.others:
-        about = {"table": "other runs", "model": row.system, "source": row.recipe, "note": row.note, "column": row.problem}
+        about = {
+            "table": "other runs",
+            "model": row.system,
+            "source": row.recipe,
+            "note": row.note,
+            "column": row.problem,
+        }
         writer.writerows({**about, **line} for line in _csv_of_cell(row.cell, [row.metric]))
     return text.getvalue()
 
 
-_FIELDS = ("table", "model", "source", "variant", "column", "measure", "statistic", "value", "seeds", "problems", "note")
+_FIELDS = (
+    "table",
+    "model",
+    "source",
+    "variant",
+    "column",
+    "measure",
+    "statistic",
+    "value",
+    "seeds",
+    "problems",
+    "note",
+)
 
 
 def as_json(report: Report) -> str:
     """Returns the report as one JSON object; figures that are not there are null."""
     values = {
         "tables": [_json_table(table, report.publication) for table in report.tables],
-        "not_evaluated": [{"run": str(run.folder), "command": command} for run, command in report.not_evaluated],
+        "not_evaluated": [
+            {"run": str(run.folder), "command": command} for run, command in report.not_evaluated
+        ],
         "other_runs": [
-            {"problem": row.problem, "model": row.system, "source": row.recipe, "note": row.note, **_json_cell(row.cell, [row.metric])}
+            {
+                "problem": row.problem,
+                "model": row.system,
+                "source": row.recipe,
+                "note": row.note,
+                **_json_cell(row.cell, [row.metric]),
+            }
             for row in report.others
         ],
     }
@@ -93,18 +131,38 @@ def as_json(report: Report) -> str:
 def _table_text(filled: FilledTable, publication: str) -> str:
     table = filled.table
     has_variants = any(source.variant for column in table.columns for source in column.sources)
-    header = ["model", *(["setting"] if has_variants else []), "source", "seeds", *(column.title for column in table.columns)]
+    header = [
+        "model",
+        *(["setting"] if has_variants else []),
+        "source",
+        "seeds",
+        *(column.title for column in table.columns),
+    ]
     marks = _marks(filled.rows)
     lines = []
     for row in table.published:
-        lines.append([row.model, *([row.variant] if has_variants else []), publication, row.seeds, *row.cells])
+        lines.append(
+            [
+                row.model,
+                *([row.variant] if has_variants else []),
+                publication,
+                row.seeds,
+                *row.cells,
+            ]
+        )
     for one in filled.rows:
         source = one.recipe if one.joins_recipes else f"`{one.recipe}`"
         for what, cells in _row_texts(one, table.columns, table.unit):
             mark = marks.get(one.note, "")
             marked = [cell if cell == NOTHING else cell + mark for cell in cells]
-            lines.append([one.system + mark, *([one.variant] if has_variants else []), source, what, *marked])
-    text = _upright(lines, header, _settings(filled) if has_variants else []) if table.upright else _grid(lines, header)
+            lines.append(
+                [one.system + mark, *([one.variant] if has_variants else []), source, what, *marked]
+            )
+    text = (
+        _upright(lines, header, _settings(filled) if has_variants else [])
+        if table.upright
+        else _grid(lines, header)
+    )
     below = [f"{mark} {note}" for note, mark in marks.items()]
     below += [f"Signature: {text}" for text in filled.signatures]
     below += [f"Left out: {text}" for text in filled.left_out]
@@ -116,11 +174,14 @@ def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
 
 
 def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Sequence[str]) -> str:
-    """Returns the table with rows and columns exchanged: what says which row it is stands on several lines at its head.
+    """Returns the table with rows and columns exchanged: what says which row it is stands on
+    several lines at its head.
 
     Args:
-      lines, header: of the table as it would lie; where there are settings they are the second column.
-      settings: each is a table of its own, so that a terminal is wide enough; empty: there are none.
+      lines, header: of the table as it would lie; where there are settings they are the second
+        column.
+      settings: each is a table of its own, so that a terminal is wide enough; empty: there are
+        none.
     """
     parts = [[line for line in lines if line[1] == setting] for setting in settings] or [[*lines]]
     grids = []
@@ -131,16 +192,24 @@ def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Se
 
 
 def _settings(filled: FilledTable) -> list[str]:
-    """Returns the settings of our rows, in the table's order; where we have none all of the table's."""
+    """Returns the settings of our rows, in the table's order; where we have none all of the
+    table's.
+    """
     printed = dict.fromkeys(row.variant for row in filled.table.published)
     ours = dict.fromkeys(row.variant for row in filled.rows)
-    return [*([one for one in printed if one in ours] or ([] if ours else printed)), *(one for one in ours if one not in printed)]
+    return [
+        *([one for one in printed if one in ours] or ([] if ours else printed)),
+        *(one for one in ours if one not in printed),
+    ]
 
 
 def _marks(rows: Sequence[Row]) -> dict[str, str]:
     """Returns the mark of each note, in the order of the rows."""
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    return {note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS)) for number, note in enumerate(notes)}
+    return {
+        note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS))
+        for number, note in enumerate(notes)
+    }
 
 
 def _row_texts(row: Row, columns: Sequence[Column], unit: str) -> Iterator[tuple[str, list[str]]]:
@@ -162,18 +231,32 @@ def _cell_text(row: Row, column: Column, unit: str, statistic: str) -> str:
     cell = row.cells.get(column.title)
     if cell is None:
         return NOTHING
-    part = f" ({cell.problems} of {cell.of_problems} {unit})" if cell.problems < cell.of_problems else ""
+    part = (
+        f" ({cell.problems} of {cell.of_problems} {unit})"
+        if cell.problems < cell.of_problems
+        else ""
+    )
     if statistic == "mean":
         deviations = (cell.deviation if column.deviations else None) or (None,) * len(cell.mean)
-        texts = [_with_deviation(*one) for one in zip(cell.mean, deviations, column.digits, strict=True)]
+        texts = [
+            _with_deviation(*one) for one in zip(cell.mean, deviations, column.digits, strict=True)
+        ]
         return column.form.format(*texts) + part
     if cell.best is None:
         return NOTHING
-    text = column.form.format(*(_number(*one) for one in zip(cell.best, column.digits, strict=True)))
+    text = column.form.format(
+        *(_number(*one) for one in zip(cell.best, column.digits, strict=True))
+    )
     intervals = (cell.intervals if column.deviations else None) or ()
-    bounds = [_bounds(one, digits) for one, digits in zip(intervals, column.digits, strict=False) if one is not None]
+    bounds = [
+        _bounds(one, digits)
+        for one, digits in zip(intervals, column.digits, strict=False)
+        if one is not None
+    ]
     # All or none: of a single one nobody could tell which figure it belongs to.
-    return text + (f" {' '.join(bounds)}" if bounds and len(bounds) == len(intervals) else "") + part
+    return (
+        text + (f" {' '.join(bounds)}" if bounds and len(bounds) == len(intervals) else "") + part
+    )
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -197,7 +280,9 @@ def _general(value: float | None) -> str:
 def _best_text(cell: Cell) -> str:
     text = _general(cell.best[0] if cell.best else None)
     interval = cell.intervals[0] if cell.intervals else None
-    return text if interval is None else f"{text} [{_general(interval[0])}, {_general(interval[1])}]"
+    return (
+        text if interval is None else f"{text} [{_general(interval[0])}, {_general(interval[1])}]"
+    )
 
 
 def _csv_lines(filled: FilledTable, publication: str) -> Iterator[dict[str, Any]]:
@@ -211,9 +296,21 @@ def _csv_lines(filled: FilledTable, publication: str) -> Iterator[dict[str, Any]
                 "column": column.title,
             }
             for measure, value in zip(_names(column), _printed_numbers(text), strict=False):
-                yield {**about, "measure": measure, "statistic": _printed_statistic(row), "value": value, "seeds": row.seeds}
+                yield {
+                    **about,
+                    "measure": measure,
+                    "statistic": _printed_statistic(row),
+                    "value": value,
+                    "seeds": row.seeds,
+                }
     for one in filled.rows:
-        about = {"table": filled.table.number, "model": one.system, "source": one.recipe, "variant": one.variant, "note": one.note}
+        about = {
+            "table": filled.table.number,
+            "model": one.system,
+            "source": one.recipe,
+            "variant": one.variant,
+            "note": one.note,
+        }
         for column in filled.table.columns:
             if column.title in one.cells:
                 for line in _csv_of_cell(one.cells[column.title], _names(column)):
@@ -233,7 +330,13 @@ def _csv_of_cell(cell: Cell, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         for statistic, value in values.items():
             if value is not None:
                 problems = f"{cell.problems} of {cell.of_problems}"
-                yield {"measure": name, "statistic": statistic, "value": value, "seeds": cell.seeds, "problems": problems}
+                yield {
+                    "measure": name,
+                    "statistic": statistic,
+                    "value": value,
+                    "seeds": cell.seeds,
+                    "problems": problems,
+                }
 
 
 def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
@@ -245,7 +348,10 @@ def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
             "variant": row.variant,
             "seeds": row.seeds,
             "cells": {
-                column.title: {"text": text, "values": dict(zip(_names(column), _printed_numbers(text), strict=False))}
+                column.title: {
+                    "text": text,
+                    "values": dict(zip(_names(column), _printed_numbers(text), strict=False)),
+                }
                 for column, text in zip(table.columns, row.cells, strict=True)
                 if text != NOTHING
             },
@@ -259,13 +365,25 @@ def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
             "variant": row.variant,
             "note": row.note,
             "cells": {
-                column.title: _json_cell(row.cells[column.title], _names(column)) for column in table.columns if column.title in row.cells
+                column.title: _json_cell(row.cells[column.title], _names(column))
+                for column in table.columns
+                if column.title in row.cells
             },
         }
         for row in filled.rows
     ]
-    about = {"number": table.number, "title": table.title, "columns": [column.title for column in table.columns]}
-    return {**about, "published": published, "rows": ours, "signatures": [*filled.signatures], "left_out": [*filled.left_out]}
+    about = {
+        "number": table.number,
+        "title": table.title,
+        "columns": [column.title for column in table.columns],
+    }
+    return {
+        **about,
+        "published": published,
+        "rows": ours,
+        "signatures": [*filled.signatures],
+        "left_out": [*filled.left_out],
+    }
 
 
 def _json_cell(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
@@ -284,7 +402,9 @@ def _json_cell(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _names(column: Column) -> list[str]:
-    """Returns the names of a column's figures: of a metric counted over several problems what is counted, of an error turned "accuracy"."""
+    """Returns the names of a column's figures: of a metric counted over several problems what is
+    counted, of an error turned "accuracy".
+    """
     return [_name(measure) for measure in column.sources[0].measures]
 
 
@@ -300,4 +420,6 @@ def _printed_numbers(text: str) -> list[float]:
 
 
 def _printed_statistic(row: PublishedRow) -> str:
-    return "mean" if row.seeds.startswith("mean") else "best" if row.seeds.startswith("best") else ""
+    return (
+        "mean" if row.seeds.startswith("mean") else "best" if row.seeds.startswith("best") else ""
+    )

@@ -6,8 +6,9 @@ How it is used::
     runs[0].system, runs[0].recipe, runs[0].seed        # "UT, dynamic halting", "ut_act_babi, dropout=0.2", 3
     runs[0].records                                      # the evaluations, oldest first
 
-How it works: a folder that holds a config.json of ut-trainer is a run; folders below it are not searched. Only JSON is read: no problem
-and no TensorFlow is imported, so that a hundred runs take a second.
+How it works: a folder that holds a config.json of ut-trainer is a run; folders below it are not
+searched. Only JSON is read: no problem and no TensorFlow is imported, so that a hundred runs take a
+second.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, read_records
-from ut_tf.config.overrides import parse_assignments
 from ut_tf.run import CONFIG_FILE, RESUMABLE_FIELDS
 
 FOLD = "fold"
-"""The argument of a problem that says which part of its data a run of a cross-validation is judged on."""
+"""The argument of a problem that says which part of its data a run of a cross-validation is judged
+on.
+"""
 Repetition = tuple[int, str]
 """A seed and a fold ("" where there are none)."""
 _CHECKPOINTS = "checkpoints"
@@ -44,7 +47,8 @@ _SYSTEMS = {
     "convs2s": "ConvS2S",
     "bytenet": "ByteNet",
 }
-# Overrides that say how long and how often, and what follows from it: seeds of one recipe may differ in them.
+# Overrides that say how long and how often, and what follows from it: seeds of one recipe may
+# differ in them.
 _NOT_THE_RECIPE = RESUMABLE_FIELDS | {"decay_steps", "early_stopping_patience"}
 
 
@@ -57,7 +61,8 @@ class FoundRun:
       problem: registered name of the problem.
       problem_args: arguments that the problem was given.
       system: what the model is, as a table's row names it.
-      recipe: the set, the overrides that matter, and what was changed in use, as a table's row names them.
+      recipe: the set, the overrides that matter, and what was changed in use, as a table's row
+        names them.
       hparams_set: the set alone.
       seed: of the training.
       trained: whether there is a checkpoint to evaluate.
@@ -76,19 +81,25 @@ class FoundRun:
 
     @property
     def repetition(self) -> Repetition:
-        """What tells the runs of a recipe on a problem apart: the seed and, in a cross-validation, the fold."""
+        """What tells the runs of a recipe on a problem apart: the seed and, in a cross-validation,
+        the fold.
+        """
         return self.seed, str(self.problem_args.get(FOLD, ""))
 
 
 def without_fold(data_note: str) -> str:
-    """Returns a problem's note on its data with the whole cross-validation in the place of one fold, so that all its runs have the same."""
+    """Returns a problem's note on its data with the whole cross-validation in the place of one
+    fold, so that all its runs have the same.
+    """
     return re.sub(r"\bfold \d+ of (\d+)\b", r"cross-validation, \1 folds", data_note)
 
 
 def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
-    """Returns the runs in `places`, each once and sorted by place, and a warning for each that cannot be read.
+    """Returns the runs in `places`, each once and sorted by place, and a warning for each that
+    cannot be read.
 
-    A run that was also evaluated with other hyperparameters than it was trained with (``Record.hparams``) is there once more for each.
+    A run that was also evaluated with other hyperparameters than it was trained with
+    (``Record.hparams``) is there once more for each.
 
     Args:
       places: run directories, or folders with runs at any depth.
@@ -100,10 +111,16 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
     warnings: list[str] = []
     for place in places:
         if not place.is_dir():
-            raise UserError(f"{place} is no folder: name run directories of ut-trainer, or folders that hold some.")
+            raise UserError(
+                f"{place} is no folder: name run directories of ut-trainer, or folders that hold"
+                " some."
+            )
         folders = list(_run_folders(place))
         if not folders:
-            raise UserError(f"{place} holds no run, at any depth (no {CONFIG_FILE}): name the --output_dir of a ut-trainer command.")
+            raise UserError(
+                f"{place} holds no run, at any depth (no {CONFIG_FILE}): name the --output_dir of a"
+                " ut-trainer command."
+            )
         for folder in folders:
             try:
                 runs.setdefault(folder.resolve(), _by_use(_read(folder)))
@@ -115,7 +132,9 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
 
 
 def _by_use(run: FoundRun) -> list[FoundRun]:
-    """Returns the run with its evaluations as trained, if any or none at all, and once more for each other depth or memory in use."""
+    """Returns the run with its evaluations as trained, if any or none at all, and once more for
+    each other depth or memory in use.
+    """
     uses = list(dict.fromkeys(record.hparams for record in run.records)) or [""]
     return [
         dataclasses.replace(
@@ -150,7 +169,8 @@ def _read(folder: Path) -> FoundRun:
             folder=folder,
             problem=str(values["problem"]),
             problem_args=dict(values["problem_args"]),
-            system=_system(values["model"], values["hparams"]["network"]) + (", averaged checkpoints" if _averaged(folder) else ""),
+            system=_system(values["model"], values["hparams"]["network"])
+            + (", averaged checkpoints" if _averaged(folder) else ""),
             recipe=_recipe(values["hparams_set"], values["overrides"]),
             hparams_set=str(values["hparams_set"]),
             seed=int(values["seed"]),
@@ -169,18 +189,25 @@ def _system(model: str, network: Mapping[str, Any]) -> str:
     if network["recurrence"] != "basic":
         parts.append(f"{network['recurrence']} recurrence")
     if network["halting"] != "none":
-        parts.append("dynamic halting" + ("" if network["halting"] == "basic" else f" ({network['halting']})"))
+        parts.append(
+            "dynamic halting"
+            + ("" if network["halting"] == "basic" else f" ({network['halting']})")
+        )
     return ", ".join(parts)
 
 
 def _recipe(hparams_set: str, overrides: str) -> str:
     values, _ = parse_assignments(overrides)
-    kept = sorted(f"{name}={value}" for name, value in values.items() if name not in _NOT_THE_RECIPE)
+    kept = sorted(
+        f"{name}={value}" for name, value in values.items() if name not in _NOT_THE_RECIPE
+    )
     return ", ".join([hparams_set, *kept])
 
 
 def _averaged(folder: Path) -> bool:
-    """Returns whether ut-avg-checkpoints wrote the run: its one checkpoint says of which it is the mean."""
+    """Returns whether ut-avg-checkpoints wrote the run: its one checkpoint says of which it is the
+    mean.
+    """
     states = sorted(folder.glob(f"{_CHECKPOINTS}/step-*/{_STATE}"))
     if len(states) != 1:
         return False

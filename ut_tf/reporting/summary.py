@@ -1,12 +1,13 @@
-"""The headline figure of runs, by problem, model and recipe: the end of a sweep, and the runs that are in no table.
+"""The headline figure of runs, by problem, model and recipe: the end of a sweep, and the runs that
+are in no table.
 
 How it is used::
 
     for row in summarise((run, record) for run in runs for record in last_records(run)):
         row.problem, row.metric, row.cell.best, row.cell.mean, row.cell.deviation, row.cell.seeds
 
-How it works: an evaluation has many metrics; its headline is the first of a list of kinds that it has. Of several sets the last in natural
-order counts (the greatest length).
+How it works: an evaluation has many metrics; its headline is the first of a list of kinds that it
+has. Of several sets the last in natural order counts (the greatest length).
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from ut_tf.reporting.layout import Measure, Source
 from ut_tf.reporting.runs import FOLD, FoundRun, Repetition, without_fold
 
 # What a reader looks at first: kinds of metrics, the most telling first.
-_HEADLINES = ("mean_error", "error", "bleu", "f1", "seq_acc", "target/perplexity", "accuracy", "perplexity", "loss")
+_HEADLINES = (
+    "mean_error",
+    "error",
+    "bleu",
+    "f1",
+    "seq_acc",
+    "target/perplexity",
+    "accuracy",
+    "perplexity",
+    "loss",
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,9 @@ class Summary:
 
 
 def headline(record: Record) -> str:
-    """Returns the name of the metric that tells most, of unknown kinds the first; empty where there is none."""
+    """Returns the name of the metric that tells most, of unknown kinds the first; empty where there
+    is none.
+    """
     for kind in _HEADLINES:
         names = [name for name in record.metrics if name == kind or name.endswith("/" + kind)]
         if names:
@@ -63,8 +76,8 @@ def last_records(run: FoundRun) -> list[Record]:
 def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
     """Returns a summary for each problem, model and recipe.
 
-    Runs are summed up together only where the evaluation is the same: its metric, its split, and what its data is. Of two with the same
-    seed the one evaluated last counts.
+    Runs are summed up together only where the evaluation is the same: its metric, its split, and
+    what its data is. Of two with the same seed the one evaluated last counts.
 
     Args:
       evaluations: each run with one of its evaluations.
@@ -73,10 +86,25 @@ def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
     for run, record in sorted(evaluations, key=lambda one: one[1].time):
         metric = headline(record)
         if metric:
-            group = _Group(record.test_problem or run.problem, run.system, run.recipe, metric, _note(run, record))
-            groups.setdefault(group, {})[run.repetition] = Reading(run, record, (figure_of(record, metric),), group.note)
+            group = _Group(
+                record.test_problem or run.problem,
+                run.system,
+                run.recipe,
+                metric,
+                _note(run, record),
+            )
+            groups.setdefault(group, {})[run.repetition] = Reading(
+                run, record, (figure_of(record, metric),), group.note
+            )
     return [
-        Summary(group.problem, group.system, group.recipe, group.metric, group.note, _cell(group, groups[group]))
+        Summary(
+            group.problem,
+            group.system,
+            group.recipe,
+            group.metric,
+            group.note,
+            _cell(group, groups[group]),
+        )
         for group in sorted(groups, key=lambda group: [_natural(part) for part in group])
     ]
 
@@ -94,7 +122,9 @@ def _cell(group: _Group, by_seed: dict[Repetition, Reading]) -> Cell:
 
 
 def _note(run: FoundRun, record: Record) -> str:
-    arguments = ", ".join(f"{name}={value}" for name, value in sorted(run.problem_args.items()) if name != FOLD)
+    arguments = ", ".join(
+        f"{name}={value}" for name, value in sorted(run.problem_args.items()) if name != FOLD
+    )
     trained = f"trained on {run.problem}" if record.test_problem else ""
     split = "" if record.split in ("", "test") else f"{record.split} data"
     return "; ".join(filter(None, (without_fold(record.data_note), trained, arguments, split)))
@@ -102,4 +132,6 @@ def _note(run: FoundRun, record: Record) -> str:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Returns a key that puts task2 before task10."""
-    return [(int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+    return [
+        (int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)
+    ]

@@ -1,14 +1,17 @@
-"""Beam search: the best hypotheses of every length so far, until none of them can become better than those that have ended.
+"""Beam search: the best hypotheses of every length so far, until none of them can become better
+than those that have ended.
 
 How it is used::
 
     written = beam_search(stepper, features, bounds, config)      # symbols [batch, n_best, length] and scores [batch, n_best], best first
 
-How it works: the score of a hypothesis is its log-probability divided by ((5 + length) / 6)^alpha (arXiv 1609.08144), the end symbol
-counted. At each position every hypothesis is continued by its most probable symbols. The beam_size best continuations of an example that do
-not end go on; a continuation that ends is kept if it is among the beam_size best of all. An example is done when no hypothesis that goes
-on could still beat the n_best-th one that was kept, even if all symbols up to its longest length were certain. Hypotheses that reach that
-length without an end are returned only where fewer than n_best have ended, behind those.
+How it works: the score of a hypothesis is its log-probability divided by ((5 + length) / 6)^alpha
+(arXiv 1609.08144), the end symbol counted. At each position every hypothesis is continued by its
+most probable symbols. The beam_size best continuations of an example that do not end go on; a
+continuation that ends is kept if it is among the beam_size best of all. An example is done when no
+hypothesis that goes on could still beat the n_best-th one that was kept, even if all symbols up to
+its longest length were certain. Hypotheses that reach that length without an end are returned only
+where fewer than n_best have ended, behind those.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ def length_penalty(length: Any, alpha: float) -> Any:
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
 
-def beam_search(stepper: Any, features: dict[str, Any], bounds: Bounds, config: DecodeConfig) -> Written:
+def beam_search(
+    stepper: Any, features: dict[str, Any], bounds: Bounds, config: DecodeConfig
+) -> Written:
     """Returns the config.n_best best outputs of each example.
 
     Args:
@@ -44,18 +49,26 @@ def beam_search(stepper: Any, features: dict[str, Any], bounds: Bounds, config: 
       config: its beam_size, alpha and n_best are used.
 
     Returns:
-      Written, best first. Where an example has fewer possible outputs than n_best, the rest is padding with the score -inf.
+      Written, best first. Where an example has fewer possible outputs than n_best, the rest is
+      padding with the score -inf.
     """
     features = dict(features)
     prefix = features.pop("prefix", None)
     search = _Beam(config, bounds)
     state = search.start(features["batch_size"])
-    final = run(stepper, features, state if prefix is None else {**state, "prefix": prefix}, search.advance, bounds.positions)
+    final = run(
+        stepper,
+        features,
+        state if prefix is None else {**state, "prefix": prefix},
+        search.advance,
+        bounds.positions,
+    )
     return search.best(final)
 
 
 def best_symbols(logits: Any, count: int) -> tuple[Any, Any]:
-    """Returns the `count` highest logits and their symbols, as ``tf.math.top_k`` does and in a third of the time where there are many.
+    """Returns the `count` highest logits and their symbols, as ``tf.math.top_k`` does and in a
+    third of the time where there are many.
 
     Args:
       logits: float32 [batch, hypotheses, vocab], vocab known.
@@ -65,11 +78,18 @@ def best_symbols(logits: Any, count: int) -> tuple[Any, Any]:
     if vocab_size < _MANY_SYMBOLS * count:
         values, symbols = tf.math.top_k(logits, count)
         return values, symbols
-    # The best symbols are in the groups whose best symbols are best. In order, so that of equal logits the first counts.
-    padded = tf.pad(logits, [[0, 0], [0, 0], [0, -vocab_size % _GROUP]], constant_values=-math.inf) if vocab_size % _GROUP else logits
+    # The best symbols are in the groups whose best symbols are best. In order, so that of equal
+    # logits the first counts.
+    padded = (
+        tf.pad(logits, [[0, 0], [0, 0], [0, -vocab_size % _GROUP]], constant_values=-math.inf)
+        if vocab_size % _GROUP
+        else logits
+    )
     grouped = tf.reshape(padded, [-1, logits.shape[1], padded.shape[2] // _GROUP, _GROUP])
     groups = tf.sort(tf.math.top_k(tf.reduce_max(grouped, -1), count).indices)
-    candidates = tf.reshape(tf.gather(grouped, groups, batch_dims=2), [-1, logits.shape[1], count * _GROUP])
+    candidates = tf.reshape(
+        tf.gather(grouped, groups, batch_dims=2), [-1, logits.shape[1], count * _GROUP]
+    )
     values, places = tf.math.top_k(candidates, count)
     return values, tf.gather(groups, places // _GROUP, batch_dims=2) * _GROUP + places % _GROUP
 
@@ -79,9 +99,11 @@ class _Beam:
 
     State, tensors with the examples first:
       symbols: int32 [batch, size], the last ones of the hypotheses that go on.
-      scores: float32 [batch, size], their log-probabilities, best first; -inf where there are fewer.
+      scores: float32 [batch, size], their log-probabilities, best first; -inf where there are
+        fewer.
       written: int32 [batch, size, length].
-      ended_scores: float32 [batch, n_best], of those that have ended, with the length penalty, best first.
+      ended_scores: float32 [batch, n_best], of those that have ended, with the length penalty, best
+        first.
       ended_written: int32 [batch, n_best, length].
       done: bool [batch].
       longest: int32 [batch].
@@ -121,38 +143,56 @@ class _Beam:
             "written": tf.gather(written, order, batch_dims=1),
             **ended,
         }
-        # What is done stays as it is: the bound promises that nothing could change, but for symbols beyond the longest length.
-        kept = {name: tf.where(_expand(state["done"], value), state[name], value) for name, value in new.items()}
+        # What is done stays as it is: the bound promises that nothing could change, but for symbols
+        # beyond the longest length.
+        kept = {
+            name: tf.where(_expand(state["done"], value), state[name], value)
+            for name, value in new.items()
+        }
         bound = going_on[:, 0] / length_penalty(state["longest"], self.alpha)
-        done = state["done"] | (bound <= ended["ended_scores"][:, -1]) | (index + 1 >= state["longest"])
+        done = (
+            state["done"]
+            | (bound <= ended["ended_scores"][:, -1])
+            | (index + 1 >= state["longest"])
+        )
         return {**state, **kept, "done": done}, tf.gather(parents, order, batch_dims=1)
 
     def best(self, state: State) -> Written:
-        """Returns those that have ended, and behind them, where they are fewer than n_best, those that were cut."""
+        """Returns those that have ended, and behind them, where they are fewer than n_best, those
+        that were cut.
+        """
         cut_scores = state["scores"] / length_penalty(state["longest"], self.alpha)[:, None]
         scores = tf.concat([state["ended_scores"], cut_scores[:, : self.kept]], 1)
         written = tf.concat([state["ended_written"], state["written"][:, : self.kept]], 1)
         count = tf.reduce_sum(tf.cast(state["ended_scores"] > -math.inf, tf.int32), 1)[:, None]
         place = tf.range(self.kept)[None]
         chosen = tf.where(place < count, place, place - count + self.kept)
-        scores, written = tf.gather(scores, chosen, batch_dims=1), tf.gather(written, chosen, batch_dims=1)
+        scores, written = (
+            tf.gather(scores, chosen, batch_dims=1),
+            tf.gather(written, chosen, batch_dims=1),
+        )
         return Written(tf.where(scores[:, :, None] > -math.inf, written, PADDING_ID), scores)
 
     def _continuations(self, logits: Any, index: Any, state: State) -> tuple[Any, Any, Any]:
-        """Returns log-probabilities, last symbols and the hypotheses they continue, [batch, 2 * size] each, best first."""
+        """Returns log-probabilities, last symbols and the hypotheses they continue, [batch, 2 *
+        size] each, best first.
+        """
         vocab_size = logits.shape[1]
         logits = tf.reshape(logits, [-1, self.size, vocab_size])
         count = min(2 * self.size, vocab_size)
         best, symbols = best_symbols(self.bounds.allowed(logits, index, state.get("prefix")), count)
         totals = state["scores"][:, :, None] + best - tf.reduce_logsumexp(logits, -1, keepdims=True)
         flat = [-1, self.size * count]
-        # Of 2 * size continuations at least size do not end, as each hypothesis ends in one way only.
+        # Of 2 * size continuations at least size do not end, as each hypothesis ends in one way
+        # only.
         scores, places = tf.math.top_k(tf.reshape(totals, flat), 2 * self.size)
         return scores, tf.gather(tf.reshape(symbols, flat), places, batch_dims=1), places // count
 
     def _ended(self, index: Any, state: State, scores: Any, ends: Any, written: Any) -> State:
         """Returns the best hypotheses that have ended so far."""
-        now = tf.where(ends, scores / length_penalty(index + 1, self.alpha), -math.inf)[:, : self.size]
+        now = tf.where(ends, scores / length_penalty(index + 1, self.alpha), -math.inf)[
+            :, : self.size
+        ]
         all_scores = tf.concat([state["ended_scores"], now], 1)
         best, order = tf.math.top_k(all_scores, self.kept)
         all_written = tf.concat([state["ended_written"], written[:, : self.size]], 1)

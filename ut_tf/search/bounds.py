@@ -5,8 +5,9 @@ How it is used::
     bounds = Bounds.of(features, batch_size, config)
     logits = bounds.allowed(logits, index, prefix)                # -inf where a symbol may not stand
 
-A prefix, int32 [batch, length] padded with 0, says how each output begins; it counts in lengths and scores like any other symbols. It is
-stronger than the rules for ends, not than the longest length: what a prefix has beyond that is cut off.
+A prefix, int32 [batch, length] padded with 0, says how each output begins; it counts in lengths and
+scores like any other symbols. It is stronger than the rules for ends, not than the longest length:
+what a prefix has beyond that is cut off.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Bounds(NamedTuple):
         return tf.maximum(tf.reduce_max(self.longest), 0)
 
     def allowed(self, logits: Any, index: Any, prefix: Any = None) -> Any:
-        """Returns logits with -inf for symbols that may not stand there: padding, an end too early or too late, others than the prefix's.
+        """Returns logits with -inf for symbols that may not stand there: padding, an end too early
+        or too late, others than the prefix's.
 
         Args:
           logits: float32 [batch, outputs, vocab].
@@ -66,12 +68,16 @@ class Bounds(NamedTuple):
         ruled = logits + tf.where(forbidden, -math.inf, 0.0)
         if prefix is None:
             return ruled
-        given = tf.reduce_sum(tf.where(tf.range(tf.shape(prefix)[1]) == index, prefix, 0), 1)[:, None, None]
+        given = tf.reduce_sum(tf.where(tf.range(tf.shape(prefix)[1]) == index, prefix, 0), 1)[
+            :, None, None
+        ]
         return tf.where(given == PADDING_ID, ruled, tf.where(symbols == given, logits, -math.inf))
 
 
 def _given_lengths(features: dict[str, Any], batch_size: Any) -> Any:
-    """Returns int32 [batch]: the symbols of each input that are not padding (of facts: the words); without inputs those of the prefix."""
+    """Returns int32 [batch]: the symbols of each input that are not padding (of facts: the words);
+    without inputs those of the prefix.
+    """
     given = features.get("inputs", features.get("prefix"))
     if given is None:
         return tf.fill([batch_size], 0)

@@ -1,4 +1,5 @@
-"""How outputs are searched for: the options of beam search, greedy decoding and sampling, checked when they are made.
+"""How outputs are searched for: the options of beam search, greedy decoding and sampling, checked
+when they are made.
 
 How it is used::
 
@@ -15,8 +16,8 @@ import dataclasses
 import typing
 from typing import Any, Self
 
-from ut_tf.errors import UserError, near_names
 from ut_tf.config.overrides import coerce, parse_assignments
+from ut_tf.errors import UserError, near_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,43 +28,60 @@ class DecodeConfig:
     beam_size: int = 4
     """Hypotheses kept at every symbol; 1: greedy, the most probable symbol each time."""
     alpha: float = 0.6
-    """Length penalty of beam search: a score is log-probability / ((5 + length) / 6)^alpha (arXiv 1609.08144); 0: no penalty."""
+    """Length penalty of beam search: a score is log-probability / ((5 + length) / 6)^alpha (arXiv
+    1609.08144); 0: no penalty.
+    """
     n_best: int = 1
-    """Outputs for each input, best first: at most beam_size of a beam search, one of greedy decoding, any number of samples."""
+    """Outputs for each input, best first: at most beam_size of a beam search, one of greedy
+    decoding, any number of samples.
+    """
 
     # Lengths, the end symbol included.
     extra_length: int = 50
     """An output is at most as long as its input and this many symbols."""
     max_length: int = 0
-    """Where above 0: outputs have at most this many symbols, however long the input; 0: extra_length decides."""
+    """Where above 0: outputs have at most this many symbols, however long the input; 0:
+    extra_length decides.
+    """
     min_length: int = 0
     """Outputs have at least this many symbols."""
     force_length: int = 0
-    """Where above 0: every output has exactly this many symbols, the last of which is the end; the other bounds do not count then.
-    Where a prefix is as long or longer, its first so many symbols are the output, without the end."""
+    """Where above 0: every output has exactly this many symbols, the last of which is the end; the
+    other bounds do not count then. Where a prefix is as long or longer, its first so many symbols
+    are the output, without the end."""
 
     # Sampling.
     sampling: bool = False
-    """Draws every symbol from the model's distribution instead of searching for the most probable output."""
+    """Draws every symbol from the model's distribution instead of searching for the most probable
+    output.
+    """
     temperature: float = 1.0
-    """Logits are divided by it before a symbol is drawn: below 1 probable symbols become more probable."""
+    """Logits are divided by it before a symbol is drawn: below 1 probable symbols become more
+    probable.
+    """
     top_k: int = 0
     """Symbols are drawn from the k most probable ones only; 0: from all."""
     top_p: float = 1.0
-    """Symbols are drawn from the fewest most probable ones that have this probability together; 1: from all."""
+    """Symbols are drawn from the fewest most probable ones that have this probability together; 1:
+    from all.
+    """
 
     # What is done with files.
     batch_size: int = 32
     """Examples decoded at once."""
     max_input_length: int = 1000
-    """Symbols of an input that are read, the end symbol included; what a longer one has beyond them is left out, with a warning."""
+    """Symbols of an input that are read, the end symbol included; what a longer one has beyond them
+    is left out, with a warning.
+    """
     write_beam_scores: bool = False
     """Whether ut-decoder writes the score of an output beside it."""
 
     def __post_init__(self) -> None:
         mistakes: list[str] = []
         for name, kind in typing.get_type_hints(type(self)).items():
-            object.__setattr__(self, name, _coerced(name, getattr(self, name), kind, mistakes, parse=False))
+            object.__setattr__(
+                self, name, _coerced(name, getattr(self, name), kind, mistakes, parse=False)
+            )
         _raise_all(mistakes or _impossible(self))
 
     @property
@@ -73,7 +91,8 @@ class DecodeConfig:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Returns the default options with the fields set that `text`, "name=value,name=value", names.
+        """Returns the default options with the fields set that `text`, "name=value,name=value",
+        names.
 
         tensor2tensor's return_beams=true is read as n_best = beam_size.
 
@@ -86,7 +105,9 @@ class DecodeConfig:
         """Returns these options with the fields set that `text` names; raises as ``from_text``."""
         assigned, mistakes = parse_assignments(text)
         kinds = typing.get_type_hints(type(self))
-        return_beams = _coerced("return_beams", assigned.pop("return_beams", "false"), bool, mistakes)
+        return_beams = _coerced(
+            "return_beams", assigned.pop("return_beams", "false"), bool, mistakes
+        )
         changes = {}
         for name, value in assigned.items():
             if name in kinds:
@@ -142,7 +163,9 @@ def _coerced(name: str, value: Any, kind: Any, mistakes: list[str], parse: bool 
 
 _AT_LEAST = {
     **dict.fromkeys(("beam_size", "n_best", "batch_size", "max_input_length"), 1),
-    **dict.fromkeys(("alpha", "extra_length", "max_length", "min_length", "force_length", "top_k"), 0),
+    **dict.fromkeys(
+        ("alpha", "extra_length", "max_length", "min_length", "force_length", "top_k"), 0
+    ),
 }
 
 
@@ -153,22 +176,40 @@ _MOST_ALPHA = 10.0
 
 def _impossible(config: DecodeConfig) -> list[str]:
     values = vars(config)
-    mistakes = [f"{name}={values[name]}: expected at least {bound}" for name, bound in _AT_LEAST.items() if values[name] < bound]
-    mistakes += [f"{name}={value}: expected at most {_MOST}" for name, value in values.items() if isinstance(value, int) and value > _MOST]
+    mistakes = [
+        f"{name}={values[name]}: expected at least {bound}"
+        for name, bound in _AT_LEAST.items()
+        if values[name] < bound
+    ]
+    mistakes += [
+        f"{name}={value}: expected at most {_MOST}"
+        for name, value in values.items()
+        if isinstance(value, int) and value > _MOST
+    ]
     if config.alpha > _MOST_ALPHA:
         mistakes.append(f"alpha={config.alpha}: expected at most {_MOST_ALPHA}")
     if config.temperature <= 0:
-        mistakes.append(f"temperature={config.temperature}: expected above 0 (for the most probable symbols use beam_size=1)")
+        mistakes.append(
+            f"temperature={config.temperature}: expected above 0 (for the most probable symbols use"
+            " beam_size=1)"
+        )
     if not 0 < config.top_p <= 1:
         mistakes.append(f"top_p={config.top_p}: expected above 0 and at most 1")
     if mistakes:
         return mistakes
     if not config.sampling and config.n_best > config.beam_size:
-        mistakes.append(f"n_best={config.n_best} is more than beam_size={config.beam_size}: raise beam_size, or sample")
+        mistakes.append(
+            f"n_best={config.n_best} is more than beam_size={config.beam_size}: raise beam_size, or"
+            " sample"
+        )
     if config.max_length and not config.force_length and config.min_length > config.max_length:
-        mistakes.append(f"min_length={config.min_length} is more than max_length={config.max_length}")
+        mistakes.append(
+            f"min_length={config.min_length} is more than max_length={config.max_length}"
+        )
     if not config.sampling and (config.temperature != 1.0 or config.top_k or config.top_p != 1.0):
-        mistakes.append("temperature, top_k and top_p belong to sampling: set sampling=true, or leave them out")
+        mistakes.append(
+            "temperature, top_k and top_p belong to sampling: set sampling=true, or leave them out"
+        )
     return mistakes
 
 

@@ -1,12 +1,14 @@
-"""Sampling: every symbol is drawn from the model's distribution, made sharper or cut to its most probable symbols.
+"""Sampling: every symbol is drawn from the model's distribution, made sharper or cut to its most
+probable symbols.
 
 How it is used::
 
     written = sample(stepper, features, bounds, config, seed, numbers)
 
-How it works: one uniform number decides each symbol, by the distribution's running sum. The numbers of an example follow from the seed and
-the example's own number alone, so that a sample does not depend on what else is in the batch. The samples of an example are rows of
-their own: they share what was read of its inputs, and nothing else.
+How it works: one uniform number decides each symbol, by the distribution's running sum. The numbers
+of an example follow from the seed and the example's own number alone, so that a sample does not
+depend on what else is in the batch. The samples of an example are rows of their own: they share
+what was read of its inputs, and nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ _BELOW_ONE = 1.0 - 1e-6
 _COLDEST, _HOTTEST = 1e-30, 1e30
 
 
-def sample(stepper: Any, features: dict[str, Any], bounds: Bounds, config: DecodeConfig, seed: Any, numbers: Any) -> Written:
+def sample(
+    stepper: Any,
+    features: dict[str, Any],
+    bounds: Bounds,
+    config: DecodeConfig,
+    seed: Any,
+    numbers: Any,
+) -> Written:
     """Writes config.n_best independent samples of each example.
 
     Args:
@@ -49,25 +58,38 @@ def sample(stepper: Any, features: dict[str, Any], bounds: Bounds, config: Decod
     def choose(logits: Any, index: Any, state: State) -> Any:
         return draw(logits, state["draws"][:, index, None], config)
 
-    symbols, scores = write(CopyingStepper(stepper, samples), features, bounds, choose, extra_state=state)
+    symbols, scores = write(
+        CopyingStepper(stepper, samples), features, bounds, choose, extra_state=state
+    )
     shape = [batch_size, samples]
-    return Written(tf.reshape(symbols, tf.stack([*shape, length])), tf.reshape(scores, tf.stack(shape)))
+    return Written(
+        tf.reshape(symbols, tf.stack([*shape, length])), tf.reshape(scores, tf.stack(shape))
+    )
 
 
 def uniform_draws(seed: Any, numbers: Any, length: Any, samples: int) -> Any:
-    """Returns float32 [batch, length, samples] in [0, 1), from the seed and each example's number alone; more of them begin alike."""
+    """Returns float32 [batch, length, samples] in [0, 1), from the seed and each example's number
+    alone; more of them begin alike.
+    """
     shape = tf.stack([length, samples])
 
     def of_example(number: Any) -> Any:
-        return tf.random.stateless_uniform(shape, tf.random.experimental.stateless_fold_in(seed, number))
+        return tf.random.stateless_uniform(
+            shape, tf.random.experimental.stateless_fold_in(seed, number)
+        )
 
     # One number more than there are: of no results at all the shape would not be known.
-    draws = tf.map_fn(of_example, tf.pad(numbers, [[0, 1]]), fn_output_signature=tf.TensorSpec([None, samples], tf.float32))
+    draws = tf.map_fn(
+        of_example,
+        tf.pad(numbers, [[0, 1]]),
+        fn_output_signature=tf.TensorSpec([None, samples], tf.float32),
+    )
     return draws[:-1]
 
 
 def draw(logits: Any, uniform: Any, config: DecodeConfig) -> Any:
-    """Returns the symbols that uniform numbers decide: logits [batch, samples, vocab], uniform [batch, samples] -> int32 [batch, samples].
+    """Returns the symbols that uniform numbers decide: logits [batch, samples, vocab], uniform
+    [batch, samples] -> int32 [batch, samples].
 
     Args:
       logits: float32; -inf for symbols that may not be drawn.
@@ -75,21 +97,26 @@ def draw(logits: Any, uniform: Any, config: DecodeConfig) -> Any:
       config: its temperature, top_k and top_p are used.
     """
     # No quotient is above 0, so that none overflows to infinity.
-    logits = (logits - tf.reduce_max(logits, -1, keepdims=True)) / min(max(config.temperature, _COLDEST), _HOTTEST)
+    logits = (logits - tf.reduce_max(logits, -1, keepdims=True)) / min(
+        max(config.temperature, _COLDEST), _HOTTEST
+    )
     if not config.top_k and config.top_p == 1.0:
         return _by_running_sum(tf.nn.softmax(logits), uniform)
     size = tf.shape(logits)[-1]
     best, symbols = tf.math.top_k(logits, tf.minimum(config.top_k, size) if config.top_k else size)
     probabilities = tf.nn.softmax(best)
     if config.top_p < 1.0:
-        # A symbol counts as long as those before it have not reached top_p: the most probable one always does.
+        # A symbol counts as long as those before it have not reached top_p: the most probable one
+        # always does.
         before = tf.cumsum(probabilities, -1, exclusive=True)
         probabilities = tf.nn.softmax(tf.where(before < config.top_p, best, -math.inf))
     return tf.gather(symbols, _by_running_sum(probabilities, uniform), batch_dims=2)
 
 
 def _by_running_sum(probabilities: Any, uniform: Any) -> Any:
-    """Returns the number of the first outcome at which the running sum exceeds the share `uniform` of the whole."""
+    """Returns the number of the first outcome at which the running sum exceeds the share `uniform`
+    of the whole.
+    """
     sums = tf.cumsum(probabilities, -1)
     target = sums[..., -1] * tf.minimum(uniform, _BELOW_ONE)
     return tf.reduce_sum(tf.cast(sums <= target[..., None], tf.int32), -1)

@@ -15,11 +15,13 @@ from ut_tf.data.problem import PADDING_ID
 
 
 def log_probabilities(model: Any, features: dict[str, Any]) -> Any:
-    """Returns log p(targets | inputs) of each example, the sum over its target symbols, the end symbol included: float32 [batch].
+    """Returns log p(targets | inputs) of each example, the sum over its target symbols, the end
+    symbol included: float32 [batch].
 
     Args:
       model: a model of sequences or of classes.
-      features: as the model takes them; "targets" int32 [batch, length], padding not counted, or int32 [batch] classes.
+      features: as the model takes them; "targets" int32 [batch, length], padding not counted, or
+        int32 [batch] classes.
     """
     targets = tf.convert_to_tensor(features["targets"])
     logits = tf.cast(model({**features, "targets": targets}, training=False), tf.float32)

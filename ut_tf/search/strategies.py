@@ -1,12 +1,13 @@
-"""Outputs of a model for given inputs: greedy decoding, beam search or sampling, as the options say.
+"""Outputs of a model for given inputs: greedy decoding, beam search or sampling, as the options
+say.
 
 How it is used::
 
     decoded = decode(model, {"inputs": inputs}, DecodeConfig(beam_size=4, n_best=2))
     decoded.symbols[:, 0], decoded.scores[:, 0]                   # the best output of each example, its score
 
-All of it is TensorFlow operations on batches of any size and length: it works in a ``tf.function`` with unknown sizes and is exported with
-a model.
+All of it is TensorFlow operations on batches of any size and length: it works in a ``tf.function``
+with unknown sizes and is exported with a model.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ class Decoded(NamedTuple):
     """The outputs of a batch, best first.
 
     Fields:
-      symbols: int32 [batch, n_best, length], END_ID last and padding behind it; no END_ID where an output was cut at its longest length.
-      scores: float32 [batch, n_best]: of a beam search log-probability / length penalty, else the log-probability. -inf (and no symbols)
-        where an example has fewer possible outputs.
+      symbols: int32 [batch, n_best, length], END_ID last and padding behind it; no END_ID where an
+        output was cut at its longest length.
+      scores: float32 [batch, n_best]: of a beam search log-probability / length penalty, else the
+        log-probability. -inf (and no symbols) where an example has fewer possible outputs.
     """
 
     symbols: Any
@@ -51,12 +53,14 @@ def decode(
 
     Args:
       model: a decoder model (see ``stepper``).
-      features: {"inputs": int32 [batch, length] or [batch, rows, words]}; for a language model {"batch_size": int32 []}. With "prefix",
-        int32 [batch, length] padded with 0, every output begins with its example's prefix, or with as much of it as the output may be long;
-        a language model's batch follows from it.
+      features: {"inputs": int32 [batch, length] or [batch, rows, words]}; for a language model
+        {"batch_size": int32 []}. With "prefix", int32 [batch, length] padded with 0, every output
+        begins with its example's prefix, or with as much of it as the output may be long; a
+        language model's batch follows from it.
       config: how to search.
       seed: of sampling: int, int32 [] or int32 [2]; None: 0.
-      numbers: of sampling: int32 [batch], each example's own number, from which with the seed all its draws follow; None: its place.
+      numbers: of sampling: int32 [batch], each example's own number, from which with the seed all
+        its draws follow; None: its place.
       incremental: whether to use the model's cache; None: where it can.
 
     Raises:
@@ -66,7 +70,9 @@ def decode(
     bounds = Bounds.of(features, features["batch_size"], config)
     stepper = make_stepper(model, 1 if config.sampling else config.beam_size, incremental)
     if config.sampling:
-        numbers = tf.range(features["batch_size"]) if numbers is None else tf.cast(numbers, tf.int32)
+        numbers = (
+            tf.range(features["batch_size"]) if numbers is None else tf.cast(numbers, tf.int32)
+        )
         written = _best_first(sample(stepper, features, bounds, config, _seed_pair(seed), numbers))
     elif config.beam_size == 1:
         written = write(stepper, features, bounds, greedy_choice)

@@ -1,12 +1,14 @@
-"""A trained run as a SavedModel that takes raw text and returns raw text, in the layout that TensorFlow Serving reads.
+"""A trained run as a SavedModel that takes raw text and returns raw text, in the layout that
+TensorFlow Serving reads.
 
 How it is used::
 
     folder = export_run(Run.load("runs/ende"), Path("exports/ende"), decode=DecodeConfig(beam_size=4))     # exports/ende/1
 
-How it works: the model's weights are stored as plain variables beside the codec's tables (``Servable``); each signature is traced, run once
-on a sample text, and saved. Everything is written beside the final place under a name that TensorFlow Serving passes over, and renamed
-when it is complete, so that a server that watches the directory never loads half a model.
+How it works: the model's weights are stored as plain variables beside the codec's tables
+(``Servable``); each signature is traced, run once on a sample text, and saved. Everything is
+written beside the final place under a name that TensorFlow Serving passes over, and renamed when it
+is complete, so that a server that watches the directory never loads half a model.
 """
 
 from __future__ import annotations
@@ -25,15 +27,20 @@ from typing import Any, Literal
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from ut_tf.search.config import DecodeConfig
-from ut_tf.inference.translator import check_vocabulary
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.inference.translator import check_vocabulary
 from ut_tf.run import Run, installed_versions
+from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.signatures import Servable, Signature
 from ut_tf.serving.versions import ADVICE, new_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
-from ut_tf.storage.checkpoints import find_checkpoint, read_state, readable_disk_errors, restore_weights
+from ut_tf.storage.checkpoints import (
+    find_checkpoint,
+    read_state,
+    readable_disk_errors,
+    restore_weights,
+)
 
 SUMMARY_FILE = "assets.extra/ut_tf.json"
 
@@ -64,8 +71,10 @@ def export_run(
       destination: holds the versions of one served model; made where it is not there.
       checkpoint: as for ``find_checkpoint``; the moving average of the weights, where there is one.
       decode: how serving_default decodes; None: DecodeConfig().
-      dtype: in which the model computes and in which its matrices are stored. Softmax, scores and halting are float32 in any case.
-      quantize: "int8": matrices are stored as int8 with a float32 scale per channel; computation is in `dtype`.
+      dtype: in which the model computes and in which its matrices are stored. Softmax, scores and
+        halting are float32 in any case.
+      quantize: "int8": matrices are stored as int8 with a float32 scale per channel; computation is
+        in `dtype`.
       signatures: names of those to export; none: all that the problem has.
       warmup: whether to write requests that TensorFlow Serving runs when it loads the model.
       version: number of the version; None: one more than the highest that lies in `destination`.
@@ -74,8 +83,9 @@ def export_run(
       The folder of the version.
 
     Raises:
-      UserError: the version exists, an argument cannot be, the checkpoint, the problem's text form or the vocabulary of the training cannot
-        be had, or the graph holds operations that only this Python process can run.
+      UserError: the version exists, an argument cannot be, the checkpoint, the problem's text form
+        or the vocabulary of the training cannot be had, or the graph holds operations that only
+        this Python process can run.
     """
     _check(dtype, quantize)
     folder = new_version(destination, version)
@@ -94,7 +104,9 @@ def export_run(
     requests = [_tried(name, signature) for name, signature in chosen.items()]
     summary = {
         **_origin(run, checkpoint, step),
-        "decode": {name: value for name, value in config.to_dict().items() if name not in _OF_FILES},
+        "decode": {
+            name: value for name, value in config.to_dict().items() if name not in _OF_FILES
+        },
         "dtype": dtype,
         "quantize": quantize or None,
         "signatures": {name: _names(signature) for name, signature in chosen.items()},
@@ -106,7 +118,9 @@ def export_run(
 
 
 def saved_operations(folder: Path) -> set[str]:
-    """Returns the names of all operations in a SavedModel's graph and in the functions that it calls."""
+    """Returns the names of all operations in a SavedModel's graph and in the functions that it
+    calls.
+    """
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     names: set[str] = set()
     for meta_graph in saved.meta_graphs:
@@ -128,18 +142,26 @@ def _known(servable: Servable, names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in servable.names:
             near = did_you_mean(name, servable.names) or "."
-            raise UserError(f"signatures: this problem has no signature {name!r}{near} It has {', '.join(servable.names)}.")
+            raise UserError(
+                f"signatures: this problem has no signature {name!r}{near} It has"
+                f" {', '.join(servable.names)}."
+            )
     return tuple(names) or servable.names
 
 
 def _tried(name: str, signature: Signature) -> Request:
-    """Answers a sample request once, so that what does not run is found before anything is written; returns the request."""
+    """Answers a sample request once, so that what does not run is found before anything is written;
+    returns the request.
+    """
     signature.function(*(tf.constant([_SAMPLE]) for _ in signature.inputs))
     return name, {one: [_SAMPLE] for one in signature.inputs}
 
 
 def _names(signature: Signature) -> dict[str, list[str]]:
-    return {"inputs": list(signature.inputs), "outputs": sorted(signature.function.structured_outputs)}
+    return {
+        "inputs": list(signature.inputs),
+        "outputs": sorted(signature.function.structured_outputs),
+    }
 
 
 def _origin(run: Run, checkpoint: str, step: int) -> dict[str, Any]:
@@ -163,15 +185,26 @@ def _text_version() -> dict[str, str]:
 
 
 def _write(
-    folder: Path, servable: Servable, chosen: dict[str, Signature], requests: Sequence[Request], model_name: str, summary: dict[str, Any]
+    folder: Path,
+    servable: Servable,
+    chosen: dict[str, Signature],
+    requests: Sequence[Request],
+    model_name: str,
+    summary: dict[str, Any],
 ) -> None:
     temporary = folder.parent / f".tmp-{folder.name}-{os.getpid()}"
     try:
         temporary.mkdir(parents=True)
-        tf.saved_model.save(servable, str(temporary), signatures={name: signature.function for name, signature in chosen.items()})
+        tf.saved_model.save(
+            servable,
+            str(temporary),
+            signatures={name: signature.function for name, signature in chosen.items()},
+        )
         summary = {**summary, "other_operations": _other_operations(temporary)}
         (temporary / SUMMARY_FILE).parent.mkdir(exist_ok=True)
-        (temporary / SUMMARY_FILE).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        (temporary / SUMMARY_FILE).write_text(
+            json.dumps(summary, indent=2) + "\n", encoding="utf-8"
+        )
         if requests:
             write_warmup(temporary, model_name, requests)
         _put_in_place(temporary, folder)
@@ -186,12 +219,14 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise UserError(
-            f"{folder} exists meanwhile: another export has written it; give the same command again, or name another --version."
+            f"{folder} exists meanwhile: another export has written it; give the same command"
+            " again, or name another --version."
         ) from error
 
 
 def _other_operations(folder: Path) -> list[str]:
-    """Returns the operations of a SavedModel that are not TensorFlow's own: whoever loads it must have them (tensorflow-text's).
+    """Returns the operations of a SavedModel that are not TensorFlow's own: whoever loads it must
+    have them (tensorflow-text's).
 
     Raises:
       UserError: there are some that no other process can have.
@@ -200,7 +235,8 @@ def _other_operations(folder: Path) -> list[str]:
     found = sorted(operations & _PYTHON_OPS)
     if found:
         raise UserError(
-            f"the graph holds {', '.join(found)}, which only the Python process that made it can run: "
-            "write the problem's text_codec, and the model, with TensorFlow's operations (no tf.py_function, no tf.numpy_function)."
+            f"the graph holds {', '.join(found)}, which only the Python process that made it can"
+            " run: write the problem's text_codec, and the model, with TensorFlow's operations (no"
+            " tf.py_function, no tf.numpy_function)."
         )
     return sorted(name for name in operations if not hasattr(tf.raw_ops, name))

@@ -6,8 +6,9 @@ How it is used::
     client.inputs("serving_default")                                          # ("inputs",)
     client.predict([{"inputs": "Ein Hund läuft."}], "serving_default")        # [{"outputs": "A dog runs.", "scores": -1.2}]
 
-How it works: GET ``/v1/models/NAME[/versions/N]/metadata`` says which inputs a signature has; POST ``...:predict`` with one object per
-example ("instances") answers with as many ("predictions"), an object of outputs each or, where a signature has one output, its bare value.
+How it works: GET ``/v1/models/NAME[/versions/N]/metadata`` says which inputs a signature has; POST
+``...:predict`` with one object per example ("instances") answers with as many ("predictions"), an
+object of outputs each or, where a signature has one output, its bare value.
 """
 
 from __future__ import annotations
@@ -39,11 +40,22 @@ class RestClient:
       UserError: `timeout` is no such number.
     """
 
-    def __init__(self, server: str, model_name: str = "model", version: int | None = None, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        server: str,
+        model_name: str = "model",
+        version: int | None = None,
+        timeout: float = 60.0,
+    ) -> None:
         if not 0 < timeout <= LONGEST_TIMEOUT:
-            raise UserError(f"timeout={timeout}: expected a number of seconds above 0, at most {LONGEST_TIMEOUT:.0f}.")
+            raise UserError(
+                f"timeout={timeout}: expected a number of seconds above 0, at most"
+                f" {LONGEST_TIMEOUT:.0f}."
+            )
         self._server = (server if "://" in server else f"http://{server}").rstrip("/")
-        self._model = f"{self._server}/v1/models/{model_name}" + (f"/versions/{version}" if version is not None else "")
+        self._model = f"{self._server}/v1/models/{model_name}" + (
+            f"/versions/{version}" if version is not None else ""
+        )
         self._timeout = timeout
         self._session = requests.Session()
 
@@ -58,13 +70,27 @@ class RestClient:
             known = reply["metadata"]["signature_def"]["signature_def"]
             if signature in known:
                 names = list(known[signature]["inputs"])
-                return tuple(sorted(names, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)))
+                return tuple(
+                    sorted(
+                        names,
+                        key=lambda name: (
+                            _ORDER.index(name) if name in _ORDER else len(_ORDER),
+                            name,
+                        ),
+                    )
+                )
         except (KeyError, TypeError) as error:
-            raise UserError(f"{self._model}/metadata: expected a model's signatures, got {_shown(reply)}.") from error
+            raise UserError(
+                f"{self._model}/metadata: expected a model's signatures, got {_shown(reply)}."
+            ) from error
         near = did_you_mean(signature, known) or "."
-        raise UserError(f"{self._model} has no signature {signature!r}{near} It has {', '.join(sorted(known))}.")
+        raise UserError(
+            f"{self._model} has no signature {signature!r}{near} It has {', '.join(sorted(known))}."
+        )
 
-    def predict(self, examples: Sequence[Mapping[str, Any]], signature: str = "serving_default") -> list[Any]:
+    def predict(
+        self, examples: Sequence[Mapping[str, Any]], signature: str = "serving_default"
+    ) -> list[Any]:
         """Returns the model's answer to each example, in order.
 
         Args:
@@ -78,24 +104,38 @@ class RestClient:
         reply = self._ask("POST", f"{self._model}:predict", body)
         predictions = reply.get("predictions") if isinstance(reply, dict) else None
         if not isinstance(predictions, list) or len(predictions) != len(examples):
-            raise UserError(f"{self._model}:predict: expected {len(examples)} predictions, got {_shown(reply)}.")
+            raise UserError(
+                f"{self._model}:predict: expected {len(examples)} predictions, got {_shown(reply)}."
+            )
         return predictions
 
     def _ask(self, method: str, url: str, body: Any) -> Any:
         try:
             reply = self._session.request(method, url, json=body, timeout=self._timeout)
         except requests.Timeout as error:
-            raise UserError(f"{url}: no answer within {self._timeout:g} seconds: allow more time, or send fewer texts at once.") from error
+            raise UserError(
+                f"{url}: no answer within {self._timeout:g} seconds: allow more time, or send fewer"
+                " texts at once."
+            ) from error
         except requests.ConnectionError as error:
-            raise UserError(f"{self._server} does not answer ({_cause(error)}): start the server, or give its address.") from error
+            raise UserError(
+                f"{self._server} does not answer ({_cause(error)}): start the server, or give its"
+                " address."
+            ) from error
         except requests.RequestException as error:
-            raise UserError(f"{url} cannot be asked ({error}): give the server's address, such as http://localhost:8501.") from error
+            raise UserError(
+                f"{url} cannot be asked ({error}): give the server's address, such as"
+                " http://localhost:8501."
+            ) from error
         if not reply.ok:
             raise UserError(f"{url} answered with status {reply.status_code}: {_error_text(reply)}")
         try:
             return reply.json()
         except ValueError as error:
-            raise UserError(f"{url}: expected JSON, got {_shown(reply.text)}: is this TensorFlow Serving's REST port?") from error
+            raise UserError(
+                f"{url}: expected JSON, got {_shown(reply.text)}: is this TensorFlow Serving's REST"
+                " port?"
+            ) from error
 
 
 def _error_text(reply: requests.Response) -> str:
@@ -111,9 +151,17 @@ def _cause(error: BaseException) -> str:
     """Returns what the operating system said, of an error that wraps it in several others."""
     cause: Any = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, requests.RequestException):
+        if (
+            isinstance(cause, OSError)
+            and cause.strerror
+            and not isinstance(cause, requests.RequestException)
+        ):
             return str(cause.strerror).lower()
-        arguments = [one for one in (getattr(cause, "reason", None), *getattr(cause, "args", ())) if isinstance(one, BaseException)]
+        arguments = [
+            one
+            for one in (getattr(cause, "reason", None), *getattr(cause, "args", ()))
+            if isinstance(one, BaseException)
+        ]
         cause = cause.__cause__ or cause.__context__ or next(iter(arguments), None)
     return "no connection"
 

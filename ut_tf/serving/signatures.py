@@ -5,17 +5,21 @@ How it is used::
     servable = Servable(model, codec, spec, DecodeConfig(beam_size=4), StoredWeights(model))
     servable.signature("serving_default").function(tf.constant(["Ein Hund läuft."]))     # {"outputs": [batch], "scores": [batch]}
 
-Signatures, all for any number of texts of any length (texts: strings [batch], one input for each of the codec's fields):
+Signatures, all for any number of texts of any length (texts: strings [batch], one input for each of
+the codec's fields):
 
-- ``serving_default``: texts -> ``outputs`` strings and ``scores`` float32, [batch] each ([batch, n_best] for more than one hypothesis,
-  best first); for a problem of classes the same as ``classify``; for a language model the same as ``score``.
+- ``serving_default``: texts -> ``outputs`` strings and ``scores`` float32, [batch] each ([batch,
+  n_best] for more than one hypothesis, best first); for a problem of classes the same as
+  ``classify``; for a language model the same as ``score``.
 - ``score``: texts and ``targets`` -> ``log_probabilities`` float32 [batch].
-- ``classify``: texts -> ``outputs`` strings [batch], their ``probability`` [batch], and ``probabilities`` [batch, classes].
-- ``ponder``: texts -> ``tokens`` strings [batch, length] and ``ponder_times`` float32 [batch, length], the encoder's recurrent steps at
-  each of them, "" and 0 on padding.
+- ``classify``: texts -> ``outputs`` strings [batch], their ``probability`` [batch], and
+  ``probabilities`` [batch, classes].
+- ``ponder``: texts -> ``tokens`` strings [batch, length] and ``ponder_times`` float32 [batch,
+  length], the encoder's recurrent steps at each of them, "" and 0 on padding.
 
-Bytes that are no UTF-8 are read as U+FFFD, whatever the codec makes of them; the other rows are not affected. Inputs of which an output
-is written are cut to ``max_input_length`` symbols, as ut-decoder cuts them: memory grows with the square of their length.
+Bytes that are no UTF-8 are read as U+FFFD, whatever the codec makes of them; the other rows are not
+affected. Inputs of which an output is written are cut to ``max_input_length`` symbols, as
+ut-decoder cuts them: memory grows with the square of their length.
 """
 
 from __future__ import annotations
@@ -44,7 +48,8 @@ class Signature(NamedTuple):
 
 
 class Servable(tf.Module):  # type: ignore[misc]
-    """What is saved: the codec's tables, the stored weights and, for sampling, a random generator; not the Keras model.
+    """What is saved: the codec's tables, the stored weights and, for sampling, a random generator;
+    not the Keras model.
 
     Args:
       model: a built keras.Model for `spec`.
@@ -56,7 +61,13 @@ class Servable(tf.Module):  # type: ignore[misc]
     """
 
     def __init__(
-        self, model: Any, codec: TextCodec, spec: ProblemSpec, config: DecodeConfig, weights: StoredWeights, seed: int = 0
+        self,
+        model: Any,
+        codec: TextCodec,
+        spec: ProblemSpec,
+        config: DecodeConfig,
+        weights: StoredWeights,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.codec = codec
@@ -87,7 +98,10 @@ class Servable(tf.Module):  # type: ignore[misc]
 
     def classes(self) -> list[str]:
         """Returns the text of every class, in the order of ``probabilities``."""
-        return [text.decode() for text in self.codec.decode(tf.range(self._spec.target_vocab_size)).numpy()]
+        return [
+            text.decode()
+            for text in self.codec.decode(tf.range(self._spec.target_vocab_size)).numpy()
+        ]
 
     def decode(self, *texts: Any) -> dict[str, Any]:
         """Returns the best hypotheses of each example and their scores; of blank texts "" and 0."""
@@ -95,9 +109,15 @@ class Servable(tf.Module):  # type: ignore[misc]
         symbols, scores = decode(self._model(), self._features(texts), self._config, seed=seed)
         outputs = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
         blank = tf.reduce_all([tf.equal(tf.strings.strip(text), "") for text in texts], 0)[:, None]
-        outputs, scores = tf.where(blank, "", tf.reshape(outputs, tf.shape(scores))), tf.where(blank, 0.0, scores)
+        outputs, scores = (
+            tf.where(blank, "", tf.reshape(outputs, tf.shape(scores))),
+            tf.where(blank, 0.0, scores),
+        )
         several = self._config.n_best > 1
-        return {"outputs": outputs if several else outputs[:, 0], "scores": scores if several else scores[:, 0]}
+        return {
+            "outputs": outputs if several else outputs[:, 0],
+            "scores": scores if several else scores[:, 0],
+        }
 
     def score(self, *texts: Any) -> dict[str, Any]:
         """Returns the log-probability of each example's target, the last of `texts`."""
@@ -108,10 +128,16 @@ class Servable(tf.Module):  # type: ignore[misc]
         """Returns the most probable class of each example, and every class's probability."""
         probabilities = tf.nn.softmax(self._model()(self._features(texts), training=False))
         best = tf.argmax(probabilities, -1, output_type=tf.int32)
-        return {"outputs": self.codec.decode(best), "probability": tf.reduce_max(probabilities, -1), "probabilities": probabilities}
+        return {
+            "outputs": self.codec.decode(best),
+            "probability": tf.reduce_max(probabilities, -1),
+            "probabilities": probabilities,
+        }
 
     def ponder(self, *texts: Any) -> dict[str, Any]:
-        """Returns what stands at each position of the inputs, and how many recurrent steps the encoder took there."""
+        """Returns what stands at each position of the inputs, and how many recurrent steps the
+        encoder took there.
+        """
         features = self._features(texts)
         inputs = features["inputs"]
         if self._spec.targets == "tokens":
@@ -121,7 +147,10 @@ class Servable(tf.Module):  # type: ignore[misc]
         times = times[:, tf.shape(times)[1] - tf.shape(inputs)[1] :]
         symbols = inputs != 0
         present = tf.reduce_any(symbols, -1) if inputs.shape.rank == 3 else symbols
-        return {"tokens": self.codec.tokens(features), "ponder_times": tf.where(present, times, 0.0)}
+        return {
+            "tokens": self.codec.tokens(features),
+            "ponder_times": tf.where(present, times, 0.0),
+        }
 
     def _features(self, texts: tuple[Any, ...]) -> dict[str, Any]:
         if not texts:
@@ -129,7 +158,10 @@ class Servable(tf.Module):  # type: ignore[misc]
         features = self.codec.encode(*texts)
         inputs = _with_a_position(features["inputs"])
         cuts = self._spec.inputs == "tokens" and self._spec.targets == "tokens"
-        return {**features, "inputs": _cut(inputs, self._config.max_input_length) if cuts else inputs}
+        return {
+            **features,
+            "inputs": _cut(inputs, self._config.max_input_length) if cuts else inputs,
+        }
 
     def _answers(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         """Returns what computes each signature, and the names of its inputs."""
@@ -139,24 +171,34 @@ class Servable(tf.Module):  # type: ignore[misc]
             return {DEFAULT: score, "score": score}
         ponder = (self.ponder, fields)
         if self._spec.targets != "tokens":
-            return {DEFAULT: (self.classify, fields), "classify": (self.classify, fields), "ponder": ponder}
+            return {
+                DEFAULT: (self.classify, fields),
+                "classify": (self.classify, fields),
+                "ponder": ponder,
+            }
         return {DEFAULT: (self.decode, fields), "score": score, "ponder": ponder}
 
 
 def _valid(texts: Any, size: Any) -> Any:
-    """Returns strings [max(size, 1)] that are UTF-8: most of what computes an answer wants one example at least."""
+    """Returns strings [max(size, 1)] that are UTF-8: most of what computes an answer wants one
+    example at least.
+    """
     valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     return tf.concat([valid, tf.fill([tf.maximum(1 - size, 0)], "")], 0)
 
 
 def _with_a_position(ids: Any) -> Any:
-    """Returns ids [batch, length, ...] with one position of padding where there is none, which no network can read."""
+    """Returns ids [batch, length, ...] with one position of padding where there is none, which no
+    network can read.
+    """
     missing = tf.maximum(1 - tf.shape(ids)[1], 0)
     return tf.pad(ids, [[0, 0], [0, missing], [0, 0]][: ids.shape.rank])
 
 
 def _cut(ids: Any, most: int) -> Any:
-    """Returns the first `most` positions of ids [batch, length]; rows that go on there have END_ID in the last of them."""
+    """Returns the first `most` positions of ids [batch, length]; rows that go on there have END_ID
+    in the last of them.
+    """
     goes_on = tf.reduce_any(ids[:, most:] != 0, 1, keepdims=True)
     last = tf.equal(tf.range(tf.minimum(tf.shape(ids)[1], most)), most - 1)
     return tf.where(tf.logical_and(goes_on, last), END_ID, ids[:, :most])

@@ -1,4 +1,6 @@
-"""The versions of a served model: folders whose names are numbers; TensorFlow Serving serves the highest. Needs no TensorFlow."""
+"""The versions of a served model: folders whose names are numbers; TensorFlow Serving serves the
+highest. Needs no TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,36 @@ def new_version(destination: Path, version: int | None = None) -> Path:
       version: number from 0; None: one more than the highest there is, or 1.
 
     Raises:
-      UserError: the version exists or cannot be, `destination` is a file or lies in one, or it cannot be read or written.
+      UserError: the version exists or cannot be, `destination` is a file or lies in one, or it
+        cannot be read or written.
     """
     if version is not None and version < 0:
         raise UserError(f"version={version}: expected a whole number from 0.")
     try:
         numbers = _versions(destination)
     except OSError as error:
-        raise UserError(f"{destination} cannot be read ({error.strerror or error}): {ADVICE}.") from error
+        raise UserError(
+            f"{destination} cannot be read ({error.strerror or error}): {ADVICE}."
+        ) from error
     if version in numbers:
-        raise UserError(f"{destination / str(version)} already exists: name another version, another export directory, or remove it first.")
+        raise UserError(
+            f"{destination / str(version)} already exists: name another version, another export"
+            " directory, or remove it first."
+        )
     return destination / str(max(numbers, default=0) + 1 if version is None else version)
 
 
 def _versions(destination: Path) -> set[int]:
     there = next(path for path in (destination, *destination.absolute().parents) if path.exists())
     if not there.is_dir():
-        raise UserError(f"{there} is a file: name the directory that holds, or will hold, the versions of the served model.")
+        raise UserError(
+            f"{there} is a file: name the directory that holds, or will hold, the versions of the"
+            " served model."
+        )
     if not os.access(there, os.W_OK | os.X_OK):
         raise UserError(f"{there} cannot be written (Permission denied): {ADVICE}.")
-    return {int(entry.name) for entry in destination.iterdir() if entry.name.isdecimal()} if there == destination else set()
+    return (
+        {int(entry.name) for entry in destination.iterdir() if entry.name.isdecimal()}
+        if there == destination
+        else set()
+    )

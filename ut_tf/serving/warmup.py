@@ -1,12 +1,14 @@
-"""Requests that TensorFlow Serving runs before it takes a model into service, so that the first users need not wait.
+"""Requests that TensorFlow Serving runs before it takes a model into service, so that the first
+users need not wait.
 
-How it works: ``assets.extra/tf_serving_warmup_requests`` is a TFRecord file of ``tensorflow.serving.PredictionLog`` messages. They are
-written field by field in protobuf's wire format, since the package that holds their classes is not needed for anything else:
+How it works: ``assets.extra/tf_serving_warmup_requests`` is a TFRecord file of
+``tensorflow.serving.PredictionLog`` messages. They are written field by field in protobuf's wire
+format, since the package that holds their classes is not needed for anything else:
 
     PredictionLog  { predict_log = 6: PredictLog }
     PredictLog     { request = 1: PredictRequest }
-    PredictRequest { model_spec = 1: ModelSpec; inputs = 2: map of string to TensorProto, {key = 1, value = 2} each }
-    ModelSpec      { name = 1: string; signature_name = 3: string }
+    PredictRequest { model_spec = 1: ModelSpec; inputs = 2: map of string to TensorProto, {key = 1,
+    value = 2} each } ModelSpec      { name = 1: string; signature_name = 3: string }
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def write_warmup(export: Path, model_name: str, requests: Iterable[Request]) -> 
 
 def _prediction_log(model_name: str, signature: str, inputs: Mapping[str, list[str]]) -> bytes:
     specification = _field(1, model_name.encode()) + _field(3, signature.encode())
-    entries = (_field(1, name.encode()) + _field(2, _tensor(texts)) for name, texts in inputs.items())
+    entries = (
+        _field(1, name.encode()) + _field(2, _tensor(texts)) for name, texts in inputs.items()
+    )
     request = _field(1, specification) + b"".join(_field(2, entry) for entry in entries)
     return _field(6, _field(1, request))
 
@@ -55,7 +59,9 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Returns a whole number in groups of seven bits, the lowest first; the eighth bit says that another one follows."""
+    """Returns a whole number in groups of seven bits, the lowest first; the eighth bit says that
+    another one follows.
+    """
     groups = []
     while value > 0x7F:
         groups.append(value & 0x7F | 0x80)

@@ -1,4 +1,5 @@
-"""A model's weights in the form in which an exported model keeps them: float32, bfloat16 or int8 with scales.
+"""A model's weights in the form in which an exported model keeps them: float32, bfloat16 or int8
+with scales.
 
 How it is used::
 
@@ -6,11 +7,13 @@ How it is used::
     with stored.scope(model):                  # inside a tf.function
         logits = model(features)               # computed from the stored form
 
-How it works: inside the scope Keras reads each of the model's variables from a tensor that is computed from its stored form. A graph
-traced there holds no variable of the model itself, so that the module that keeps the ``StoredWeights`` can be saved without it.
+How it works: inside the scope Keras reads each of the model's variables from a tensor that is
+computed from its stored form. A graph traced there holds no variable of the model itself, so that
+the module that keeps the ``StoredWeights`` can be saved without it.
 
-int8 keeps one float32 scale per output channel: per column of a kernel, per row of an embedding table (a row makes one logit). The
-weights are multiplied out again once per call, so this saves size, not time. What is small, a vector or not a matrix stays float32.
+int8 keeps one float32 scale per output channel: per column of a kernel, per row of an embedding
+table (a row makes one logit). The weights are multiplied out again once per call, so this saves
+size, not time. What is small, a vector or not a matrix stays float32.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class StoredWeights(tf.Module):  # type: ignore[misc]
 
     Args:
       model: a built keras.Model.
-      form: float32, bfloat16 (matrices rounded to 8 bits of mantissa) or int8 (matrices rounded to 255 levels per channel).
+      form: float32, bfloat16 (matrices rounded to 8 bits of mantissa) or int8 (matrices rounded to
+        255 levels per channel).
     """
 
     def __init__(self, model: Any, form: StoredForm = "float32") -> None:
@@ -43,17 +47,30 @@ class StoredWeights(tf.Module):  # type: ignore[misc]
         self._stored = [_stored(variable, form) for variable in model.variables]
 
     def scope(self, model: Any) -> Any:
-        """Returns a context in which `model`, built like the one given, computes with these weights; no variable changes in it."""
-        return _ReadOnlyScope([(variable, stored()) for variable, stored in zip(model.variables, self._stored, strict=True)])
+        """Returns a context in which `model`, built like the one given, computes with these
+        weights; no variable changes in it.
+        """
+        return _ReadOnlyScope(
+            [
+                (variable, stored())
+                for variable, stored in zip(model.variables, self._stored, strict=True)
+            ]
+        )
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the stored values."""
-        return sum(math.prod(variable.shape) * variable.dtype.size for stored in self._stored for variable in stored.variables)
+        return sum(
+            math.prod(variable.shape) * variable.dtype.size
+            for stored in self._stored
+            for variable in stored.variables
+        )
 
 
 class _ReadOnlyScope(keras.StatelessScope):  # type: ignore[misc]
-    """A scope whose variables keep their values: random generators too, so that their states do not leak out of loops."""
+    """A scope whose variables keep their values: random generators too, so that their states do not
+    leak out of loops.
+    """
 
     def add_update(self, update: tuple[Any, Any]) -> None:
         del update
@@ -87,7 +104,11 @@ class _Scaled(tf.Module):  # type: ignore[misc]
 
 
 def _stored(variable: Any, form: StoredForm) -> Any:
-    matrix = len(variable.shape) == 2 and math.prod(variable.shape) >= _SMALL and variable.dtype == "float32"
+    matrix = (
+        len(variable.shape) == 2
+        and math.prod(variable.shape) >= _SMALL
+        and variable.dtype == "float32"
+    )
     if form == "float32" or not matrix:
         return _Plain(variable, variable.dtype)
     return _Plain(variable, tf.bfloat16) if form == "bfloat16" else _Scaled(variable)

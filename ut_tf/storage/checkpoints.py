@@ -1,8 +1,9 @@
 """Checkpoints that are complete or absent, and know when they were damaged.
 
-A checkpoint is a directory ``<output_dir>/checkpoints/step-00000100/``: TensorFlow's checkpoint files, ``state.json`` (where training
-stood) and ``manifest.json`` (each file's size and SHA-256). It is written beside under a temporary name, flushed to the disk and
-renamed, so that a run killed at any moment leaves no half of one. ``best.json`` names the best by validation.
+A checkpoint is a directory ``<output_dir>/checkpoints/step-00000100/``: TensorFlow's checkpoint
+files, ``state.json`` (where training stood) and ``manifest.json`` (each file's size and SHA-256).
+It is written beside under a temporary name, flushed to the disk and renamed, so that a run killed
+at any moment leaves no half of one. ``best.json`` names the best by validation.
 
 How it is used::
 
@@ -28,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from ut_tf.storage.files import write_text
 from ut_tf.errors import UserError
+from ut_tf.storage.files import write_text
 
 if TYPE_CHECKING:
     from ut_tf.run import Run
@@ -60,9 +61,19 @@ class CheckpointStore:
         self._keep = keep
 
     def steps(self) -> list[int]:
-        """Returns the steps of which there is a checkpoint, ascending; whether they are intact is not looked at."""
-        names = [entry.name for entry in self.folder.glob(f"{_PREFIX}*") if entry.is_dir()] if self.folder.is_dir() else []
-        return sorted(int(name.removeprefix(_PREFIX)) for name in names if name.removeprefix(_PREFIX).isdigit())
+        """Returns the steps of which there is a checkpoint, ascending; whether they are intact is
+        not looked at.
+        """
+        names = (
+            [entry.name for entry in self.folder.glob(f"{_PREFIX}*") if entry.is_dir()]
+            if self.folder.is_dir()
+            else []
+        )
+        return sorted(
+            int(name.removeprefix(_PREFIX))
+            for name in names
+            if name.removeprefix(_PREFIX).isdigit()
+        )
 
     def path(self, step: int) -> Path:
         """Returns the directory of the checkpoint of `step`."""
@@ -76,13 +87,17 @@ class CheckpointStore:
             return None
         return step if self.path(step).is_dir() else None
 
-    def save(self, step: int, checkpoint: Any, state: Mapping[str, Any], needed_bytes: int = 0) -> Path:
-        """Writes a checkpoint; once it is complete, marks the best and removes those that are no longer kept.
+    def save(
+        self, step: int, checkpoint: Any, state: Mapping[str, Any], needed_bytes: int = 0
+    ) -> Path:
+        """Writes a checkpoint; once it is complete, marks the best and removes those that are no
+        longer kept.
 
         Args:
           step: of the update after which it is taken.
           checkpoint: tf.train.Checkpoint of all that decides how training goes on.
-          state: plain values beside it, ready for JSON; "best_step" names the best checkpoint so far, if any.
+          state: plain values beside it, ready for JSON; "best_step" names the best checkpoint so
+            far, if any.
           needed_bytes: its size as far as known, for the message when the disk is full.
 
         Raises:
@@ -102,7 +117,9 @@ class CheckpointStore:
         return final
 
     def mark_best(self, step: int | None) -> None:
-        """Writes ``best.json``, atomically, where it does not name `step` already; removes it where `step` is None."""
+        """Writes ``best.json``, atomically, where it does not name `step` already; removes it where
+        `step` is None.
+        """
         best = self.folder / _BEST
         if step is None:
             best.unlink(missing_ok=True)
@@ -118,7 +135,9 @@ class CheckpointStore:
                 self._remove(self.path(step))
 
     def remove_leftovers(self) -> None:
-        """Removes what runs that were killed while they saved have left; call it when no other process trains here."""
+        """Removes what runs that were killed while they saved have left; call it when no other
+        process trains here.
+        """
         for leftover in [*self.folder.glob(f"{_TEMPORARY}*"), *self.folder.glob(f".{_BEST}.*")]:
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -126,7 +145,8 @@ class CheckpointStore:
                 leftover.unlink(missing_ok=True)
 
     def newest_intact(self) -> Path | None:
-        """Returns the newest checkpoint that is intact, with a warning line for each one skipped; None where there is none at all.
+        """Returns the newest checkpoint that is intact, with a warning line for each one skipped;
+        None where there is none at all.
 
         Raises:
           UserError: there are checkpoints, but every one is damaged.
@@ -145,7 +165,9 @@ class CheckpointStore:
         return None
 
     def set_aside_newer(self, step: int) -> None:
-        """Renames checkpoints newer than `step`, which were found damaged, so that training from `step` on can make them anew."""
+        """Renames checkpoints newer than `step`, which were found damaged, so that training from
+        `step` on can make them anew.
+        """
         for newer in [found for found in self.steps() if found > step]:
             aside = self.folder / f"{_CORRUPT}{self.path(newer).name}"
             shutil.rmtree(aside, ignore_errors=True)
@@ -162,12 +184,16 @@ class CheckpointStore:
         _sync_folder(self.folder)
 
     def _remove(self, directory: Path) -> None:
-        # Renamed first: a removal that is cut short must not leave half a checkpoint under its name.
+        # Renamed first: a removal that is cut short must not leave half a checkpoint under its
+        # name.
         doomed = self.folder / f"{_TEMPORARY}old-{directory.name}-{os.getpid()}"
         try:
             directory.rename(doomed)
         except OSError as error:
-            print(f"warning: could not remove the old checkpoint {directory}: {error}.", file=sys.stderr)
+            print(
+                f"warning: could not remove the old checkpoint {directory}: {error}.",
+                file=sys.stderr,
+            )
             return
         shutil.rmtree(doomed, ignore_errors=True)
 
@@ -216,12 +242,15 @@ def restore(directory: Path, checkpoint: Any, partial: bool = False) -> None:
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(
-            f"{directory}: its weights do not fit this network ({reason}); use the hyperparameters and the version it was trained with."
+            f"{directory}: its weights do not fit this network ({reason}); use the hyperparameters"
+            " and the version it was trained with."
         ) from error
 
 
 def find_fault(directory: Path) -> str | None:
-    """Returns what is wrong with a checkpoint's files, compared to its manifest; None where they are as they were written."""
+    """Returns what is wrong with a checkpoint's files, compared to its manifest; None where they
+    are as they were written.
+    """
     try:
         files: dict[str, dict[str, Any]] = json.loads((directory / _MANIFEST).read_text())["files"]
         for name, expected in files.items():
@@ -239,7 +268,10 @@ def find_fault(directory: Path) -> str | None:
 
 def warn_of_fault(directory: Path, fault: str) -> None:
     """Says on stderr, in one line, that a damaged checkpoint is passed over."""
-    print(f"warning: skipped the checkpoint {directory}: {fault}; going back to the one before it.", file=sys.stderr)
+    print(
+        f"warning: skipped the checkpoint {directory}: {fault}; going back to the one before it.",
+        file=sys.stderr,
+    )
 
 
 def find_checkpoint(run: Run, which: str) -> Path:
@@ -247,7 +279,8 @@ def find_checkpoint(run: Run, which: str) -> Path:
 
     Args:
       run: whose output_dir is searched.
-      which: "best" (by validation; the last where none was judged), "last", a step's number, or a checkpoint's directory.
+      which: "best" (by validation; the last where none was judged), "last", a step's number, or a
+        checkpoint's directory.
 
     Raises:
       UserError: there is no such checkpoint, or it is damaged and there is none before it.
@@ -257,23 +290,36 @@ def find_checkpoint(run: Run, which: str) -> Path:
         fault = find_fault(store.path(best))
         if fault is None:
             return store.path(best)
-        print(f"warning: skipped the best checkpoint {store.path(best)}: {fault}; the last one is used.", file=sys.stderr)
+        print(
+            f"warning: skipped the best checkpoint {store.path(best)}: {fault}; the last one is"
+            " used.",
+            file=sys.stderr,
+        )
     if which in ("best", "last"):
         last = store.newest_intact()
         if last is None:
-            raise UserError(f"there is no checkpoint in {store.folder}: train first, with output_dir={run.output_dir}.")
+            raise UserError(
+                f"there is no checkpoint in {store.folder}: train first, with"
+                f" output_dir={run.output_dir}."
+            )
         return last
     directory = store.path(int(which)) if which.isdigit() else Path(which).expanduser()
     if not (directory / _MANIFEST).is_file():
-        raise UserError(f"checkpoint={which}: there is no {directory / _MANIFEST}; expected best, last, or one of {store.steps()}.")
+        raise UserError(
+            f"checkpoint={which}: there is no {directory / _MANIFEST}; expected best, last, or one"
+            f" of {store.steps()}."
+        )
     fault = find_fault(directory)
     if fault is not None:
-        raise UserError(f"checkpoint={which}: it is damaged ({fault}); name another one of {store.steps()}.")
+        raise UserError(
+            f"checkpoint={which}: it is damaged ({fault}); name another one of {store.steps()}."
+        )
     return directory
 
 
 def load_model(run: Run, which: str = "best") -> Any:
-    """Returns the run's trained keras.Model, to look at: its weights are a checkpoint's, averaged where a moving average was kept.
+    """Returns the run's trained keras.Model, to look at: its weights are a checkpoint's, averaged
+    where a moving average was kept.
 
     Args:
       run: as ``Run.load`` gives it.
@@ -305,7 +351,10 @@ def restore_weights(model: Any, run: Run, which: str = "best") -> int:
     restore(directory, tf.train.Checkpoint(model=model), partial=True)
     state = read_state(directory)
     if state.get("averaged"):
-        averages = [tf.Variable(tf.zeros(weight.shape, weight.dtype)) for weight in model.trainable_variables]
+        averages = [
+            tf.Variable(tf.zeros(weight.shape, weight.dtype))
+            for weight in model.trainable_variables
+        ]
         restore(directory, tf.train.Checkpoint(averages=averages), partial=True)
         for weight, average in zip(model.trainable_variables, averages, strict=True):
             weight.assign(average)
@@ -313,10 +362,14 @@ def restore_weights(model: Any, run: Run, which: str = "best") -> int:
 
 
 @contextmanager
-def readable_disk_errors(path: Path, needed_bytes: int = 0, advice: str = _OF_TRAINING) -> Iterator[None]:
-    """Turns the errors of writing a file or folder into a UserError that says what cannot be written, why, and what to do.
+def readable_disk_errors(
+    path: Path, needed_bytes: int = 0, advice: str = _OF_TRAINING
+) -> Iterator[None]:
+    """Turns the errors of writing a file or folder into a UserError that says what cannot be
+    written, why, and what to do.
 
-    Errors of the network, of a pipe whose reader has gone, and of files that have nothing to do with `path` pass.
+    Errors of the network, of a pipe whose reader has gone, and of files that have nothing to do
+    with `path` pass.
 
     Args:
       path: what is written.
@@ -328,16 +381,24 @@ def readable_disk_errors(path: Path, needed_bytes: int = 0, advice: str = _OF_TR
     except (ConnectionError, TimeoutError):
         raise
     except (OSError, tf.errors.OpError) as error:
-        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error) or "quota" in str(error)
+        full = (
+            getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+            or "No space left" in str(error)
+            or "quota" in str(error)
+        )
         if full:
             raise UserError(_no_space(path, needed_bytes, advice == _OF_TRAINING)) from error
         if isinstance(error, OSError) and _concerns(error, path):
-            raise UserError(f"{path} cannot be written ({error.strerror or error}): {advice}.") from error
+            raise UserError(
+                f"{path} cannot be written ({error.strerror or error}): {advice}."
+            ) from error
         raise
 
 
 def _concerns(error: OSError, path: Path) -> bool:
-    """Tells whether an error is of `path`, of something in it, or of a folder it lies in; an error that names no file is."""
+    """Tells whether an error is of `path`, of something in it, or of a folder it lies in; an error
+    that names no file is.
+    """
     if not isinstance(error.filename, str | os.PathLike):
         return True
     ours, found = Path(os.path.abspath(path)), Path(os.path.abspath(error.filename))
@@ -353,7 +414,9 @@ def _removed_in_the_end(temporary: Path) -> Iterator[None]:
 
 
 def _random_states(model: Any) -> list[Any]:
-    """Returns the variables of a model's random generators: TensorFlow's checkpoints do not find them by themselves."""
+    """Returns the variables of a model's random generators: TensorFlow's checkpoints do not find
+    them by themselves.
+    """
     weights = {id(weight) for weight in model.weights}
     return [variable.value for variable in model.variables if id(variable) not in weights]
 
@@ -362,8 +425,15 @@ def _no_space(folder: Path, needed_bytes: int, trains: bool) -> str:
     nearest = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
     free = shutil.disk_usage(nearest).free
     needed = f"about {_megabytes(needed_bytes)} are needed and " if needed_bytes else ""
-    goes_on = " (the checkpoints saved before are intact, and training goes on from the last of them)" if trains else ""
-    return f"{folder}: the disk is full: {needed}{_megabytes(free)} are free; make room there and give the same command again{goes_on}."
+    goes_on = (
+        " (the checkpoints saved before are intact, and training goes on from the last of them)"
+        if trains
+        else ""
+    )
+    return (
+        f"{folder}: the disk is full: {needed}{_megabytes(free)} are free; make room there and give"
+        f" the same command again{goes_on}."
+    )
 
 
 def _megabytes(count: int) -> str:

@@ -38,9 +38,11 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock on `path`, and holds it; a process that ends gives up its locks.
+    """Waits until no other process holds the lock on `path`, and holds it; a process that ends
+    gives up its locks.
 
-    Where the system has no such locks (Windows) nothing is locked: prepare the data there before several workers start.
+    Where the system has no such locks (Windows) nothing is locked: prepare the data there before
+    several workers start.
     """
     try:
         import fcntl

@@ -19,7 +19,8 @@ LOCK_FILE = ".lock"
 
 @contextmanager
 def held_alone(output_dir: Path) -> Iterator[None]:
-    """Holds the lock on a run directory within the context; the system gives it up for a process that is killed.
+    """Holds the lock on a run directory within the context; the system gives it up for a process
+    that is killed.
 
     Where there are no such locks (Windows, some network file systems) nothing is locked.
 
@@ -36,7 +37,8 @@ def held_alone(output_dir: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"another process trains in {output_dir}: wait until it ends, or stop it, or give another output_dir."
+                f"another process trains in {output_dir}: wait until it ends, or stop it, or give"
+                " another output_dir."
             ) from None
         except OSError:
             pass

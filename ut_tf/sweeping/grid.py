@@ -8,8 +8,9 @@ How it is used::
     progress = Progress(folder)                      # sweep.json
     progress.reached(cells[0], flags, [])            # "finished", "trained" or None
 
-How it works: a cell is a run directory of its own, named after its problem, set and seed. ``sweep.json`` says of each cell with which flags
-it was trained and evaluated, so that the same command passes over what is finished, and another adds to it.
+How it works: a cell is a run directory of its own, named after its problem, set and seed.
+``sweep.json`` says of each cell with which flags it was trained and evaluated, so that the same
+command passes over what is finished, and another adds to it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ut_tf.storage.files import write_text
 from ut_tf.errors import UserError
+from ut_tf.storage.files import write_text
 
 SWEEP_FILE = "sweep.json"
 _FORMAT_VERSION = 1
@@ -46,9 +47,16 @@ class Cell:
         return f"{self.problem}-{self.hparams_set}-seed{self.seed}"
 
 
-def make_cells(problems: Iterable[str], hparams_sets: Iterable[str], seeds: Iterable[int]) -> list[Cell]:
-    """Returns every combination once: all problems and sets with the first seed, then with the second."""
-    found = [Cell(problem, name, seed) for seed, problem, name in itertools.product(seeds, problems, hparams_sets)]
+def make_cells(
+    problems: Iterable[str], hparams_sets: Iterable[str], seeds: Iterable[int]
+) -> list[Cell]:
+    """Returns every combination once: all problems and sets with the first seed, then with the
+    second.
+    """
+    found = [
+        Cell(problem, name, seed)
+        for seed, problem, name in itertools.product(seeds, problems, hparams_sets)
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -58,7 +66,9 @@ def expand_names(words: Sequence[str]) -> list[str]:
     Raises:
       ValueError: a brace without its other half, or an empty choice.
     """
-    return list(dict.fromkeys(name for word in words for part in _split(word) for name in _expanded(part)))
+    return list(
+        dict.fromkeys(name for word in words for part in _split(word) for name in _expanded(part))
+    )
 
 
 def expand_numbers(words: Sequence[str]) -> list[int]:
@@ -96,7 +106,10 @@ def _split(word: str) -> list[str]:
 
 def _expanded(pattern: str) -> Iterator[str]:
     pieces = re.split(r"\{(.*?)\}", pattern)
-    choices = [[piece] if number % 2 == 0 else _choices(piece, pattern) for number, piece in enumerate(pieces)]
+    choices = [
+        [piece] if number % 2 == 0 else _choices(piece, pattern)
+        for number, piece in enumerate(pieces)
+    ]
     return ("".join(one) for one in itertools.product(*choices))
 
 
@@ -148,14 +161,33 @@ class Progress:
         self._path = folder / SWEEP_FILE
         self._entries = _read(self._path)
 
-    def reached(self, cell: Cell, trainer_flags: Sequence[str], eval_flags: Sequence[str]) -> State | None:
-        """Returns how far a cell came with just these flags: "trained", "finished", or None where it must be trained (further)."""
+    def reached(
+        self, cell: Cell, trainer_flags: Sequence[str], eval_flags: Sequence[str]
+    ) -> State | None:
+        """Returns how far a cell came with just these flags: "trained", "finished", or None where
+        it must be trained (further).
+        """
         entry = self._entries.get(cell.name)
-        if entry is None or entry.state not in ("trained", "finished") or entry.trainer_flags != list(trainer_flags):
+        if (
+            entry is None
+            or entry.state not in ("trained", "finished")
+            or entry.trainer_flags != list(trainer_flags)
+        ):
             return None
-        return "finished" if entry.state == "finished" and entry.eval_flags == list(eval_flags) else "trained"
+        return (
+            "finished"
+            if entry.state == "finished" and entry.eval_flags == list(eval_flags)
+            else "trained"
+        )
 
-    def note(self, cell: Cell, state: State, trainer_flags: Sequence[str], eval_flags: Sequence[str], minutes: float) -> None:
+    def note(
+        self,
+        cell: Cell,
+        state: State,
+        trainer_flags: Sequence[str],
+        eval_flags: Sequence[str],
+        minutes: float,
+    ) -> None:
         """Writes how far a cell came; `minutes` are added to those of earlier calls.
 
         Raises:
@@ -163,22 +195,35 @@ class Progress:
         """
         before = self._entries.get(cell.name)
         total = minutes + (before.minutes if before else 0.0)
-        self._entries[cell.name] = Entry(cell.problem, cell.hparams_set, cell.seed, state, [*trainer_flags], [*eval_flags], total)
-        values = {"format_version": _FORMAT_VERSION, "cells": {name: asdict(one) for name, one in self._entries.items()}}
+        self._entries[cell.name] = Entry(
+            cell.problem, cell.hparams_set, cell.seed, state, [*trainer_flags], [*eval_flags], total
+        )
+        values = {
+            "format_version": _FORMAT_VERSION,
+            "cells": {name: asdict(one) for name, one in self._entries.items()},
+        }
         try:
             write_text(self._path, json.dumps(values, indent=1) + "\n")
         except OSError as error:
-            raise UserError(f"{self._path} cannot be written: {error.strerror or error}; the same command goes on from here.") from error
+            raise UserError(
+                f"{self._path} cannot be written: {error.strerror or error}; the same command goes"
+                " on from here."
+            ) from error
 
 
 def _read(path: Path) -> dict[str, Entry]:
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if values["format_version"] != _FORMAT_VERSION:
-            raise ValueError(f"format version {values['format_version']}, expected {_FORMAT_VERSION}")
+            raise ValueError(
+                f"format version {values['format_version']}, expected {_FORMAT_VERSION}"
+            )
         return {name: Entry(**one) for name, one in values["cells"].items()}
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise UserError(f"{path} is no file of this ut-sweep ({what}): restore it, or remove it to look at every run again.") from error
+        raise UserError(
+            f"{path} is no file of this ut-sweep ({what}): restore it, or remove it to look at"
+            " every run again."
+        ) from error

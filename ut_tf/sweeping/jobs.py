@@ -6,10 +6,11 @@ How it is used::
         for outcome in jobs.run(all_jobs):      # as they end
             print(outcome.job.name, outcome.status)
 
-How it works: the children are in process groups of their own, so that Ctrl-C reaches this process alone. After the first Ctrl-C (or
-SIGTERM, or the end of the terminal) no more jobs begin, and the children get SIGTERM, on which ut-trainer saves a checkpoint; after the
-second they and their own children get it again, on which they end at once. The handler only counts: the loop passes signals on, so that
-none is lost on a child that is just beginning.
+How it works: the children are in process groups of their own, so that Ctrl-C reaches this process
+alone. After the first Ctrl-C (or SIGTERM, or the end of the terminal) no more jobs begin, and the
+children get SIGTERM, on which ut-trainer saves a checkpoint; after the second they and their own
+children get it again, on which they end at once. The handler only counts: the loop passes signals
+on, so that none is lost on a child that is just beginning.
 """
 
 from __future__ import annotations
@@ -95,7 +96,12 @@ class Jobs:
       started: called with each job when it begins.
     """
 
-    def __init__(self, parallel: int, environments: Sequence[Mapping[str, str]], started: Callable[[Job], None]) -> None:
+    def __init__(
+        self,
+        parallel: int,
+        environments: Sequence[Mapping[str, str]],
+        started: Callable[[Job], None],
+    ) -> None:
         self._parallel = parallel
         self._environments = environments
         self._started = started
@@ -112,7 +118,12 @@ class Jobs:
         self._before = {number: signal.signal(number, self._stop) for number in _heard_signals()}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         # Some are left only where an error ended the loop: no child is to outlive it.
@@ -124,7 +135,9 @@ class Jobs:
                 one.process.wait()
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Runs the jobs and yields how each ended, as they end; jobs that a signal kept from beginning are not among them."""
+        """Runs the jobs and yields how each ended, as they end; jobs that a signal kept from
+        beginning are not among them.
+        """
         waiting = deque(jobs)
         while self._running or (waiting and not self.stopping):
             while waiting and len(self._running) < self._parallel and not self.stopping:
@@ -163,18 +176,27 @@ class Jobs:
                 )
         except OSError as error:
             raise UserError(
-                f"{command.what} of {one.job.name} cannot begin, with the log {one.job.log}: {error.strerror or error}."
+                f"{command.what} of {one.job.name} cannot begin, with the log {one.job.log}:"
+                f" {error.strerror or error}."
             ) from error
 
     def _pass_on(self, one: _Running) -> None:
-        """Tells a job's process of the signals that have come: of the first itself, of the next its children, too."""
+        """Tells a job's process of the signals that have come: of the first itself, of the next its
+        children, too.
+        """
         while one.process is not None and one.process.poll() is None and one.told < self._asked:
             with contextlib.suppress(ProcessLookupError):
-                one.process.terminate() if one.told == 0 else os.killpg(one.process.pid, signal.SIGTERM)
+                (
+                    one.process.terminate()
+                    if one.told == 0
+                    else os.killpg(one.process.pid, signal.SIGTERM)
+                )
             one.told += 1
 
     def _look_after(self, one: _Running) -> Outcome | None:
-        """Begins the next command of a job whose command has succeeded; returns how the job ended, None as long as it has not."""
+        """Begins the next command of a job whose command has succeeded; returns how the job ended,
+        None as long as it has not.
+        """
         status = one.process.poll() if one.process is not None else 0
         if status is None:
             return None
@@ -188,14 +210,26 @@ class Jobs:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        how = "at once" if self.stopping else "each saves a checkpoint after its update or evaluation; a second signal stops at once"
+        how = (
+            "at once"
+            if self.stopping
+            else (
+                "each saves a checkpoint after its update or evaluation; a second signal stops at"
+                " once"
+            )
+        )
         self._asked += 1
         # Not print: the signal may have interrupted a print. There may be no terminal any more.
         with contextlib.suppress(OSError):
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"\nstopping {counted(len(self._running), 'run')}: {how}\n".encode())
+            os.write(
+                sys.__stderr__.fileno() if sys.__stderr__ else 2,
+                f"\nstopping {counted(len(self._running), 'run')}: {how}\n".encode(),
+            )
 
 
 def _heard_signals() -> list[signal.Signals]:
-    """Returns the signals that stop: Ctrl-C, SIGTERM and, unless nohup has it ignored, the end of the terminal."""
+    """Returns the signals that stop: Ctrl-C, SIGTERM and, unless nohup has it ignored, the end of
+    the terminal.
+    """
     hears_end = hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hears_end else [])]

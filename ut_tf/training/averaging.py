@@ -6,8 +6,9 @@ How it is used::
     average_checkpoints(run, last_steps(run, 8), Path("runs/big-avg8"))         # then: ut-eval --output_dir=runs/big-avg8
     average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))     # the best by the metric that chooses checkpoints
 
-How it works: the mean is written beside its place and renamed when it is complete. Its state says of which checkpoints it is, with a
-digest of each, so that it is known again (``is_average``); a former mean of the same run that lies in the place gives way.
+How it works: the mean is written beside its place and renamed when it is complete. Its state says
+of which checkpoints it is, with a digest of each, so that it is known again (``is_average``); a
+former mean of the same run that lies in the place gives way.
 """
 
 from __future__ import annotations
@@ -35,25 +36,38 @@ _ADVICE = "name a directory that is new or empty with --avg_dir"
 _STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
 _TRANSLATIONS = "translations"
 # What lies in the folder of a mean: its own files, and what the commands derive from them.
-_DERIVED = frozenset({CONFIG_FILE, VOCAB_FOLDER, checkpoints.FOLDER, _TRANSLATIONS, "bleu.jsonl", "evaluations.jsonl", EVENTS_FOLDER})
+_DERIVED = frozenset(
+    {
+        CONFIG_FILE,
+        VOCAB_FOLDER,
+        checkpoints.FOLDER,
+        _TRANSLATIONS,
+        "bleu.jsonl",
+        "evaluations.jsonl",
+        EVENTS_FOLDER,
+    }
+)
 
 
 def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> int:
-    """Writes a run directory whose only checkpoint has the mean of the weights of the run's checkpoints of `steps`.
+    """Writes a run directory whose only checkpoint has the mean of the weights of the run's
+    checkpoints of `steps`.
 
-    It can be evaluated, decoded with and exported, but not trained on: the optimizer's state is not in it. Where a checkpoint holds a
-    moving average of its weights, that is what enters the mean.
+    It can be evaluated, decoded with and exported, but not trained on: the optimizer's state is not
+    in it. Where a checkpoint holds a moving average of its weights, that is what enters the mean.
 
     Args:
       run: trained.
       steps: which checkpoints, at least one.
-      destination: must not exist, or be empty, or hold a mean of the same run: that is replaced, its translations are kept.
+      destination: must not exist, or be empty, or hold a mean of the same run: that is replaced,
+        its translations are kept.
 
     Returns:
       The step of the newest of them, under which the mean is saved.
 
     Raises:
-      UserError: one of the checkpoints is missing or damaged, or something else lies in `destination`.
+      UserError: one of the checkpoints is missing or damaged, or something else lies in
+        `destination`.
     """
     destination = destination.resolve()
     with checkpoints.readable_disk_errors(destination, advice=_ADVICE):
@@ -66,8 +80,9 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         means, digests = _mean_weights(model, run, steps), _digests(run, steps)
     except FileNotFoundError as error:
         raise UserError(
-            f"{error.filename} has gone while it was read: the run may still be training and keep fewer checkpoints than are averaged; "
-            "average again, or train with a larger --keep_checkpoint_max."
+            f"{error.filename} has gone while it was read: the run may still be training and keep"
+            " fewer checkpoints than are averaged; average again, or train with a larger"
+            " --keep_checkpoint_max."
         ) from error
     for weight, mean in zip(model.trainable_variables, means, strict=True):
         weight.assign(mean)
@@ -77,7 +92,9 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     with checkpoints.readable_disk_errors(destination, needed_bytes, _ADVICE):
         try:
             _copy_configuration(run, temporary)
-            CheckpointStore(temporary).save(steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes)
+            CheckpointStore(temporary).save(
+                steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes
+            )
             _put_in_place(temporary, destination)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -85,7 +102,9 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
 
 
 def averaged_steps(destination: Path) -> list[int]:
-    """Returns the steps of the checkpoints whose mean lies in `destination`; empty where there is no such mean."""
+    """Returns the steps of the checkpoints whose mean lies in `destination`; empty where there is
+    no such mean.
+    """
     found: list[int] = _state(destination).get(_STEPS, [])
     return found
 
@@ -107,7 +126,8 @@ def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
 
 
 def last_steps(run: Run, n: int | None = None) -> list[int]:
-    """Returns the steps of the last `n` intact checkpoints, ascending; without `n` of all there are, at most MOST.
+    """Returns the steps of the last `n` intact checkpoints, ascending; without `n` of all there
+    are, at most MOST.
 
     Damaged checkpoints are skipped with a warning.
 
@@ -119,20 +139,30 @@ def last_steps(run: Run, n: int | None = None) -> list[int]:
 
 
 def best_steps(run: Run, n: int | None = None) -> list[int]:
-    """Returns the steps of the best `n` intact checkpoints, ascending; without `n` of all that were judged, at most MOST.
+    """Returns the steps of the best `n` intact checkpoints, ascending; without `n` of all that were
+    judged, at most MOST.
 
-    Best is by the problem's selection_metric, as metrics.jsonl has it of the evaluation at that step.
+    Best is by the problem's selection_metric, as metrics.jsonl has it of the evaluation at that
+    step.
 
     Raises:
-      UserError: fewer than `n` of the checkpoints that are there were judged by that metric, or none.
+      UserError: fewer than `n` of the checkpoints that are there were judged by that metric, or
+        none.
     """
     name, direction = run.make_problem().selection_metric
     there = {*CheckpointStore(run.output_dir).steps()}
-    values = {step: value for step, value in _judged(run.output_dir / METRICS_FILE, name) if step in there}
+    values = {
+        step: value for step, value in _judged(run.output_dir / METRICS_FILE, name) if step in there
+    }
     if there and not values:
         file = run.output_dir / METRICS_FILE
-        raise UserError(f"{file} has no {name} of any checkpoint of {sorted(there)}: average the last ones, or name the steps to average.")
-    ranking = sorted(values, key=lambda step: (values[step] if direction == "min" else -values[step], -step))
+        raise UserError(
+            f"{file} has no {name} of any checkpoint of {sorted(there)}: average the last ones, or"
+            " name the steps to average."
+        )
+    ranking = sorted(
+        values, key=lambda step: (values[step] if direction == "min" else -values[step], -step)
+    )
     return _chosen(run, ranking, n, f"intact checkpoints judged by {name}")
 
 
@@ -151,14 +181,17 @@ def _chosen(run: Run, candidates: Iterable[int], n: int | None, what: str) -> li
     if len(found) < (n or 1):
         kept, needed = run.hparams.training.keep_checkpoint_max, n or 1
         raise UserError(
-            f"n={needed}: {store.folder} has {len(found)} {what}; ask for no more, or train on with "
-            f"--keep_checkpoint_max={max(needed, kept)} (the run's was {kept}), which keeps that many of the latest."
+            f"n={needed}: {store.folder} has {len(found)} {what}; ask for no more, or train on with"
+            f" --keep_checkpoint_max={max(needed, kept)} (the run's was {kept}), which keeps that"
+            " many of the latest."
         )
     return sorted(found)
 
 
 def _judged(path: Path, name: str) -> Iterator[tuple[int, float]]:
-    """Yields (step, value) of each evaluation in a metrics file that has a finite value of the metric."""
+    """Yields (step, value) of each evaluation in a metrics file that has a finite value of the
+    metric.
+    """
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     for line in lines:
         try:
@@ -195,19 +228,33 @@ def _digests(run: Run, steps: Sequence[int]) -> list[str]:
 
 
 def _check_replaceable(run: Run, destination: Path) -> None:
-    """Raises UserError where something lies in `destination` that is no mean of the run, or more than a mean."""
+    """Raises UserError where something lies in `destination` that is no mean of the run, or more
+    than a mean.
+    """
     if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
         return
     if not averaged_steps(destination):
-        raise UserError(f"{destination} already exists and holds no mean of checkpoints: {_ADVICE}.")
+        raise UserError(
+            f"{destination} already exists and holds no mean of checkpoints: {_ADVICE}."
+        )
     others = sorted({entry.name for entry in destination.iterdir()} - _DERIVED)
     if others:
-        raise UserError(f"{destination} already exists and holds, besides a mean of checkpoints, {', '.join(others)}: {_ADVICE}.")
+        raise UserError(
+            f"{destination} already exists and holds, besides a mean of checkpoints,"
+            f" {', '.join(others)}: {_ADVICE}."
+        )
     former = Run.load(destination, usr_dir=run.usr_dir)
-    changes = [name for name in ("problem", "problem_args", "seed") if getattr(former, name) != getattr(run, name)]
+    changes = [
+        name
+        for name in ("problem", "problem_args", "seed")
+        if getattr(former, name) != getattr(run, name)
+    ]
     changes += differences(former.hparams, run.hparams, RESUMABLE_FIELDS | {"decay_steps"})
     if changes:
-        raise UserError(f"{destination} already exists and holds the mean of another run ({'; '.join(changes)}): {_ADVICE}.")
+        raise UserError(
+            f"{destination} already exists and holds the mean of another run"
+            f" ({'; '.join(changes)}): {_ADVICE}."
+        )
 
 
 def _put_in_place(temporary: Path, destination: Path) -> None:

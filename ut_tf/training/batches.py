@@ -1,8 +1,9 @@
 """The global batches of training, epoch after epoch, from any position.
 
-A position is (epoch, batches of this epoch already used). It is all that a checkpoint needs to hold of the data: an epoch is rebuilt
-from the seed and its number, and the batches already used are skipped. The next epoch's data set is built in the background while the
-present one is used, since that takes as long as several updates of a small network.
+A position is (epoch, batches of this epoch already used). It is all that a checkpoint needs to hold
+of the data: an epoch is rebuilt from the seed and its number, and the batches already used are
+skipped. The next epoch's data set is built in the background while the present one is used, since
+that takes as long as several updates of a small network.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from ut_tf.training.distribution import Workers
 
 @dataclass(frozen=True)
 class Position:
-    """Where in the data training stands: the epoch, from 0, and the global batches of it already used."""
+    """Where in the data training stands: the epoch, from 0, and the global batches of it already
+    used.
+    """
 
     epoch: int = 0
     batch: int = 0
@@ -31,13 +34,15 @@ class TrainingBatches:
     """An endless iterator over this worker's share of the global batches that knows its position.
 
     Args:
-      make_dataset: (epoch, skip_batches) -> tf.data.Dataset of per-replica batches, every global batch being as many consecutive
-        elements as there are replicas.
+      make_dataset: (epoch, skip_batches) -> tf.data.Dataset of per-replica batches, every global
+        batch being as many consecutive elements as there are replicas.
       workers: this process among the others.
       position: where to begin.
     """
 
-    def __init__(self, make_dataset: Callable[[int, int], Any], workers: Workers, position: Position = FIRST) -> None:
+    def __init__(
+        self, make_dataset: Callable[[int, int], Any], workers: Workers, position: Position = FIRST
+    ) -> None:
         self._make_dataset = make_dataset
         self._workers = workers
         self.position = position
@@ -63,7 +68,8 @@ class TrainingBatches:
             # An epoch that was fully used may be empty after the skip; the one after it may not.
             if self.position.batch == 0:
                 raise UserError(
-                    "the training data has no batch: every example is longer than max_length, or there is none; raise max_length."
+                    "the training data has no batch: every example is longer than max_length, or"
+                    " there is none; raise max_length."
                 )
             self.position = Position(self.position.epoch + 1)
             self._open(self._next_epoch.result())
@@ -82,4 +88,6 @@ class TrainingBatches:
     def _open(self, dataset: Any) -> None:
         self._dataset = self._workers.share_of(dataset)
         self._iterator = iter(self._dataset)
-        self._next_epoch: Future[Any] = self._builder.submit(self._make_dataset, self.position.epoch + 1, 0)
+        self._next_epoch: Future[Any] = self._builder.submit(
+            self._make_dataset, self.position.epoch + 1, 0
+        )

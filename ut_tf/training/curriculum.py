@@ -1,4 +1,5 @@
-"""A curriculum over lengths: short examples first, longer ones as accuracy allows (arXiv 1511.08228).
+"""A curriculum over lengths: short examples first, longer ones as accuracy allows (arXiv
+1511.08228).
 
 How it is used, by the trainer::
 
@@ -9,16 +10,19 @@ How it is used, by the trainer::
     if curriculum.advance():                                      # after every CHECK_FREQUENCY updates
         batches.restart(curriculum.make_dataset())
 
-How it works: the stages are the bounds of the length buckets, from curriculum_start to the longest example. In each, training sees the
-examples up to its bound, with curriculum_share of them from the newest bucket, those that no earlier stage had. Once at least
-curriculum_examples of these have been judged, in training, and curriculum_threshold of them had no fault, the next stage begins; otherwise
-counting begins anew. The last stage ends in the same way, and then all examples are seen as they come. The stages are those of epoch 0;
-a later epoch that happens to have none of the newest examples takes those of the next stage in their place.
+How it works: the stages are the bounds of the length buckets, from curriculum_start to the longest
+example. In each, training sees the examples up to its bound, with curriculum_share of them from the
+newest bucket, those that no earlier stage had. Once at least curriculum_examples of these have been
+judged, in training, and curriculum_threshold of them had no fault, the next stage begins; otherwise
+counting begins anew. The last stage ends in the same way, and then all examples are seen as they
+come. The stages are those of epoch 0; a later epoch that happens to have none of the newest
+examples takes those of the next stage in their place.
 
-All that decides is counts from the updates' reports, which are sums over all replicas, looked at after updates whose numbers do not
-depend on when a process was started. The counts, the stage and the position in the data are in each checkpoint: a run that was killed goes
-on to the same bits, and every worker takes the same decisions. A new stage begins the epoch at hand again with another choice of its
-examples.
+All that decides is counts from the updates' reports, which are sums over all replicas, looked at
+after updates whose numbers do not depend on when a process was started. The counts, the stage and
+the position in the data are in each checkpoint: a run that was killed goes on to the same bits, and
+every worker takes the same decisions. A new stage begins the epoch at hand again with another
+choice of its examples.
 """
 
 from __future__ import annotations
@@ -47,7 +51,8 @@ class CurriculumState:
 
     Fields:
       stage: from 0.
-      right, judged: examples of the newest bucket that had no fault, and all of them, since counting began.
+      right, judged: examples of the newest bucket that had no fault, and all of them, since
+        counting began.
       ended: whether the last stage has been passed.
     """
 
@@ -77,7 +82,13 @@ class Curriculum:
     """
 
     def __init__(
-        self, problem: Problem, data_dir: Path, training: TrainingConfig, num_replicas: int, seed: int, state: CurriculumState
+        self,
+        problem: Problem,
+        data_dir: Path,
+        training: TrainingConfig,
+        num_replicas: int,
+        seed: int,
+        state: CurriculumState,
     ) -> None:
         self._problem = problem
         self._data_dir = data_dir
@@ -87,30 +98,40 @@ class Curriculum:
         self._tables: dict[int, ExampleTable] = {}
         self.state = state
         lengths = self._table(0).lengths
-        bounds = bucket_bounds(training.min_length_bucket, training.length_bucket_step, training.max_length)
+        bounds = bucket_bounds(
+            training.min_length_bucket, training.length_bucket_step, training.max_length
+        )
         fitting = lengths[lengths <= training.max_length]
         self.bounds = stages(bounds, fitting, training.curriculum_start)
         self._shortest = int(fitting.min())
-        self._first_bound = next((bound for bound in bounds if bound >= training.curriculum_start), bounds[-1])
+        self._first_bound = next(
+            (bound for bound in bounds if bound >= training.curriculum_start), bounds[-1]
+        )
         tell_left_out(problem, lengths, training.max_length)
 
     def check_start(self) -> None:
-        """Refuses a beginning that no example is short enough for: training would begin elsewhere than it says.
+        """Refuses a beginning that no example is short enough for: training would begin elsewhere
+        than it says.
 
         Raises:
           UserError: the shortest example belongs to a later bucket than curriculum_start.
         """
         if self._shortest > self._first_bound:
             raise UserError(
-                f"curriculum_start={self._training.curriculum_start}: the shortest training example of {self._problem.name} has "
-                f"{self._shortest} symbols; raise it (--hparams=curriculum_start={self._shortest}), or leave the curriculum out "
-                "(--hparams=curriculum=none)."
+                f"curriculum_start={self._training.curriculum_start}: the shortest training example"
+                f" of {self._problem.name} has {self._shortest} symbols; raise it"
+                f" (--hparams=curriculum_start={self._shortest}), or leave the curriculum out"
+                " (--hparams=curriculum=none)."
             )
 
     @property
     def standing(self) -> str:
         """What training sees now, in words."""
-        return "all lengths are learned: the curriculum has ended" if self.state.ended else f"lengths up to {self.longest}"
+        return (
+            "all lengths are learned: the curriculum has ended"
+            if self.state.ended
+            else f"lengths up to {self.longest}"
+        )
 
     @property
     def longest(self) -> int:
@@ -126,10 +147,16 @@ class Curriculum:
     def pull(self) -> float:
         """Weight of the penalty on relaxed parameter sets; 0 after the end, when they are one."""
         training = self._training
-        return 0.0 if self.state.ended else training.tying_pull * training.tying_pull_factor**self.state.stage
+        return (
+            0.0
+            if self.state.ended
+            else training.tying_pull * training.tying_pull_factor**self.state.stage
+        )
 
     def advance(self) -> bool:
-        """Begins the next stage, or ends the curriculum, where the newest examples were answered well; returns whether it did."""
+        """Begins the next stage, or ends the curriculum, where the newest examples were answered
+        well; returns whether it did.
+        """
         state, training = self.state, self._training
         if state.ended or state.judged < training.curriculum_examples:
             return False
@@ -142,7 +169,9 @@ class Curriculum:
         return passed
 
     def make_dataset(self) -> Callable[[int, int], Any]:
-        """Returns (epoch, skip_batches) -> the batches of the present stage, as ``train_batches`` makes them."""
+        """Returns (epoch, skip_batches) -> the batches of the present stage, as ``train_batches``
+        makes them.
+        """
         stage = dataclasses.replace(self.state)
         above, bounds = self.judged_above, self.bounds[self.state.stage :]
 
@@ -150,30 +179,47 @@ class Curriculum:
             table = self._table(epoch)
             if not stage.ended:
                 numbers = staged(table.lengths, above, bounds, self._training.curriculum_share)
-                # Of an epoch that has nothing for this stage or a later one all is seen; train_batches says what is wrong with it.
+                # Of an epoch that has nothing for this stage or a later one all is seen;
+                # train_batches says what is wrong with it.
                 table = _chosen(table, numbers) if numbers.size else table
-            arguments = (self._problem, self._data_dir, self._training, self._num_replicas, self._seed, epoch, skip_batches)
+            arguments = (
+                self._problem,
+                self._data_dir,
+                self._training,
+                self._num_replicas,
+                self._seed,
+                epoch,
+                skip_batches,
+            )
             return train_batches(*arguments, table=table)
 
         return make
 
     def _table(self, epoch: int) -> ExampleTable:
-        """Returns the examples of an epoch; the last two are kept, since every new stage asks for them again."""
+        """Returns the examples of an epoch; the last two are kept, since every new stage asks for
+        them again.
+        """
         table = self._tables.get(epoch)
         if table is None:
             table = self._problem.examples("train", self._data_dir, seed=self._seed, epoch=epoch)
             if table is None:
                 raise UserError(
-                    f"curriculum=length chooses examples by their lengths, and the problem {self._problem.name} does not tell these "
-                    "beforehand (Problem.examples): leave it out."
+                    "curriculum=length chooses examples by their lengths, and the problem"
+                    f" {self._problem.name} does not tell these beforehand (Problem.examples):"
+                    " leave it out."
                 )
-            # The next epoch's is made in the background: a table that is lost between the two is made again.
-            self._tables = {**{known: kept for known, kept in self._tables.items() if known >= epoch - 1}, epoch: table}
+            # The next epoch's is made in the background: a table that is lost between the two is
+            # made again.
+            self._tables = {
+                **{known: kept for known, kept in self._tables.items() if known >= epoch - 1},
+                epoch: table,
+            }
         return table
 
 
 def stages(bounds: list[int], lengths: Lengths, start: int) -> list[int]:
-    """Returns the bounds of the stages, ascending: those of the buckets from `start` on that hold examples.
+    """Returns the bounds of the stages, ascending: those of the buckets from `start` on that hold
+    examples.
 
     Args:
       bounds: inclusive upper bounds of the length buckets.
@@ -184,7 +230,9 @@ def stages(bounds: list[int], lengths: Lengths, start: int) -> list[int]:
       UserError: there are no examples.
     """
     if not lengths.size:
-        raise UserError("curriculum=length: no training example is short enough for max_length: raise it.")
+        raise UserError(
+            "curriculum=length: no training example is short enough for max_length: raise it."
+        )
     edges = np.asarray([bound for bound in bounds if bound >= start] or bounds[-1:])
     filled = np.unique(np.searchsorted(edges, lengths))
     return [int(edges[number]) for number in filled if number < len(edges)]
@@ -196,9 +244,10 @@ def staged(lengths: Lengths, above: int, bounds: list[int], share: float) -> Len
     Args:
       lengths: int [examples].
       above: the bound of the stage before, or 0.
-      bounds: of this stage and of those after it, ascending; the first counts that brings examples. Where none does, all of the older
-        ones are returned.
-      share: of the examples in the result, those longer than `above`; where there are not enough others, more.
+      bounds: of this stage and of those after it, ascending; the first counts that brings examples.
+        Where none does, all of the older ones are returned.
+      share: of the examples in the result, those longer than `above`; where there are not enough
+        others, more.
     """
     older = np.flatnonzero(lengths <= above)
     newer = lengths[(lengths > above) & (lengths <= bounds[-1])]
@@ -214,4 +263,6 @@ def staged(lengths: Lengths, above: int, bounds: list[int], share: float) -> Len
 
 def _chosen(table: ExampleTable, numbers: Lengths) -> ExampleTable:
     places = tf.constant(numbers, tf.int32)
-    return ExampleTable(table.lengths[numbers], lambda chosen: table.batch(tf.gather(places, chosen)))
+    return ExampleTable(
+        table.lengths[numbers], lambda chosen: table.batch(tf.gather(places, chosen))
+    )

@@ -1,8 +1,11 @@
-"""Which devices and workers train: the choice of the strategy, and the few things that workers must agree on.
+"""Which devices and workers train: the choice of the strategy, and the few things that workers must
+agree on.
 
-One device needs no strategy. Several GPUs of one machine are trained on under MirroredStrategy. Several machines are described to each
-of them by the environment variable TF_CONFIG (TensorFlow's format) and trained on under MultiWorkerMirroredStrategy; every worker runs
-the same command, and all of them must see the same output directory. The first worker (the chief) alone writes and evaluates.
+One device needs no strategy. Several GPUs of one machine are trained on under MirroredStrategy.
+Several machines are described to each of them by the environment variable TF_CONFIG (TensorFlow's
+format) and trained on under MultiWorkerMirroredStrategy; every worker runs the same command, and
+all of them must see the same output directory. The first worker (the chief) alone writes and
+evaluates.
 """
 
 from __future__ import annotations
@@ -22,26 +25,31 @@ from ut_tf.errors import UserError
 def make_strategy(num_gpus: int | None = None) -> Any:
     """Returns the tf.distribute strategy for this process.
 
-    With several workers it must be called before TensorFlow has run anything, as TensorFlow demands.
+    With several workers it must be called before TensorFlow has run anything, as TensorFlow
+    demands.
 
     Args:
-      num_gpus: GPUs of this machine to train on; 0: the CPU; None: all there are. With several workers each uses all that it sees,
-        and a number makes for a warning.
+      num_gpus: GPUs of this machine to train on; 0: the CPU; None: all there are. With several
+        workers each uses all that it sees, and a number makes for a warning.
 
     Raises:
-      UserError: there are fewer GPUs than asked for, or TF_CONFIG cannot be read, names no place for this process, or comes too late.
+      UserError: there are fewer GPUs than asked for, or TF_CONFIG cannot be read, names no place
+        for this process, or comes too late.
     """
     if worker_count() > 1:
         if num_gpus is not None:
             print(
-                f"warning: num_gpus={num_gpus} is not used with several workers (TF_CONFIG): each trains on all GPUs that it sees; "
-                "choose them by CUDA_VISIBLE_DEVICES.",
+                f"warning: num_gpus={num_gpus} is not used with several workers (TF_CONFIG): each"
+                " trains on all GPUs that it sees; choose them by CUDA_VISIBLE_DEVICES.",
                 file=sys.stderr,
             )
         return _multi_worker_strategy()
     gpus = tf.config.list_logical_devices("GPU")
     if num_gpus is not None and (num_gpus < 0 or num_gpus > len(gpus)):
-        raise UserError(f"num_gpus={num_gpus}: TensorFlow finds {len(gpus)} GPUs on this machine; ask for 0 to {len(gpus)}.")
+        raise UserError(
+            f"num_gpus={num_gpus}: TensorFlow finds {len(gpus)} GPUs on this machine; ask for 0 to"
+            f" {len(gpus)}."
+        )
     wanted = gpus if num_gpus is None else gpus[:num_gpus]
     if len(wanted) > 1:
         return tf.distribute.MirroredStrategy([device.name for device in wanted])
@@ -61,18 +69,26 @@ def worker_count() -> int:
         return 1
     try:
         found = json.loads(text)
-        workers = {job: _addresses(job, found.get("cluster", {}).get(job, [])) for job in ("chief", "worker")}
+        workers = {
+            job: _addresses(job, found.get("cluster", {}).get(job, []))
+            for job in ("chief", "worker")
+        }
         count = sum(map(len, workers.values()))
         if count > 1:
             _check_task(workers, found.get("task", {}))
     except (ValueError, AttributeError) as error:
-        expected = '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
+        expected = (
+            '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker",'
+            ' "index": 0}}'
+        )
         raise UserError(f"TF_CONFIG={text}: expected JSON like {expected}: {error}.") from error
     return max(count, 1)
 
 
 def _addresses(job: str, found: Any) -> list[str]:
-    if not isinstance(found, list) or not all(isinstance(address, str) and ":" in address for address in found):
+    if not isinstance(found, list) or not all(
+        isinstance(address, str) and ":" in address for address in found
+    ):
         raise ValueError(f"{job} is {json.dumps(found)}, not a list of addresses with their ports")
     return found
 
@@ -80,18 +96,24 @@ def _addresses(job: str, found: Any) -> list[str]:
 def _check_task(workers: dict[str, list[str]], task: Any) -> None:
     job, index = task.get("type"), task.get("index")
     if job not in workers or not workers[job]:
-        raise ValueError(f"the task's type is {json.dumps(job)}, of which the cluster has none that trains")
+        raise ValueError(
+            f"the task's type is {json.dumps(job)}, of which the cluster has none that trains"
+        )
     last = len(workers[job]) - 1
     # TensorFlow takes "0" for 0, and so do the programs that write this variable.
     if isinstance(index, bool) or not str(index).isdecimal() or int(str(index)) > last:
-        raise ValueError(f"the task's index is {json.dumps(index)}, and those of {job} are 0 to {last}")
+        raise ValueError(
+            f"the task's index is {json.dumps(index)}, and those of {job} are 0 to {last}"
+        )
 
 
 def _multi_worker_strategy() -> Any:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except ValueError as error:
-        raise UserError(f"TF_CONFIG={os.environ['TF_CONFIG']}: TensorFlow does not take it: {error}.") from error
+        raise UserError(
+            f"TF_CONFIG={os.environ['TF_CONFIG']}: TensorFlow does not take it: {error}."
+        ) from error
     except RuntimeError as error:
         raise UserError(
             "several workers (TF_CONFIG): TensorFlow was used before they were connected; "
@@ -135,19 +157,24 @@ class Workers:
         return int(self.strategy.num_replicas_in_sync)
 
     def total(self, value: float) -> float:
-        """Returns the sum of the workers' values; waits for all of them, so all must call it at the same point."""
+        """Returns the sum of the workers' values; waits for all of them, so all must call it at the
+        same point.
+        """
         if self.count == 1:
             return value
         share = self.replicas // self.count
         return float(self._all_reduce(tf.constant(value / share, tf.float64)))
 
     def share_of(self, dataset: Any) -> Any:
-        """Returns this worker's share of a data set in which every global batch is `replicas` consecutive elements of equal shape.
+        """Returns this worker's share of a data set in which every global batch is `replicas`
+        consecutive elements of equal shape.
 
-        An element of the result has the parts of this worker's replicas stacked in a first dimension (left out where there is one
-        replica in all); ``part_of_replica`` takes a replica's part. Batches of ids are small: handing all of them to each replica
-        costs less than TensorFlow's distributed data sets, which copy ahead to each device with threads of their own, and wait
-        for these, sometimes for a minute, when they are dropped before their end.
+        An element of the result has the parts of this worker's replicas stacked in a first
+        dimension (left out where there is one replica in all); ``part_of_replica`` takes a
+        replica's part. Batches of ids are small: handing all of them to each replica costs less
+        than TensorFlow's distributed data sets, which copy ahead to each device with threads of
+        their own, and wait for these, sometimes for a minute, when they are dropped before their
+        end.
         """
         if self.replicas == 1:
             return dataset
@@ -155,10 +182,14 @@ class Workers:
         return ours.batch(self.replicas // self.count, drop_remainder=True).prefetch(2)
 
     def part_of_replica(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Returns the part of an element of ``share_of`` that belongs to the replica in whose context this is called."""
+        """Returns the part of an element of ``share_of`` that belongs to the replica in whose
+        context this is called.
+        """
         if self.replicas == 1:
             return batch
-        number = tf.distribute.get_replica_context().replica_id_in_sync_group % (self.replicas // self.count)
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group % (
+            self.replicas // self.count
+        )
         return {name: value[number] for name, value in batch.items()}
 
     def _all_reduce(self, value: Any) -> Any:
@@ -166,8 +197,12 @@ class Workers:
         def summed(value: Any) -> Any:
             def replica(value: Any) -> Any:
                 # The copy lies on the replica's device, by which the sum finds its way.
-                return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
+                return tf.distribute.get_replica_context().all_reduce(
+                    tf.distribute.ReduceOp.SUM, tf.identity(value)
+                )
 
-            return self.strategy.experimental_local_results(self.strategy.run(replica, args=(value,)))[0]
+            return self.strategy.experimental_local_results(
+                self.strategy.run(replica, args=(value,))
+            )[0]
 
         return summed(value)

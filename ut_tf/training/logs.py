@@ -1,8 +1,9 @@
 """What a run writes about itself: ``metrics.jsonl`` and TensorBoard's event files.
 
-``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...}, and one per evaluation,
-{"kind": "eval", "step", ...}. Numbers are written so that reading them gives the same bits. When a run resumes, the lines of steps after
-the restored one are dropped first, so that the file reads as if the run had never been interrupted.
+``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...},
+and one per evaluation, {"kind": "eval", "step", ...}. Numbers are written so that reading them
+gives the same bits. When a run resumes, the lines of steps after the restored one are dropped
+first, so that the file reads as if the run had never been interrupted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class RunLog:
         self._writer = tf.summary.create_file_writer(str(Path(output_dir) / EVENTS_FOLDER))
 
     def train(self, step: int, values: Mapping[str, float], histogram: Sequence[float]) -> None:
-        """Writes a log point: `values` by name, and the number of positions per ponder time (empty: none)."""
+        """Writes a log point: `values` by name, and the number of positions per ponder time (empty:
+        none).
+        """
         self._append({"kind": "train", "step": step, **values})
         with self._writer.as_default(step=step):
             for name, value in values.items():
@@ -63,7 +66,9 @@ class RunLog:
 
 
 def drop_lines_after(path: Path, step: int) -> None:
-    """Removes the lines of steps after `step`, and a last line that was cut short, from a file of JSON lines."""
+    """Removes the lines of steps after `step`, and a last line that was cut short, from a file of
+    JSON lines.
+    """
     if not path.is_file():
         return
     lines = path.read_text().splitlines()
@@ -81,7 +86,12 @@ def _step_of(line: str) -> int | None:
 
 def _to_json(line: Mapping[str, Any]) -> str:
     # JSON knows no NaN: null is what every reader understands.
-    return json.dumps({name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in line.items()})
+    return json.dumps(
+        {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in line.items()
+        }
+    )
 
 
 def _samples(histogram: Sequence[float]) -> Any:

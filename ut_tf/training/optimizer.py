@@ -1,18 +1,22 @@
-"""Adam and AdamW over all weights at once, with clipping, a dynamic loss scale and a moving average of the weights.
+"""Adam and AdamW over all weights at once, with clipping, a dynamic loss scale and a moving average
+of the weights.
 
-Why not a Keras optimizer: those add up the gradients of the replicas after they clipped them, refuse accumulation under
-MirroredStrategy, and branch for every skipped update. Here gradients arrive already summed over replicas and accumulated batches;
-each replica applies the same update to its own copy of each weight, by TensorFlow's fused kernel, and needs no synchronisation.
+Why not a Keras optimizer: those add up the gradients of the replicas after they clipped them,
+refuse accumulation under MirroredStrategy, and branch for every skipped update. Here gradients
+arrive already summed over replicas and accumulated batches; each replica applies the same update to
+its own copy of each weight, by TensorFlow's fused kernel, and needs no synchronisation.
 
-With g the gradient after clipping to the global norm, t the number of the update and a the learning rate (Kingma & Ba 2015, the
-form at the end of section 2, and Loshchilov & Hutter 2019 for the decay)::
+With g the gradient after clipping to the global norm, t the number of the update and a the learning
+rate (Kingma & Ba 2015, the form at the end of section 2, and Loshchilov & Hutter 2019 for the
+decay)::
 
     w = w - a * weight_decay * w                       (kernels only)
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
     w = w - a * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)
 
-Dynamic loss scale: the loss is multiplied by the scale before the gradient is taken. Where a gradient is not finite, the update is
-skipped and the scale halved; after 2000 finite updates in a row it is doubled.
+Dynamic loss scale: the loss is multiplied by the scale before the gradient is taken. Where a
+gradient is not finite, the update is skipped and the scale halved; after 2000 finite updates in a
+row it is doubled.
 """
 
 from __future__ import annotations
@@ -31,7 +35,8 @@ LOSS_SCALE_PERIOD = 2000
 
 
 class Optimizer:
-    """The state of Adam, of the loss scale and of the weights' average; make it under the strategy's scope.
+    """The state of Adam, of the loss scale and of the weights' average; make it under the
+    strategy's scope.
 
     Args:
       weights: trainable Keras variables, in the model's order.
@@ -40,7 +45,9 @@ class Optimizer:
       seed: of the noise on the gradient, if there is any.
     """
 
-    def __init__(self, weights: Sequence[Any], training: TrainingConfig, hidden_size: int, seed: int = 0) -> None:
+    def __init__(
+        self, weights: Sequence[Any], training: TrainingConfig, hidden_size: int, seed: int = 0
+    ) -> None:
         self._weights = tuple(weights)
         self._training = training
         self._hidden_size = hidden_size
@@ -54,9 +61,20 @@ class Optimizer:
         self.finite_updates = _scalar(0, tf.int64, "finite_updates") if scaled else None
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint must hold beside the weights and their averages: names -> variables or lists of them."""
-        scale = {"scale": self.scale, "finite_updates": self.finite_updates} if self.scale is not None else {}
-        return {"iterations": self.iterations, "first_moments": self.first_moments, "second_moments": self.second_moments, **scale}
+        """Returns what a checkpoint must hold beside the weights and their averages: names ->
+        variables or lists of them.
+        """
+        scale = (
+            {"scale": self.scale, "finite_updates": self.finite_updates}
+            if self.scale is not None
+            else {}
+        )
+        return {
+            "iterations": self.iterations,
+            "first_moments": self.first_moments,
+            "second_moments": self.second_moments,
+            **scale,
+        }
 
     @property
     def loss_scale(self) -> Any:
@@ -67,14 +85,21 @@ class Optimizer:
         """Updates the weights once, in a replica's context.
 
         Args:
-          gradients: dense float32 tensors in the weights' order, of the loss times ``loss_scale``, summed over the replicas.
-          faults: float32 [], the share of the examples with a fault, where gradient_noise is above 0.
+          gradients: dense float32 tensors in the weights' order, of the loss times ``loss_scale``,
+            summed over the replicas.
+          faults: float32 [], the share of the examples with a fault, where gradient_noise is above
+            0.
 
         Returns:
-          The gradient's global norm before clipping and the learning rate, float32 scalars. The norm is not finite exactly when
-          the gradient is not; then the update is skipped if the loss is scaled, and spoils the weights if not.
+          The gradient's global norm before clipping and the learning rate, float32 scalars. The
+          norm is not finite exactly when the gradient is not; then the update is skipped if the
+          loss is scaled, and spoils the weights if not.
         """
-        gradients = [gradient / self.loss_scale for gradient in gradients] if self.scale is not None else list(gradients)
+        gradients = (
+            [gradient / self.loss_scale for gradient in gradients]
+            if self.scale is not None
+            else list(gradients)
+        )
         norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm) if self.scale is not None else None
         gradients = [self._clip(gradient, norm, finite) for gradient in gradients]
@@ -106,16 +131,21 @@ class Optimizer:
 
     def _update(self, gradients: Sequence[Any], rate: Any, finite: Any) -> None:
         training = self._training
-        # A skipped update is Adam with rate 0 and both decays 1, which changes nothing: no branch, no copies.
+        # A skipped update is Adam with rate 0 and both decays 1, which changes nothing: no branch,
+        # no copies.
         applied = tf.constant(1.0) if finite is None else tf.cast(finite, tf.float32)
         beta1 = 1.0 - applied * (1.0 - training.adam_beta1)
         beta2 = 1.0 - applied * (1.0 - training.adam_beta2)
         updates = tf.cast(tf.maximum(self.iterations.read_value(), 1), tf.float32)
         powers = tf.pow(training.adam_beta1, updates), tf.pow(training.adam_beta2, updates)
-        for weight, first, second, gradient in zip(self._weights, self.first_moments, self.second_moments, gradients, strict=True):
+        for weight, first, second, gradient in zip(
+            self._weights, self.first_moments, self.second_moments, gradients, strict=True
+        ):
             variable = weight.value
             if training.weight_decay and is_decayed(weight):
-                _assign_sub(variable, rate * applied * training.weight_decay * variable.read_value())
+                _assign_sub(
+                    variable, rate * applied * training.weight_decay * variable.read_value()
+                )
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=first.handle,
@@ -141,7 +171,9 @@ class Optimizer:
 
 
 def is_decayed(weight: Any) -> bool:
-    """Whether weight decay applies to a Keras variable: to kernels, not to embeddings, biases, norms, scales and masks."""
+    """Whether weight decay applies to a Keras variable: to kernels, not to embeddings, biases,
+    norms, scales and masks.
+    """
     return len(weight.shape) >= 2 and "kernel" in weight.path.rpartition("/")[2]
 
 
@@ -157,8 +189,8 @@ def _copy_of(weight: Any) -> Any:
     return tf.Variable(tf.convert_to_tensor(weight.value), trainable=False, name="average")
 
 
-# In a replica's context the handle is that of the replica's own copy; assigning by it needs no aggregation over the replicas,
-# since all of them assign the same value.
+# In a replica's context the handle is that of the replica's own copy; assigning by it needs no
+# aggregation over the replicas, since all of them assign the same value.
 def _assign(variable: Any, value: Any) -> None:
     tf.raw_ops.AssignVariableOp(resource=variable.handle, value=tf.cast(value, variable.dtype))
 

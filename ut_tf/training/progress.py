@@ -1,4 +1,6 @@
-"""The line that says how training goes: rewritten in place on a terminal, one plain line per log point elsewhere."""
+"""The line that says how training goes: rewritten in place on a terminal, one plain line per log
+point elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ class ProgressLine:
       stream: where to write; None: stderr.
     """
 
-    def __init__(self, train_steps: int, unit: str = "tokens", stream: IO[str] | None = None) -> None:
+    def __init__(
+        self, train_steps: int, unit: str = "tokens", stream: IO[str] | None = None
+    ) -> None:
         self._stream = stream or sys.stderr
         self._first_step = 0
         self._train_steps = train_steps
@@ -30,15 +34,22 @@ class ProgressLine:
         self._first_step = step
         self._started = time.monotonic()
 
-    def show(self, step: int, loss: float, rate: float, speed: float, ponder_time: float | None) -> None:
-        """Shows a log point: `speed` in units per second; `ponder_time` is None without dynamic halting."""
+    def show(
+        self, step: int, loss: float, rate: float, speed: float, ponder_time: float | None
+    ) -> None:
+        """Shows a log point: `speed` in units per second; `ponder_time` is None without dynamic
+        halting.
+        """
         elapsed = time.monotonic() - self._started
         left = elapsed / max(step - self._first_step, 1) * (self._train_steps - step)
         ponder = "" if ponder_time is None else f"  ponder {ponder_time:.2f}"
         # Right after the first update nothing is known of the speed.
         pace = f"  {speed:,.0f} {self._unit}/s" if speed else ""
         left_over = f"  left {format_duration(left)}" if speed else ""
-        self._write(f"step {step}/{self._train_steps}  loss {loss:.4f}  rate {rate:.3g}{pace}{ponder}{left_over}")
+        self._write(
+            f"step {step}/{self._train_steps}  loss {loss:.4f}  rate"
+            f" {rate:.3g}{pace}{ponder}{left_over}"
+        )
 
     def say(self, text: str) -> None:
         """Writes a line that stays."""

@@ -1,6 +1,7 @@
 """Learning rates as functions of the update's number, counted from 1.
 
-Every schedule warms up linearly over ``warmup_steps``. With f the factor ``learning_rate``, d the hidden size and w the warm-up::
+Every schedule warms up linearly over ``warmup_steps``. With f the factor ``learning_rate``, d the
+hidden size and w the warm-up::
 
     noam      f * d^-0.5 * min(1, step / w) * max(step, w)^-0.5        (tensor2tensor's; Vaswani et al. 2017, equation 3)
     constant  f * min(1, step / w)
@@ -36,7 +37,15 @@ def learning_rate(step: Any, training: TrainingConfig, hidden_size: int) -> Any:
     if training.schedule == "constant":
         return factor * warmed
     if training.schedule == "cosine":
-        return factor * warmed * _cosine(step, float(training.warmup_steps), float(training.decay_steps or training.train_steps))
+        return (
+            factor
+            * warmed
+            * _cosine(
+                step,
+                float(training.warmup_steps),
+                float(training.decay_steps or training.train_steps),
+            )
+        )
     return factor * hidden_size**-0.5 * warmed * tf.math.rsqrt(tf.maximum(step, warmup))
 
 

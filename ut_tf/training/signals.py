@@ -1,4 +1,6 @@
-"""Stopping on demand: SIGTERM and Ctrl-C let the running step end and a checkpoint be saved; a second one kills."""
+"""Stopping on demand: SIGTERM and Ctrl-C let the running step end and a checkpoint be saved; a
+second one kills.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_NOTICE = b"\nstopping after this update, or the evaluation under way, with a checkpoint; a second signal stops at once, without\n"
+_NOTICE = (
+    b"\nstopping after this update, or the evaluation under way, with a checkpoint; a second signal"
+    b" stops at once, without\n"
+)
 
 
 class StopRequest:
-    """A context in which SIGTERM and SIGINT only set ``requested``; the second one does what it did before.
+    """A context in which SIGTERM and SIGINT only set ``requested``; the second one does what it did
+    before.
 
     Signals can be caught in the main thread only: elsewhere the context does nothing.
     """
@@ -28,7 +34,12 @@ class StopRequest:
             self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._put_back()
 
     def _note(self, number: int, frame: FrameType | None) -> None:

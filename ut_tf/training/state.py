@@ -14,7 +14,9 @@ from ut_tf.training.step import StepReport
 
 @dataclass
 class Window:
-    """What has been reported since the last log point; saved with a checkpoint, so that a resumed run logs the same numbers."""
+    """What has been reported since the last log point; saved with a checkpoint, so that a resumed
+    run logs the same numbers.
+    """
 
     steps: int = 0
     loss: float = 0.0
@@ -31,15 +33,27 @@ class Window:
         self.loss += report.loss
         self.cross_entropy += report.cross_entropy
         self.tokens += report.tokens
-        self.gradient_norm, self.learning_rate, self.loss_scale = report.gradient_norm, report.learning_rate, report.loss_scale
+        self.gradient_norm, self.learning_rate, self.loss_scale = (
+            report.gradient_norm,
+            report.learning_rate,
+            report.loss_scale,
+        )
         counts = report.ponder_histogram
-        self.histogram = [old + new for old, new in zip(self.histogram, counts, strict=True)] if self.histogram else list(counts)
+        self.histogram = (
+            [old + new for old, new in zip(self.histogram, counts, strict=True)]
+            if self.histogram
+            else list(counts)
+        )
 
     @property
     def ponder_time(self) -> float | None:
         """Mean steps per position; None without dynamic halting."""
         positions = sum(self.histogram)
-        return sum(time * count for time, count in enumerate(self.histogram)) / positions if positions else None
+        return (
+            sum(time * count for time, count in enumerate(self.histogram)) / positions
+            if positions
+            else None
+        )
 
     def values(self) -> dict[str, float]:
         """Returns what is logged: means over the window, and the last update's norm and rate."""
@@ -84,7 +98,9 @@ class TrainingState:
     def judge(self, value: float, direction: Literal["min", "max"]) -> None:
         """Takes in the value of the selection metric measured at this step."""
         best = self.best_value
-        if not math.isnan(value) and (best is None or (value < best if direction == "min" else value > best)):
+        if not math.isnan(value) and (
+            best is None or (value < best if direction == "min" else value > best)
+        ):
             self.best_step, self.best_value, self.bad_evaluations = self.step, value, 0
         else:
             self.bad_evaluations += 1
@@ -98,5 +114,12 @@ class TrainingState:
         """Returns the state written by ``to_dict``; other entries are ignored."""
         parts = {"position": Position, "window": Window, "curriculum": CurriculumState}
         # Checkpoints from before there was a curriculum do not know it.
-        known = {one.name: values[one.name] for one in dataclasses.fields(cls) if one.name in values}
-        return cls(**{name: parts[name](**value) if name in parts else value for name, value in known.items()})
+        known = {
+            one.name: values[one.name] for one in dataclasses.fields(cls) if one.name in values
+        }
+        return cls(
+            **{
+                name: parts[name](**value) if name in parts else value
+                for name, value in known.items()
+            }
+        )

@@ -6,8 +6,9 @@ from __future__ import annotations
 def set_threads(intra_op: int, inter_op: int) -> None:
     """Sets TensorFlow's thread counts; call it before TensorFlow computes anything.
 
-    Networks of few channels train fastest with one thread per operation and as many operations at once as there are cores: their
-    operations are too small to be shared out, but the backward pass has independent ones.
+    Networks of few channels train fastest with one thread per operation and as many operations at
+    once as there are cores: their operations are too small to be shared out, but the backward pass
+      has independent ones.
 
     Args:
       intra_op: threads of one operation; 0: TensorFlow's choice, all cores.

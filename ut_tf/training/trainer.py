@@ -5,10 +5,11 @@ How it is used::
     result = train(Run.create("babi_qa", "ut_base"))      # the same call again resumes, or says that all steps are done
     result.step, result.metrics, result.stopped_by
 
-How it works: one loop for one device, for the GPUs of one machine and for several machines. All that decides how training goes on is
-in each checkpoint: weights, the states of the random generators, the optimizer, the averages, the position in the data, the best
-evaluation so far. On a CPU in float32, a run that was killed at any moment and started again ends with the same bits as one that
-never was.
+How it works: one loop for one device, for the GPUs of one machine and for several machines. All
+that decides how training goes on is in each checkpoint: weights, the states of the random
+generators, the optimizer, the averages, the position in the data, the best evaluation so far. On a
+CPU in float32, a run that was killed at any moment and started again ends with the same bits as one
+that never was.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import CONFIG_FILE, VOCAB_FOLDER, Run
 from ut_tf.storage import checkpoints
+from ut_tf.storage.lock import LOCK_FILE, held_alone
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
 from ut_tf.training.distribution import Workers, make_strategy
-from ut_tf.storage.lock import LOCK_FILE, held_alone
 from ut_tf.training.logs import RunLog
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.progress import ProgressLine
@@ -59,7 +60,8 @@ class TrainingResult:
 
     Args:
       step: updates so far, those of earlier processes included.
-      metrics: of the last evaluation on the validation sets (of the chief; empty on the other workers).
+      metrics: of the last evaluation on the validation sets (of the chief; empty on the other
+        workers).
       stopped_by: "train_steps", "early_stopping" or "signal".
       evaluated_step: step of that evaluation; 0: there was none.
     """
@@ -88,11 +90,12 @@ def train(
       strategy: tf.distribute strategy to train under; None: ``make_strategy(num_gpus)``.
       log_frequency: updates between log points.
       keep: latest checkpoints to keep; None: keep_checkpoint_max.
-      warm_start_from: run whose best weights a new run begins with; a run that has a checkpoint of its own goes on from that.
+      warm_start_from: run whose best weights a new run begins with; a run that has a checkpoint of
+        its own goes on from that.
 
     Raises:
-      UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact, the data has no batch, or
-        another process trains in the same directory.
+      UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
+        the data has no batch, or another process trains in the same directory.
     """
     strategy = strategy or make_strategy(num_gpus)
     with ExitStack() as stack:
@@ -110,8 +113,12 @@ def train(
 
 
 def _withdraw(output_dir: Path) -> None:
-    """Takes back the directory of a run that cannot be trained, as its model says once it knows the data; not where training has begun."""
-    if any((output_dir / name).exists() for name in ("checkpoints", "metrics.jsonl", "tensorboard")):
+    """Takes back the directory of a run that cannot be trained, as its model says once it knows the
+    data; not where training has begun.
+    """
+    if any(
+        (output_dir / name).exists() for name in ("checkpoints", "metrics.jsonl", "tensorboard")
+    ):
         return
     with suppress(OSError):
         for name in (CONFIG_FILE, LOCK_FILE):
@@ -122,7 +129,13 @@ def _withdraw(output_dir: Path) -> None:
 
 class _Trainer:
     def __init__(
-        self, run: Run, train_steps: int | None, strategy: Any, log_frequency: int, keep: int | None, warm_start_from: Run | None
+        self,
+        run: Run,
+        train_steps: int | None,
+        strategy: Any,
+        log_frequency: int,
+        keep: int | None,
+        warm_start_from: Run | None,
     ) -> None:
         training = run.hparams.training
         self._run = run
@@ -139,10 +152,16 @@ class _Trainer:
                 if run.hparams.network.relaxed_sets > 1:
                     # A curriculum begins anew, at whose end they are to be tied.
                     self._model.tie(False)
-            self._optimizer = Optimizer(self._model.trainable_variables, training, run.hparams.network.hidden_size, run.seed)
+            self._optimizer = Optimizer(
+                self._model.trainable_variables, training, run.hparams.network.hidden_size, run.seed
+            )
         self._checkpoint = checkpoints.training_checkpoint(self._model, self._optimizer)
-        self._store = checkpoints.CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
-        self._evaluator = Evaluator(self._model, self._problem, run.data_dir, vocab_dir=run.vocab_dir)
+        self._store = checkpoints.CheckpointStore(
+            run.output_dir, keep or training.keep_checkpoint_max
+        )
+        self._evaluator = Evaluator(
+            self._model, self._problem, run.data_dir, vocab_dir=run.vocab_dir
+        )
         self._pending: list[Any] = []
         self._saved_step = -1
         self._state = self._restore()
@@ -154,14 +173,23 @@ class _Trainer:
     def run(self, stop: StopRequest) -> TrainingResult:
         ended = self._already_ended()
         if ended is not None:
-            self._say(f"{self._run.output_dir}: training has already ended at step {self._state.step} ({ended}).")
+            self._say(
+                f"{self._run.output_dir}: training has already ended at step {self._state.step}"
+                f" ({ended})."
+            )
             return self._result(ended)
         self._warn_of_rate_zero()
         if self._state.step:
-            self._say(f"resuming from step {self._state.step}, {self._store.path(self._state.step)}")
+            self._say(
+                f"resuming from step {self._state.step}, {self._store.path(self._state.step)}"
+            )
         if self._curriculum is not None:
             standing = self._curriculum.standing
-            self._say(f"step {self._state.step}: {standing}" if self._state.step else f"curriculum: {standing} to begin with")
+            self._say(
+                f"step {self._state.step}: {standing}"
+                if self._state.step
+                else f"curriculum: {standing} to begin with"
+            )
         log = self._make_log()
         with checkpoints.readable_disk_errors(self._run.output_dir):
             try:
@@ -173,7 +201,10 @@ class _Trainer:
         # A worker that leaves before the chief has saved would take the chief down with it.
         self._workers.total(0.0)
         if ended == "signal":
-            self._say(f"stopped at step {self._state.step}; a checkpoint is saved: the same command goes on from there.")
+            self._say(
+                f"stopped at step {self._state.step}; a checkpoint is saved: the same command goes"
+                " on from there."
+            )
         return self._result(ended)
 
     def _warn_of_rate_zero(self) -> None:
@@ -181,27 +212,36 @@ class _Trainer:
         decay_steps = training.decay_steps or training.train_steps
         if training.schedule == "cosine" and self._train_steps > decay_steps:
             self._say(
-                f"warning: train_steps={self._train_steps} is above decay_steps={decay_steps}, from which on the cosine schedule's "
-                f"learning rate is 0 and nothing is learned: give --hparams=decay_steps={self._train_steps}, in another output_dir if "
-                "this one has a checkpoint."
+                f"warning: train_steps={self._train_steps} is above decay_steps={decay_steps}, from"
+                " which on the cosine schedule's learning rate is 0 and nothing is learned: give"
+                f" --hparams=decay_steps={self._train_steps}, in another output_dir if this one has"
+                " a checkpoint."
             )
 
     def _loop(self, stop: StopRequest, log: RunLog | None) -> StoppedBy:
-        make_dataset = self._make_dataset if self._curriculum is None else self._curriculum.make_dataset()
+        make_dataset = (
+            self._make_dataset if self._curriculum is None else self._curriculum.make_dataset()
+        )
         batches = TrainingBatches(make_dataset, self._workers, self._state.position)
-        step = TrainingStep(self._model, self._optimizer, self._run.hparams, self._workers, batches.element_spec)
+        step = TrainingStep(
+            self._model, self._optimizer, self._run.hparams, self._workers, batches.element_spec
+        )
         self._settle(step)
         try:
             return self._updates(stop, log, batches, step)
         finally:
             batches.close()
 
-    def _updates(self, stop: StopRequest, log: RunLog | None, batches: TrainingBatches, step: TrainingStep) -> StoppedBy:
+    def _updates(
+        self, stop: StopRequest, log: RunLog | None, batches: TrainingBatches, step: TrainingStep
+    ) -> StoppedBy:
         training = self._run.hparams.training
         first_step, began = self._state.step + 1, time.monotonic()
         self._start_clock()
         while True:
-            self._pending.append(step.update([batches.next() for _ in range(training.accumulate_steps)]))
+            self._pending.append(
+                step.update([batches.next() for _ in range(training.accumulate_steps)])
+            )
             self._state.step += 1
             self._state.position = batches.position
             if self._state.step == first_step:
@@ -209,7 +249,10 @@ class _Trainer:
                 self._drain(step)
                 self._progress.start(first_step)
                 seconds = time.monotonic() - began
-                self._say(f"step {first_step} took {seconds:.0f} s, most of it for the graph; a line every {self._log_frequency} steps")
+                self._say(
+                    f"step {first_step} took {seconds:.0f} s, most of it for the graph; a line"
+                    f" every {self._log_frequency} steps"
+                )
                 self._start_clock()
             if self._curriculum is not None and self._state.step % CHECK_FREQUENCY == 0:
                 self._drain(step)
@@ -233,7 +276,15 @@ class _Trainer:
 
     def _make_dataset(self, epoch: int, skip_batches: int) -> Any:
         run = self._run
-        return train_batches(self._problem, run.data_dir, run.hparams.training, self._workers.replicas, run.seed, epoch, skip_batches)
+        return train_batches(
+            self._problem,
+            run.data_dir,
+            run.hparams.training,
+            self._workers.replicas,
+            run.seed,
+            epoch,
+            skip_batches,
+        )
 
     def _make_curriculum(self) -> Curriculum | None:
         run = self._run
@@ -249,7 +300,9 @@ class _Trainer:
         if self._curriculum is not None and step.judge is not None:
             step.judge.settle(self._curriculum.judged_above, self._curriculum.pull)
 
-    def _advance(self, curriculum: Curriculum, batches: TrainingBatches, step: TrainingStep) -> None:
+    def _advance(
+        self, curriculum: Curriculum, batches: TrainingBatches, step: TrainingStep
+    ) -> None:
         """Goes on to the curriculum's next stage, or to its end, where the answers allow it."""
         if not curriculum.advance():
             return
@@ -261,7 +314,9 @@ class _Trainer:
         self._say(f"step {self._state.step}: {curriculum.standing}")
 
     def _drain(self, step: TrainingStep) -> None:
-        """Fetches the pending reports; raises UserError for the first update whose loss or gradient was not finite."""
+        """Fetches the pending reports; raises UserError for the first update whose loss or gradient
+        was not finite.
+        """
         first = self._state.step - len(self._pending) + 1
         reports = step.read(self._pending)
         self._pending = []
@@ -276,22 +331,37 @@ class _Trainer:
         finite = math.isfinite(report.loss) and (scaled or math.isfinite(report.gradient_norm))
         if finite and (not scaled or report.loss_scale >= _SMALLEST_LOSS_SCALE):
             return
-        found = f"the loss is {report.loss}" if not math.isfinite(report.loss) else "the gradient is not finite"
+        found = (
+            f"the loss is {report.loss}"
+            if not math.isfinite(report.loss)
+            else "the gradient is not finite"
+        )
         kept = self._store.steps()
-        rest = f"the last checkpoint, of step {kept[-1]}, is from before" if kept else "there is no checkpoint yet"
+        rest = (
+            f"the last checkpoint, of step {kept[-1]}, is from before"
+            if kept
+            else "there is no checkpoint yet"
+        )
         raise UserError(
-            f"{found} at step {step} (learning rate {report.learning_rate:.3g}), expected a finite number: "
-            f"lower learning_rate, raise warmup_steps or set clip_norm, and start anew in another output_dir; {rest}."
+            f"{found} at step {step} (learning rate {report.learning_rate:.3g}), expected a finite"
+            " number: lower learning_rate, raise warmup_steps or set clip_norm, and start anew in"
+            f" another output_dir; {rest}."
         )
 
     def _log_point(self, log: RunLog | None) -> None:
         window = self._state.window
         speed = self._clock_tokens / max(time.monotonic() - self._clock_started, 1e-9)
         if log is not None and window.steps:
-            stage = {} if self._curriculum is None else {"curriculum_length": float(self._curriculum.longest)}
+            stage = (
+                {}
+                if self._curriculum is None
+                else {"curriculum_length": float(self._curriculum.longest)}
+            )
             values = {**window.values(), **stage, **({"tokens_per_second": speed} if speed else {})}
             log.train(self._state.step, values, window.histogram)
-            self._progress.show(self._state.step, values["loss"], window.learning_rate, speed, window.ponder_time)
+            self._progress.show(
+                self._state.step, values["loss"], window.learning_rate, speed, window.ponder_time
+            )
         self._state.window = Window()
         self._start_clock()
 
@@ -304,14 +374,22 @@ class _Trainer:
             name, direction = self._problem.selection_metric
             if name not in metrics:
                 known = ", ".join(sorted(metrics))
-                raise UserError(f"problem {self._run.problem}: its selection_metric {name!r} is not among what was measured: {known}.")
+                raise UserError(
+                    f"problem {self._run.problem}: its selection_metric {name!r} is not among what"
+                    f" was measured: {known}."
+                )
             self._state.metrics, self._state.evaluated_step = metrics, self._state.step
             self._state.judge(metrics[name], direction)
-            # Logged first: a run that is killed in between drops the line again, and does not miss it.
+            # Logged first: a run that is killed in between drops the line again, and does not miss
+            # it.
             log.evaluation(self._state.step, metrics)
             self._save()
             best = " (best so far)" if self._state.best_step == self._state.step else ""
-            self._progress.say(f"step {self._state.step} validation: " + "  ".join(f"{key} {metrics[key]:.4g}" for key in metrics) + best)
+            self._progress.say(
+                f"step {self._state.step} validation: "
+                + "  ".join(f"{key} {metrics[key]:.4g}" for key in metrics)
+                + best
+            )
         self._clock_started += time.monotonic() - began
         return self._workers.total(float(log is not None and self._out_of_patience())) > 0
 
@@ -354,20 +432,26 @@ class _Trainer:
             if "averaged_steps" in values:
                 steps = ", ".join(map(str, values["averaged_steps"]))
                 raise UserError(
-                    f"{directory} is the mean of the checkpoints of steps {steps}, which cannot be trained on: train in the run that they "
-                    f"are from, or begin another with --warm_start_from={self._run.output_dir}."
+                    f"{directory} is the mean of the checkpoints of steps {steps}, which cannot be"
+                    " trained on: train in the run that they are from, or begin another with"
+                    f" --warm_start_from={self._run.output_dir}."
                 )
             checkpoints.restore(directory, self._checkpoint)
             state = TrainingState.from_dict(values)
         if self._workers.total(float(state.step)) != state.step * self._workers.count:
-            raise UserError(f"output_dir={self._run.output_dir}: the workers find different checkpoints there; give one that all can see.")
+            raise UserError(
+                f"output_dir={self._run.output_dir}: the workers find different checkpoints there;"
+                " give one that all can see."
+            )
         if self._workers.is_chief and directory is not None:
             self._take_over(state)
         self._saved_step = state.step
         return state
 
     def _take_over(self, state: TrainingState) -> None:
-        """Makes the directory what it was when `state` was saved: damaged newer checkpoints aside, the best one marked."""
+        """Makes the directory what it was when `state` was saved: damaged newer checkpoints aside,
+        the best one marked.
+        """
         self._store.set_aside_newer(state.step)
         if state.best_step is not None and not self._store.path(state.best_step).is_dir():
             state.best_step, state.best_value = None, None
@@ -382,7 +466,10 @@ class _Trainer:
     def _told_to_stop(self, stop: StopRequest) -> bool:
         if self._workers.count == 1:
             return stop.requested
-        return self._state.step % _STOP_CHECK_FREQUENCY == 0 and self._workers.total(float(stop.requested)) > 0
+        return (
+            self._state.step % _STOP_CHECK_FREQUENCY == 0
+            and self._workers.total(float(stop.requested)) > 0
+        )
 
     def _make_log(self) -> RunLog | None:
         return RunLog(self._run.output_dir, self._state.step) if self._workers.is_chief else None

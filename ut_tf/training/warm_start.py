@@ -1,4 +1,5 @@
-"""What a warm start asks of the run that the weights come from: equal shapes are not enough, equal ids must mean the same.
+"""What a warm start asks of the run that the weights come from: equal shapes are not enough, equal
+ids must mean the same.
 
 How it is used::
 
@@ -7,9 +8,9 @@ How it is used::
 
 from __future__ import annotations
 
-from ut_tf.storage.files import sha256_of
 from ut_tf.errors import UserError
 from ut_tf.run import Run
+from ut_tf.storage.files import sha256_of
 
 _SUBWORDS = "subwords.model"
 
@@ -20,15 +21,21 @@ def refuse_other_vocabulary(old: Run, new: Run) -> None:
     if not before or not now or before == now:
         return
     differing = sorted(name for name in before | now if before.get(name) != now.get(name))
-    advice = f"give --vocab_file={old.vocab_dir / _SUBWORDS} in a new --output_dir" if _SUBWORDS in before else "train without it"
+    advice = (
+        f"give --vocab_file={old.vocab_dir / _SUBWORDS} in a new --output_dir"
+        if _SUBWORDS in before
+        else "train without it"
+    )
     raise UserError(
-        f"--warm_start_from={old.output_dir}: its vocabulary is not that of {new.output_dir} ({', '.join(differing)}), so its weights mean "
-        f"other symbols: {advice}."
+        f"--warm_start_from={old.output_dir}: its vocabulary is not that of {new.output_dir}"
+        f" ({', '.join(differing)}), so its weights mean other symbols: {advice}."
     )
 
 
 def _checksums(run: Run) -> dict[str, str]:
-    """Returns the checksums of the run's vocabulary files by name; a run of an earlier version has only the files themselves."""
+    """Returns the checksums of the run's vocabulary files by name; a run of an earlier version has
+    only the files themselves.
+    """
     if run.vocab_sha256 or not run.vocab_dir.is_dir():
         return run.vocab_sha256
     return {path.name: sha256_of(path) for path in run.vocab_dir.iterdir() if path.is_file()}

@@ -1,11 +1,13 @@
-"""Simulated bAbI tasks about objects: 2 and 3 (where they are and were), 5 (who gave them), 6 (where people are), 7 and 8 (who has them).
+"""Simulated bAbI tasks about objects: 2 and 3 (where they are and were), 5 (who gave them), 6
+(where people are), 7 and 8 (who has them).
 
 How it is used::
 
     simulate_task2(random.Random(7), StorySize())   # ["Mary got the milk there.", ..., Question("Where is the milk?", ...), ...]
 
-How it works: people move from room to room, take what lies in their room, drop what they carry and, in tasks 5 and 7, give it to
-somebody in the same room. Where they all are at first is not told, so that one can take an object before her room is known.
+How it works: people move from room to room, take what lies in their room, drop what they carry and,
+in tasks 5 and 7, give it to somebody in the same room. Where they all are at first is not told, so
+that one can take an object before her room is known.
 """
 
 from __future__ import annotations
@@ -14,8 +16,16 @@ import random
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ut_tf.problems.babi.simulator.storytelling import FAMILY, HOUSE, MOVES, RECENT_CLAUSES, another, cast_and_bystanders, tell
 from ut_tf.problems.babi.simulator.story import Question, StorySize
+from ut_tf.problems.babi.simulator.storytelling import (
+    FAMILY,
+    HOUSE,
+    MOVES,
+    RECENT_CLAUSES,
+    another,
+    cast_and_bystanders,
+    tell,
+)
 
 OBJECTS = ("apple", "football", "milk")
 TAKES = ("got", "grabbed", "picked up", "took")
@@ -79,7 +89,10 @@ class _Objects:
 
     def act(self) -> str:
         """Draws a person and what she does among all that anybody can do now."""
-        here = {person: [thing for thing, room in self.lying.items() if room == self.rooms[person]] for person in self.cast}
+        here = {
+            person: [thing for thing, room in self.lying.items() if room == self.rooms[person]]
+            for person in self.cast
+        }
         choices = [(person, "move", _MOVE_WEIGHT) for person in self.cast]
         choices += [(person, "take", _TAKE_WEIGHT) for person in self.cast if here[person]]
         for person in dict.fromkeys(self.holders.values()):
@@ -92,7 +105,11 @@ class _Objects:
         if kind == "take":
             return self._take(person, self.draws.choice(here[person]))
         carried = [thing for thing in OBJECTS if self.holders.get(thing) == person]
-        return self._give(person, carried[0]) if kind == "give" else self._drop(person, self.draws.choice(carried))
+        return (
+            self._give(person, carried[0])
+            if kind == "give"
+            else self._drop(person, self.draws.choice(carried))
+        )
 
     def distract(self) -> str:
         """Lets somebody move whom no question is about."""
@@ -106,7 +123,9 @@ class _Objects:
         return self.ask_about(self.draws.choice(clauses)) if clauses else None
 
     def can_ask(self, clause: _Clause) -> bool:
-        """Returns whether what has been told answers a question about this clause's person or object."""
+        """Returns whether what has been told answers a question about this clause's person or
+        object.
+        """
         raise NotImplementedError
 
     def ask_about(self, clause: _Clause) -> Question:
@@ -132,7 +151,10 @@ class _Objects:
     def _drop(self, person: str, thing: str) -> str:
         del self.holders[thing]
         self.lying[thing] = self.rooms[person]
-        self.journeys[thing].dropped, self.journeys[thing].lies_in = len(self.clauses), self.known.get(person)
+        self.journeys[thing].dropped, self.journeys[thing].lies_in = (
+            len(self.clauses),
+            self.known.get(person),
+        )
         self.clauses.append(_Clause("drop", person, thing))
         return f"{person} {self.draws.choice(DROPS)} the {thing}{self._there(_THERE)}."
 
@@ -142,15 +164,22 @@ class _Objects:
         return f"{person} {self.draws.choice(GIVES)} the {thing} to {receiver}."
 
     def _others_with(self, person: str) -> list[str]:
-        # In the official files the first of them, in one and the same order of all, is always given the first object.
-        return [other for other in self.people if other in self.cast and other != person and self.rooms[other] == self.rooms[person]]
+        # In the official files the first of them, in one and the same order of all, is always given
+        # the first object.
+        return [
+            other
+            for other in self.people
+            if other in self.cast and other != person and self.rooms[other] == self.rooms[person]
+        ]
 
     def _there(self, probability: float) -> str:
         return " there" if self.draws.random() < probability else ""
 
 
 class _WhereObjectIs(_Objects):
-    """Task 2. An object that is carried is asked for only when its carrier has moved since she took it."""
+    """Task 2. An object that is carried is asked for only when its carrier has moved since she took
+    it.
+    """
 
     def can_ask(self, clause: _Clause) -> bool:
         return clause.kind != "move" and self._place(clause.thing) is not None
@@ -174,21 +203,35 @@ class _WhereObjectWas(_Objects):
     takes_there = _THERE
 
     def ask(self) -> Question | None:
-        things = [clause.thing for clause in self.clauses[-RECENT_CLAUSES:] if clause.kind != "move"]
-        choices = [(thing, at, back) for thing in things for at, back in self._asked_for(self.journeys[thing].stops)]
+        things = [
+            clause.thing for clause in self.clauses[-RECENT_CLAUSES:] if clause.kind != "move"
+        ]
+        choices = [
+            (thing, at, back)
+            for thing in things
+            for at, back in self._asked_for(self.journeys[thing].stops)
+        ]
         if not choices:
             return None
         thing, at, _ = self.draws.choices(choices, [_EARLIER**back for _, _, back in choices])[0]
         journey = self.journeys[thing]
         told = journey.taken if journey.dropped is None else journey.dropped
         (before, came_before), (room, came) = journey.stops[at - 1], journey.stops[at]
-        return Question(f"Where was the {thing} before the {room}?", before, (told, came, came_before))
+        return Question(
+            f"Where was the {thing} before the {room}?", before, (told, came, came_before)
+        )
 
     @staticmethod
     def _asked_for(stops: list[tuple[str, int]]) -> list[tuple[int, int]]:
-        """Returns (stop, how many stops later than it) of each stop that has one before it and whose room does not come again."""
+        """Returns (stop, how many stops later than it) of each stop that has one before it and
+        whose room does not come again.
+        """
         last = len(stops) - 1
-        return [(at, last - at) for at in range(1, last + 1) if stops[at][0] not in (room for room, _ in stops[at + 1 :])]
+        return [
+            (at, last - at)
+            for at in range(1, last + 1)
+            if stops[at][0] not in (room for room, _ in stops[at + 1 :])
+        ]
 
 
 class _WhoGave(_Objects):
@@ -212,8 +255,13 @@ class _WhoGave(_Objects):
             (f"Who received the {thing}?", receiver),
             (f"Who did {giver} give the {thing} to?", receiver),
         ]
-        # A few of the official questions have two answers, where the same people have passed on something else since; here none has.
-        if all((other.person, other.receiver) != (giver, receiver) for later, other in gifts if later > at):
+        # A few of the official questions have two answers, where the same people have passed on
+        # something else since; here none has.
+        if all(
+            (other.person, other.receiver) != (giver, receiver)
+            for later, other in gifts
+            if later > at
+        ):
             choices += [(f"What did {giver} give to {receiver}?", thing)] * 2
         text, answer = self.draws.choice(choices)
         return Question(text, answer, (at,))
@@ -233,7 +281,9 @@ class _WhetherIn(_Objects):
 
 
 class _HowMany(_Objects):
-    """Task 7. Only those are asked about who took, dropped or gave something, not those who were only given it."""
+    """Task 7. Only those are asked about who took, dropped or gave something, not those who were
+    only given it.
+    """
 
     giving = True
 
@@ -243,12 +293,18 @@ class _HowMany(_Objects):
     def ask_about(self, clause: _Clause) -> Question:
         person = clause.person
         number = sum(holder == person for holder in self.holders.values())
-        support = [at for at, other in enumerate(self.clauses) if other.kind != "move" and person in (other.person, other.receiver)]
+        support = [
+            at
+            for at, other in enumerate(self.clauses)
+            if other.kind != "move" and person in (other.person, other.receiver)
+        ]
         return Question(f"How many objects is {person} carrying?", NUMBERS[number], tuple(support))
 
 
 class _WhatCarried(_Objects):
-    """Task 8. Objects, and the facts that support them, stand in the order in which the person first took them."""
+    """Task 8. Objects, and the facts that support them, stand in the order in which the person
+    first took them.
+    """
 
     def can_ask(self, clause: _Clause) -> bool:
         return clause.kind != "move"

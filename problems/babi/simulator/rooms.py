@@ -1,11 +1,12 @@
-"""Simulated bAbI tasks about who is in which room: 1 (where), 9 (no longer), 10 (either ... or), 11 to 13 (she, they, and), 14 (when).
+"""Simulated bAbI tasks about who is in which room: 1 (where), 9 (no longer), 10 (either ... or), 11
+to 13 (she, they, and), 14 (when).
 
 How it is used::
 
     simulate_task11(random.Random(7), StorySize())   # ["Mary went to the office.", "Then she moved to the garden.", Question(...), ...]
 
-How it works: people move from room to room. A world keeps for each of its clauses whom it is about, and asks about one of the latest;
-a statement about two people counts as two clauses.
+How it works: people move from room to room. A world keeps for each of its clauses whom it is about,
+and asks about one of the latest; a statement about two people counts as two clauses.
 """
 
 from __future__ import annotations
@@ -13,8 +14,17 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
-from ut_tf.problems.babi.simulator.storytelling import FAMILY, HOUSE, MOVES, RECENT_CLAUSES, TOWN, another, cast_and_bystanders, tell
 from ut_tf.problems.babi.simulator.story import Question, StorySize
+from ut_tf.problems.babi.simulator.storytelling import (
+    FAMILY,
+    HOUSE,
+    MOVES,
+    RECENT_CLAUSES,
+    TOWN,
+    another,
+    cast_and_bystanders,
+    tell,
+)
 
 TOWNSPEOPLE = ("Bill", "Fred", "Julie", "Mary")
 PRONOUNS = {"Daniel": "he", "John": "he", "Mary": "she", "Sandra": "she"}
@@ -35,8 +45,12 @@ class _Rooms:
 
     def __init__(self, draws: random.Random, distracted: bool) -> None:
         self.draws = draws
-        self.cast, self.bystanders = cast_and_bystanders(draws, self.people, distracted, self.people_at_once)
-        self.rooms = {person: draws.choice(self.places) for person in (*self.cast, *self.bystanders)}
+        self.cast, self.bystanders = cast_and_bystanders(
+            draws, self.people, distracted, self.people_at_once
+        )
+        self.rooms = {
+            person: draws.choice(self.places) for person in (*self.cast, *self.bystanders)
+        }
         self.told = 0
         self.clauses: list[str] = []
         self.support: dict[str, tuple[int, ...]] = {}
@@ -69,7 +83,9 @@ class _Rooms:
         return f"{self.draws.choice(MOVES)} the {room}"
 
     def tell_of(self, people: list[str], support: tuple[int, ...]) -> None:
-        """Counts a statement that is about people, and keeps which statements now tell where they are."""
+        """Counts a statement that is about people, and keeps which statements now tell where they
+        are.
+        """
         self.support.update(dict.fromkeys(people, support))
         self.clauses += people
         self.told += 1
@@ -82,7 +98,9 @@ class _Together(_Rooms):
 
 
 class _Referred(_Rooms):
-    """Tasks 11 and 13: each move is followed by another one of the same people, who are then called by a pronoun."""
+    """Tasks 11 and 13: each move is followed by another one of the same people, who are then called
+    by a pronoun.
+    """
 
     sentences_together = 2
 
@@ -135,16 +153,22 @@ class _Negated(_Rooms):
         return f"{person} {move}."
 
     def ask_about(self, person: str) -> Question:
-        """Asks whether somebody is in the room that she is said to be in or not to be in, or, in the former case, in another one."""
+        """Asks whether somebody is in the room that she is said to be in or not to be in, or, in
+        the former case, in another one.
+        """
         right = person not in self.left and self.draws.random() < _YES
         room = self.left.get(person, self.rooms[person])
         if person not in self.left and not right:
             room = another(self.draws, self.places, room)
-        return Question(f"Is {person} in the {room}?", "yes" if right else "no", self.support[person])
+        return Question(
+            f"Is {person} in the {room}?", "yes" if right else "no", self.support[person]
+        )
 
 
 class _Indefinite(_Rooms):
-    """Task 10. One of the two rooms in "either ... or" is drawn from all, so that sometimes it is the same, as in the official files."""
+    """Task 10. One of the two rooms in "either ... or" is drawn from all, so that sometimes it is
+    the same, as in the official files.
+    """
 
     people = TOWNSPEOPLE
     places = TOWN
@@ -176,7 +200,9 @@ class _Indefinite(_Rooms):
 
 
 class _Timed(_Rooms):
-    """Task 14. Each person moves at most once at each time; the latest clauses are those that happened last, not those told last."""
+    """Task 14. Each person moves at most once at each time; the latest clauses are those that
+    happened last, not those told last.
+    """
 
     people = TOWNSPEOPLE
     places = TOWN
@@ -189,7 +215,9 @@ class _Timed(_Rooms):
         self.order: list[tuple[str, int]] = []
 
     def act(self) -> str:
-        person = self.draws.choice([person for person in self.cast if len(self.visits[person]) < len(TIMES)])
+        person = self.draws.choice(
+            [person for person in self.cast if len(self.visits[person]) < len(TIMES)]
+        )
         statement = self._timed([person], TIMES[len(self.visits[person])])
         self.order.append((person, len(self.visits[person])))
         self.visits[person].append((self.rooms[person], len(self.order) - 1))
@@ -199,8 +227,14 @@ class _Timed(_Rooms):
         return self._timed(self.bystanders, self.draws.choice(TIMES))
 
     def ask(self) -> Question | None:
-        """Asks where somebody was before a room that she came to lately, where she has not been again since."""
-        choices = [(person, at) for person, at in self.order[-RECENT_CLAUSES:] if at and self._is_last(person, at)]
+        """Asks where somebody was before a room that she came to lately, where she has not been
+        again since.
+        """
+        choices = [
+            (person, at)
+            for person, at in self.order[-RECENT_CLAUSES:]
+            if at and self._is_last(person, at)
+        ]
         if not choices:
             return None
         person, at = self.draws.choice(choices)
@@ -214,7 +248,9 @@ class _Timed(_Rooms):
     def _timed(self, people: list[str], time: str) -> str:
         (person,) = people
         move = self.move(people)
-        return self.draws.choice((f"{time[0].upper()}{time[1:]} {person} {move}.", f"{person} {move} {time}."))
+        return self.draws.choice(
+            (f"{time[0].upper()}{time[1:]} {person} {move}.", f"{person} {move} {time}.")
+        )
 
 
 def simulate_task1(draws: random.Random, size: StorySize) -> list[str | Question]:

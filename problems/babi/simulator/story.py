@@ -1,4 +1,5 @@
-"""What a simulator of a bAbI task tells: statements and questions, and how they become lines of a file in bAbI's format.
+"""What a simulator of a bAbI task tells: statements and questions, and how they become lines of a
+file in bAbI's format.
 
 How it is used::
 
@@ -6,8 +7,9 @@ How it is used::
 
     lines = file_lines(simulate_task1(random.Random("0/1/train/7"), StorySize()))
 
-How it works: a story is a list in the order of its file's lines; lines are numbered from 1, questions counted, and a question names
-the lines that support its answer by these numbers, in the order in which the official files give them.
+How it works: a story is a list in the order of its file's lines; lines are numbered from 1,
+questions counted, and a question names the lines that support its answer by these numbers, in the
+order in which the official files give them.
 """
 
 from __future__ import annotations

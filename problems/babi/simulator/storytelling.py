@@ -1,12 +1,15 @@
-"""How a simulated bAbI story is told: statements in turn, questions as soon as there is something to ask, distractors between them.
+"""How a simulated bAbI story is told: statements in turn, questions as soon as there is something
+to ask, distractors between them.
 
 How it is used::
 
     tell(random.Random(7), Walkers, StorySize())   # ["Mary went to the office.", ..., Question("Where is Mary?", "office", (1,)), ...]
 
-How it works: a world tells one statement after the other and, when it is asked for a question, draws one of its latest clauses and asks
-about that; so the first fact that supports an answer is never far back, while the others may be. Worlds count statements; only here do
-they become lines. The official files have a question after every second statement that leaves anything to ask, and five in all.
+How it works: a world tells one statement after the other and, when it is asked for a question,
+draws one of its latest clauses and asks about that; so the first fact that supports an answer is
+never far back, while the others may be. Worlds count statements; only here do they become lines.
+The official files have a question after every second statement that leaves anything to ask, and
+five in all.
 """
 
 from __future__ import annotations
@@ -32,8 +35,10 @@ class World(Protocol):
     """What a story is about.
 
     Args:
-      sentences_together: a statement whose count is no multiple of this one belongs to the statement before it.
-      shuffled: whether the statements between two questions are told in another order than they happened.
+      sentences_together: a statement whose count is no multiple of this one belongs to the
+        statement before it.
+      shuffled: whether the statements between two questions are told in another order than they
+        happened.
       longest: statements in the longest story there can be.
     """
 
@@ -45,20 +50,25 @@ class World(Protocol):
         """Lets something happen and returns the statement that tells it."""
 
     def ask(self) -> Question | None:
-        """Returns a question, supported by statements counted from 0; None where nothing can be asked."""
+        """Returns a question, supported by statements counted from 0; None where nothing can be
+        asked.
+        """
 
     def distract(self) -> str:
         """Returns a statement that bears on no question."""
 
 
-def tell(draws: random.Random, make_world: Callable[[random.Random, bool], World], size: StorySize) -> list[str | Question]:
+def tell(
+    draws: random.Random, make_world: Callable[[random.Random, bool], World], size: StorySize
+) -> list[str | Question]:
     """Returns the lines of one story.
 
     Args:
       draws: decides everything.
       make_world: called with `draws` and whether there are to be distractors.
-      size: with a length, the questions are asked at even distances, the last one at the end; one that cannot be asked waits for the
-        next statement, and a story that ends before all are asked is played again.
+      size: with a length, the questions are asked at even distances, the last one at the end; one
+        that cannot be asked waits for the next statement, and a story that ends before all are
+        asked is played again.
 
     Raises:
       UserError: there is no such story, or none was found.
@@ -70,8 +80,8 @@ def tell(draws: random.Random, make_world: Callable[[random.Random, bool], World
         if story is not None:
             return _strew(draws, world, story, size.distractors)
     raise UserError(
-        f"length={size.length}, questions={size.questions or _QUESTIONS}: {_TRIES} stories left too little to ask; "
-        "expected longer stories or fewer questions."
+        f"length={size.length}, questions={size.questions or _QUESTIONS}: {_TRIES} stories left too"
+        " little to ask; expected longer stories or fewer questions."
     )
 
 
@@ -79,9 +89,15 @@ def _check(world: World, size: StorySize) -> None:
     if min(size.length, size.questions, size.distractors) < 0:
         raise UserError(f"{size}: expected no number below 0.")
     if size.length > world.longest:
-        raise UserError(f"length={size.length}: a story of this task has at most {world.longest:g} statements; add distractors instead.")
+        raise UserError(
+            f"length={size.length}: a story of this task has at most {world.longest:g} statements;"
+            " add distractors instead."
+        )
     if size.length % world.sentences_together:
-        raise UserError(f"length={size.length}: the statements of this task come in pairs; expected an even number.")
+        raise UserError(
+            f"length={size.length}: the statements of this task come in pairs; expected an even"
+            " number."
+        )
 
 
 def _play(draws: random.Random, world: World, size: StorySize) -> list[str | Question] | None:
@@ -96,20 +112,30 @@ def _play(draws: random.Random, world: World, size: StorySize) -> list[str | Que
             return None
         block.append(world.act())
         happened = len(lines) + len(block)
-        due = happened * wanted >= (asked + 1) * size.length if size.length else happened % _STATEMENTS_PER_QUESTION == 0
+        due = (
+            happened * wanted >= (asked + 1) * size.length
+            if size.length
+            else happened % _STATEMENTS_PER_QUESTION == 0
+        )
         question = world.ask() if due else None
         if question is None:
             continue
         order = _one_cycle(draws, len(block)) if world.shuffled else list(range(len(block)))
         lines += [len(story) + 1 + order.index(count) for count in range(len(block))]
         story += [block[count] for count in order]
-        story.append(Question(question.text, question.answer, tuple(lines[count] for count in question.supporting)))
+        story.append(
+            Question(
+                question.text, question.answer, tuple(lines[count] for count in question.supporting)
+            )
+        )
         block, asked = [], asked + 1
     return story
 
 
 def _one_cycle(draws: random.Random, count: int) -> list[int]:
-    """Returns a permutation that is one cycle, so that nothing stays in its place (Sattolo's algorithm), as in the official files."""
+    """Returns a permutation that is one cycle, so that nothing stays in its place (Sattolo's
+    algorithm), as in the official files.
+    """
     order = list(range(count))
     for last in range(count - 1, 0, -1):
         other = draws.randrange(last)
@@ -117,7 +143,9 @@ def _one_cycle(draws: random.Random, count: int) -> list[int]:
     return order
 
 
-def _strew(draws: random.Random, world: World, story: list[str | Question], distractors: int) -> list[str | Question]:
+def _strew(
+    draws: random.Random, world: World, story: list[str | Question], distractors: int
+) -> list[str | Question]:
     """Returns the story with distractors between its lines, all before the last one."""
     if not distractors:
         return story
@@ -126,18 +154,26 @@ def _strew(draws: random.Random, world: World, story: list[str | Question], dist
         counts.append(counts[-1] + isinstance(line, str))
     gaps = [before for before, count in enumerate(counts) if count % world.sentences_together == 0]
     inserted = sorted(draws.choices(gaps, k=distractors))
-    moved = [number + sum(before < number for before in inserted) for number in range(len(story) + 1)]
+    moved = [
+        number + sum(before < number for before in inserted) for number in range(len(story) + 1)
+    ]
     strewn: list[str | Question] = []
     for before, line in enumerate(story):
         strewn += [world.distract() for gap in inserted if gap == before]
         if isinstance(line, Question):
-            line = Question(line.text, line.answer, tuple(moved[number] for number in line.supporting))
+            line = Question(
+                line.text, line.answer, tuple(moved[number] for number in line.supporting)
+            )
         strewn.append(line)
     return strewn
 
 
-def cast_and_bystanders(draws: random.Random, people: tuple[str, ...], distracted: bool, count: int = 1) -> tuple[list[str], list[str]]:
-    """Returns those whom the questions may be about, and, where there are to be distractors, `count` others."""
+def cast_and_bystanders(
+    draws: random.Random, people: tuple[str, ...], distracted: bool, count: int = 1
+) -> tuple[list[str], list[str]]:
+    """Returns those whom the questions may be about, and, where there are to be distractors,
+    `count` others.
+    """
     shuffled = draws.sample(people, len(people))
     return (shuffled[count:], shuffled[:count]) if distracted else (shuffled, [])
 

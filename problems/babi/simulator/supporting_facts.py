@@ -1,14 +1,17 @@
-"""Stories simulated by a small world of our own, in bAbI's format: questions with one, two or three supporting facts, without a download.
+"""Stories simulated by a small world of our own, in bAbI's format: questions with one, two or three
+supporting facts, without a download.
 
-Name: babi_sim, all three tasks jointly; with supporting_facts=1, 2 or 3 one of them. The tasks of bAbI itself, simulated, are in
-babi_simulated.
+Name: babi_sim, all three tasks jointly; with supporting_facts=1, 2 or 3 one of them. The tasks of
+bAbI itself, simulated, are in babi_simulated.
 
-The world has people, rooms and objects. A person moves to another room, takes an object that lies in the same room, or drops one
-that she carries. With one supporting fact the question is where a person is; with two, where an object is (the room of whoever has
-it, or where it was dropped); with three, in which room an object was before it last came into a given room.
+The world has people, rooms and objects. A person moves to another room, takes an object that lies
+in the same room, or drops one that she carries. With one supporting fact the question is where a
+person is; with two, where an object is (the room of whoever has it, or where it was dropped); with
+three, in which room an object was before it last came into a given room.
 
-How it works: each story is played by Python's random numbers from (seed, task, split, number of the story) and told as lines of a
-bAbI file, which go through the same parser and builder as the archive.
+How it works: each story is played by Python's random numbers from (seed, task, split, number of the
+story) and told as lines of a bAbI file, which go through the same parser and builder as the
+archive.
 """
 
 from __future__ import annotations
@@ -36,8 +39,10 @@ class SimulatedBabi(StoryQuestions):
     Args:
       supporting_facts: 1, 2 or 3, which is also the number of the task; 0: all three tasks jointly.
       story_length: statements in a story, at least 4.
-      questions_per_story: questions in a story, asked at even distances in its second half; the last one at its end.
-      train_questions: questions per task; the last stories, with 10 % of them, are the validation split.
+      questions_per_story: questions in a story, asked at even distances in its second half; the
+        last one at its end.
+      train_questions: questions per task; the last stories, with 10 % of them, are the validation
+        split.
       test_questions: questions per task in the test split.
       seed: decides the stories.
       name: the problem's name, for messages.
@@ -54,19 +59,26 @@ class SimulatedBabi(StoryQuestions):
         name: str = "babi_sim",
     ) -> None:
         if supporting_facts not in (0, 1, 2, 3):
-            raise UserError(f"supporting_facts={supporting_facts}: expected 1, 2 or 3, or 0 for all of them.")
+            raise UserError(
+                f"supporting_facts={supporting_facts}: expected 1, 2 or 3, or 0 for all of them."
+            )
         if story_length < 4 or not 1 <= questions_per_story <= story_length // 2:
             raise UserError(
-                f"story_length={story_length}, questions_per_story={questions_per_story}: expected at least 4 statements, "
-                "and from 1 question to half as many as statements."
+                f"story_length={story_length}, questions_per_story={questions_per_story}: expected"
+                " at least 4 statements, and from 1 question to half as many as statements."
             )
         if train_questions < 2 * questions_per_story or test_questions < 1:
             raise UserError(
-                f"train_questions={train_questions}, test_questions={test_questions}: expected at least two stories' questions "
-                f"({2 * questions_per_story}) for training and 1 for the test."
+                f"train_questions={train_questions}, test_questions={test_questions}: expected at"
+                f" least two stories' questions ({2 * questions_per_story}) for training and 1 for"
+                " the test."
             )
         self.tasks = (supporting_facts,) if supporting_facts else (1, 2, 3)
-        self.story_length, self.questions_per_story, self.seed = story_length, questions_per_story, seed
+        self.story_length, self.questions_per_story, self.seed = (
+            story_length,
+            questions_per_story,
+            seed,
+        )
         self._questions = {"train": train_questions, "test": test_questions}
         label = f"sim_task{supporting_facts or '1_2_3'}"
         config = f"{label}_l{story_length}_q{questions_per_story}_n{train_questions}_t{test_questions}_s{seed}"
@@ -89,11 +101,23 @@ class SimulatedBabi(StoryQuestions):
         return "simulated, another world"
 
     def _played(self, task: int, part: str) -> list[Story]:
-        lines = simulate(f"{self.seed}/{task}/{part}", task, self._questions[part], self.story_length, self.questions_per_story)
+        lines = simulate(
+            f"{self.seed}/{task}/{part}",
+            task,
+            self._questions[part],
+            self.story_length,
+            self.questions_per_story,
+        )
         return list(parse_stories(lines, task, f"{self.name}, task {task}, {part}"))
 
 
-def simulate(seed: str, supporting_facts: int, num_questions: int, story_length: int, questions_per_story: int) -> Iterator[str]:
+def simulate(
+    seed: str,
+    supporting_facts: int,
+    num_questions: int,
+    story_length: int,
+    questions_per_story: int,
+) -> Iterator[str]:
     """Yields the lines of a file in bAbI's format with `num_questions` questions.
 
     Args:
@@ -151,7 +175,9 @@ class _World:
         return [thing for thing, holder in self.holders.items() if holder == person]
 
     def within_reach(self) -> list[tuple[str, str]]:
-        """Returns each (person, object) where the person's room is known and the object lies there, or has not been told of yet."""
+        """Returns each (person, object) where the person's room is known and the object lies there,
+        or has not been told of yet.
+        """
         free = [thing for thing in OBJECTS if thing not in self.holders]
         return [
             (person, thing)
@@ -161,7 +187,9 @@ class _World:
         ]
 
 
-def _story(draws: random.Random, supporting_facts: int, story_length: int, num_questions: int) -> list[str]:
+def _story(
+    draws: random.Random, supporting_facts: int, story_length: int, num_questions: int
+) -> list[str]:
     """Returns the lines of one story; stories that leave a question unanswerable are played again."""
     lines = None
     while lines is None:
@@ -169,11 +197,18 @@ def _story(draws: random.Random, supporting_facts: int, story_length: int, num_q
     return lines
 
 
-def _play(draws: random.Random, supporting_facts: int, story_length: int, num_questions: int) -> list[str] | None:
-    """Returns the lines of one story, or None where it answers no question of the kind when one is to be asked."""
+def _play(
+    draws: random.Random, supporting_facts: int, story_length: int, num_questions: int
+) -> list[str] | None:
+    """Returns the lines of one story, or None where it answers no question of the kind when one is
+    to be asked.
+    """
     world = _World()
     cast = draws.sample(PEOPLE, draws.randint(2, len(PEOPLE)))
-    ask_after = {story_length - story_length * number // (2 * num_questions) for number in range(num_questions)}
+    ask_after = {
+        story_length - story_length * number // (2 * num_questions)
+        for number in range(num_questions)
+    }
     lines: list[str] = []
     for told in range(1, story_length + 1):
         lines.append(f"{len(lines) + 1} {_act(draws, world, len(lines) + 1, cast)}")
@@ -182,7 +217,9 @@ def _play(draws: random.Random, supporting_facts: int, story_length: int, num_qu
             if asked is None:
                 return None
             question, answer, support = asked
-            lines.append(f"{len(lines) + 1} {question} \t{answer}\t{' '.join(map(str, sorted(support)))}")
+            lines.append(
+                f"{len(lines) + 1} {question} \t{answer}\t{' '.join(map(str, sorted(support)))}"
+            )
     return lines
 
 
@@ -220,8 +257,12 @@ def _drop(draws: random.Random, world: _World, line: int, thing: str) -> str:
     return f"{person} {draws.choice(DROPS)} the {thing}."
 
 
-def _ask(draws: random.Random, world: _World, supporting_facts: int) -> tuple[str, str, set[int]] | None:
-    """Returns a question that the story answers, the answer, and the lines that it follows from; None where there is none."""
+def _ask(
+    draws: random.Random, world: _World, supporting_facts: int
+) -> tuple[str, str, set[int]] | None:
+    """Returns a question that the story answers, the answer, and the lines that it follows from;
+    None where there is none.
+    """
     if supporting_facts == 1:
         person = draws.choice(sorted(world.people))
         room, arrived = world.people[person]
@@ -251,4 +292,8 @@ def _ask_before(draws: random.Random, world: _World) -> tuple[str, str, set[int]
     if not choices:
         return None
     thing, before, visit = draws.choice(choices)
-    return f"Where was the {thing} before the {visit.room}?", before.room, {visit.came_from, visit.taken, visit.arrived}
+    return (
+        f"Where was the {thing} before the {visit.room}?",
+        before.room,
+        {visit.came_from, visit.taken, visit.arrived},
+    )

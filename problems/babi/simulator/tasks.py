@@ -1,4 +1,5 @@
-"""bAbI's twenty tasks, simulated: stories like those of the official files, as many and as long as asked for, without a download.
+"""bAbI's twenty tasks, simulated: stories like those of the official files, as many and as long as
+asked for, without a download.
 
 Names: babi_sim_all_tasks (all twenty jointly), babi_sim_task1 … babi_sim_task20.
 
@@ -7,10 +8,11 @@ How it is used::
     problem = SimulatedTasks(tasks=2, story_length=40, distractors=20)
     write_task(Path("qa2_train.txt"), task=2, questions=1000, size=StorySize(), seed=7)
 
-How it works: each task has a simulator (babi_rooms, babi_objects, babi_relations) that plays one story from the random numbers of
-(seed, task, number of the story). The sentences, words and frequencies are those counted in bAbI tasks 1-20 v1.2: who does what how
-often, when a question comes, which of the facts it is about, how far back they are. The stories are told as lines of a bAbI file, which
-go through the same parser and builder as the archive.
+How it works: each task has a simulator (babi_rooms, babi_objects, babi_relations) that plays one
+story from the random numbers of (seed, task, number of the story). The sentences, words and
+frequencies are those counted in bAbI tasks 1-20 v1.2: who does what how often, when a question
+comes, which of the facts it is about, how far back they are. The stories are told as lines of a
+bAbI file, which go through the same parser and builder as the archive.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from ut_tf.storage.files import write_text
 from ut_tf.errors import UserError
+from ut_tf.problems.babi.problem import ALL_TASKS, default_facts
 from ut_tf.problems.babi.problem.simulator import objects as babi_objects
 from ut_tf.problems.babi.problem.simulator import relations as babi_relations
 from ut_tf.problems.babi.problem.simulator import rooms as babi_rooms
-from ut_tf.problems.babi.problem import ALL_TASKS, default_facts
-from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
 from ut_tf.problems.babi.simulator.story import Question, Simulator, StorySize, file_lines
+from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
+from ut_tf.storage.files import write_text
 
 SIMULATORS: dict[int, Simulator] = {
     1: babi_rooms.simulate_task1,
@@ -59,14 +61,16 @@ class SimulatedTasks(StoryQuestions):
 
     Args:
       tasks: the task or tasks whose questions are asked; vocabularies and answers are theirs alone.
-      train_questions: questions per task; the last stories, with 10 % of them, are the validation split.
+      train_questions: questions per task; the last stories, with 10 % of them, are the validation
+        split.
       test_questions: questions per task in the test split.
       story_length: statements in a story, distractors left out; 0: as in the official files.
       distractors: statements besides in each story that bear on no question.
       questions_per_story: 0: as in the official files.
       seed: decides the stories.
       form: "facts" or "tokens", see StoryQuestions.
-      max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70, and more where longer stories or distractors are asked for.
+      max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70, and more where
+        longer stories or distractors are asked for.
       name: the problem's name, for messages.
 
     Raises:
@@ -91,12 +95,13 @@ class SimulatedTasks(StoryQuestions):
             raise UserError(f"tasks={tasks}: expected numbers from 1 to 20.")
         if train_questions < 2 or test_questions < 1:
             raise UserError(
-                f"train_questions={train_questions}, test_questions={test_questions}: expected at least 2 for training, 1 for the test."
+                f"train_questions={train_questions}, test_questions={test_questions}: expected at"
+                " least 2 for training, 1 for the test."
             )
         if min(story_length, distractors, questions_per_story) < 0:
             raise UserError(
-                f"story_length={story_length}, distractors={distractors}, questions_per_story={questions_per_story}: "
-                "expected no number below 0."
+                f"story_length={story_length}, distractors={distractors},"
+                f" questions_per_story={questions_per_story}: expected no number below 0."
             )
         self.size, self.seed = StorySize(story_length, questions_per_story, distractors), seed
         self._questions = {"train": train_questions, "test": test_questions}
@@ -114,7 +119,8 @@ class SimulatedTasks(StoryQuestions):
             train, validation = split_validation(self._played(task, "train"))
             if not validation:
                 raise UserError(
-                    f"train_questions={self._questions['train']}: task {task} needs more, for one story to train on and one to validate on."
+                    f"train_questions={self._questions['train']}: task {task} needs more, for one"
+                    " story to train on and one to validate on."
                 )
             splits["train"] += train
             splits["validation"] += validation
@@ -131,7 +137,9 @@ class SimulatedTasks(StoryQuestions):
         return list(parse_stories(lines, task, f"{self.name}, task {task}, {part}"))
 
 
-def simulated_lines(task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0) -> Iterator[str]:
+def simulated_lines(
+    task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0
+) -> Iterator[str]:
     """Yields the lines of a simulated file of a task.
 
     Args:
@@ -147,12 +155,18 @@ def simulated_lines(task: int, questions: int, size: StorySize = _OFFICIAL, seed
         raise UserError(f"task={task}: expected a number from 1 to 20.")
     asked = number = 0
     while asked < questions:
-        story = list(_first_questions(SIMULATORS[task](random.Random(f"{seed}/{task}/{number}"), size), questions - asked))
+        story = list(
+            _first_questions(
+                SIMULATORS[task](random.Random(f"{seed}/{task}/{number}"), size), questions - asked
+            )
+        )
         yield from file_lines(story)
         asked, number = asked + sum(isinstance(line, Question) for line in story), number + 1
 
 
-def write_task(path: Path, task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0) -> None:
+def write_task(
+    path: Path, task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0
+) -> None:
     """Writes the lines of ``simulated_lines`` to a file, in bAbI's format."""
     write_text(path, "".join(f"{line}\n" for line in simulated_lines(task, questions, size, seed)))
 

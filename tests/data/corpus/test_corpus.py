@@ -1,4 +1,6 @@
-"""A prepared corpus: what is left out and counted, what goes on where it was stopped, and what several processes give."""
+"""A prepared corpus: what is left out and counted, what goes on where it was stopped, and what
+several processes give.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def vocab_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ids_of(folder: Path, split: str = "train") -> list[tuple[list[int], list[int]]]:
     pairs = read_shards(sorted(folder.glob(f"{split}-*.npz")))
-    sides = [[ids.tolist() for ids in np.split(side.ids, np.cumsum(side.lengths)[:-1])] for side in (pairs.sources, pairs.targets)]
+    sides = [
+        [ids.tolist() for ids in np.split(side.ids, np.cumsum(side.lengths)[:-1])]
+        for side in (pairs.sources, pairs.targets)
+    ]
     return list(zip(*sides, strict=True))
 
 
@@ -46,11 +51,22 @@ def test_ids_on_disk_are_those_of_the_text(vocab_file: Path, tmp_path: Path) -> 
 
 
 def test_what_is_left_out_is_counted_by_its_reason(vocab_file: Path) -> None:
-    chunk = [("one", "eins"), ("", "x"), ("x", " \t"), ("y" * 31, "z"), ("a b c d e f g h", "a"), ("a b c", "a")]
-    pairs, counts = encode_chunk(chunk, Subwords.read(vocab_file), Filters(max_characters=30, max_length_ratio=4.0))
+    chunk = [
+        ("one", "eins"),
+        ("", "x"),
+        ("x", " \t"),
+        ("y" * 31, "z"),
+        ("a b c d e f g h", "a"),
+        ("a b c", "a"),
+    ]
+    pairs, counts = encode_chunk(
+        chunk, Subwords.read(vocab_file), Filters(max_characters=30, max_length_ratio=4.0)
+    )
     assert counts == {"pairs": 6, "kept": 2, "empty": 2, "too_long": 1, "length_ratio": 1}
     assert len(pairs) == 2
-    _, counts = encode_chunk(chunk, Subwords.read(vocab_file), Filters(max_characters=0, max_length_ratio=0.0))
+    _, counts = encode_chunk(
+        chunk, Subwords.read(vocab_file), Filters(max_characters=0, max_length_ratio=0.0)
+    )
     assert counts == {"pairs": 6, "kept": 4, "empty": 2}
     _, counts = encode_chunk(chunk, Subwords.read(vocab_file), None)
     assert counts == {"pairs": 6, "kept": 6}, "nothing is left out of what is judged"
@@ -62,7 +78,10 @@ def test_finished_shards_are_kept_and_others_made(vocab_file: Path, tmp_path: Pa
     shard_file(tmp_path, "train", 1).unlink()
     (tmp_path / ".train-00001.npz.abc").write_bytes(b"half")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("train-*.npz")}
-    assert encode_split(PAIRS, tmp_path, "train", vocab_file, chunk=64) == {"pairs": 300, "kept": 300}
+    assert encode_split(PAIRS, tmp_path, "train", vocab_file, chunk=64) == {
+        "pairs": 300,
+        "kept": 300,
+    }
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert ids_of(tmp_path) == whole
 
@@ -70,19 +89,33 @@ def test_finished_shards_are_kept_and_others_made(vocab_file: Path, tmp_path: Pa
 def test_two_processes_write_what_one_writes(vocab_file: Path, tmp_path: Path) -> None:
     filters = Filters(max_characters=19)
     alone, together = tmp_path / "1", tmp_path / "2"
-    counts = encode_split(PAIRS, alone, "train", vocab_file, filters, len(PAIRS), processes=1, chunk=30)
-    assert encode_split(PAIRS, together, "train", vocab_file, filters, len(PAIRS), processes=2, chunk=30) == counts
+    counts = encode_split(
+        PAIRS, alone, "train", vocab_file, filters, len(PAIRS), processes=1, chunk=30
+    )
+    assert (
+        encode_split(
+            PAIRS, together, "train", vocab_file, filters, len(PAIRS), processes=2, chunk=30
+        )
+        == counts
+    )
     assert 0 < counts["too_long"] < 300
     assert ids_of(alone) == ids_of(together)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed"
+)
 def test_beam_writes_what_one_process_writes(vocab_file: Path, tmp_path: Path) -> None:
     from ut_tf.data.corpus.beam_encoding import encode_with_beam
 
     filters = Filters(max_characters=19)
     counts = encode_split(PAIRS, tmp_path / "1", "train", vocab_file, filters, chunk=64)
-    assert encode_with_beam(PAIRS, tmp_path / "2", "train", vocab_file, filters, "runner=DirectRunner", chunk=64) == counts
+    assert (
+        encode_with_beam(
+            PAIRS, tmp_path / "2", "train", vocab_file, filters, "runner=DirectRunner", chunk=64
+        )
+        == counts
+    )
     assert ids_of(tmp_path / "1") == ids_of(tmp_path / "2")
     assert len(list((tmp_path / "2").iterdir())) == 5
 
@@ -90,11 +123,15 @@ def test_beam_writes_what_one_process_writes(vocab_file: Path, tmp_path: Path) -
 def test_beam_that_is_not_installed_is_named(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError, match="pip install apache-beam"):
-        Corpus(tmp_path / "c", SETTINGS, beam_options="runner=DirectRunner").prepare({"train": PAIRS}, "test")
+        Corpus(tmp_path / "c", SETTINGS, beam_options="runner=DirectRunner").prepare(
+            {"train": PAIRS}, "test"
+        )
 
 
 class Interrupted(list[tuple[str, str]]):
-    """Pairs whose reading is interrupted in the third pass: counting and the vocabulary are done then."""
+    """Pairs whose reading is interrupted in the third pass: counting and the vocabulary are done
+    then.
+    """
 
     passes = 0
 
@@ -132,7 +169,9 @@ def test_a_stopped_preparation_from_other_settings_is_made_anew(tmp_path: Path) 
     assert other.summary["vocab_size"] == Subwords.read(other.vocab_file).size == 310
 
 
-def test_held_out_pairs_are_not_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_held_out_pairs_are_not_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pairs = [*PAIRS, *[(source, f"anders {source}") for source, _ in PAIRS], ("", "leer")]
     corpus = Corpus(tmp_path / "c", SETTINGS)
     corpus.prepare({"train": pairs}, "mine")
@@ -161,11 +200,21 @@ def test_neither_side_of_a_held_out_pair_is_trained_on() -> None:
     assert len(rest) == len(pairs) - len(held_out.pairs) - held_out.alike
 
 
-def test_what_is_too_long_to_be_judged_is_refused_with_its_line_and_not_held_out(tmp_path: Path) -> None:
+def test_what_is_too_long_to_be_judged_is_refused_with_its_line_and_not_held_out(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "dev.tsv").write_text("kurz\tshort\nkurz\t" + "z " * LONGEST_JUDGED + "\n")
     corpus = Corpus(tmp_path / "c", SETTINGS)
-    with pytest.raises(UserError, match=rf"dev\.tsv, line 2: \d+ subwords .*expected at most {LONGEST_JUDGED} in text for validation"):
-        corpus.prepare({"train": PAIRS, "validation": ParallelFiles((tmp_path / "dev.tsv",))}, "mine")
+    with pytest.raises(
+        UserError,
+        match=(
+            rf"dev\.tsv, line 2: \d+ subwords .*expected at most {LONGEST_JUDGED} in text for"
+            r" validation"
+        ),
+    ):
+        corpus.prepare(
+            {"train": PAIRS, "validation": ParallelFiles((tmp_path / "dev.tsv",))}, "mine"
+        )
     assert not corpus.is_prepared()
     long = [("z" * LONGEST_JUDGED, target) for _, target in PAIRS]
     with pytest.raises(UserError, match="leave none to hold out"):
@@ -173,7 +222,9 @@ def test_what_is_too_long_to_be_judged_is_refused_with_its_line_and_not_held_out
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_shards_of_another_vocabulary_are_not_used(vocab_file: Path, tmp_path: Path, replaced: bool) -> None:
+def test_shards_of_another_vocabulary_are_not_used(
+    vocab_file: Path, tmp_path: Path, replaced: bool
+) -> None:
     splits = {"train": Interrupted(PAIRS), "validation": PAIRS[:5]}
     corpus = Corpus(tmp_path / "c", SETTINGS)
     encode_split([("stale", "alt")] * 3, tmp_path / "c", "train", vocab_file)
@@ -183,7 +234,9 @@ def test_shards_of_another_vocabulary_are_not_used(vocab_file: Path, tmp_path: P
     shard_file(corpus.folder, "train", 0).write_bytes(stale)
     corpus.vocab_file.unlink()
     if replaced:
-        corpus.vocab_file.write_bytes(train_subwords(["another text", "of 9 words"], 290, exact=False))
+        corpus.vocab_file.write_bytes(
+            train_subwords(["another text", "of 9 words"], 290, exact=False)
+        )
     corpus.prepare({**splits, "train": PAIRS}, "test")
     sources = Subwords.read(corpus.vocab_file).encode([source for source, _ in PAIRS])
     assert [source for source, _ in ids_of(corpus.folder)] == sources
@@ -195,7 +248,9 @@ def test_nothing_to_hold_out_is_told() -> None:
             HeldOut(pairs, len(pairs), Filters())
 
 
-def test_a_default_size_gives_way_to_the_text_and_a_given_one_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_default_size_gives_way_to_the_text_and_a_given_one_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     splits = {"train": PAIRS, "validation": PAIRS[:5]}
     by_default = Corpus(tmp_path / "c", CorpusSettings(vocab_size=8000, exact=False))
     by_default.prepare(splits, "mine")
@@ -210,7 +265,9 @@ def test_a_default_size_gives_way_to_the_text_and_a_given_one_does_not(tmp_path:
 
 def test_the_summary_holds_the_counts(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path / "c", SETTINGS)
-    corpus.prepare({"train": [*PAIRS, ("", "")], "validation": PAIRS[:5], "test": PAIRS[5:9]}, "mine")
+    corpus.prepare(
+        {"train": [*PAIRS, ("", "")], "validation": PAIRS[:5], "test": PAIRS[5:9]}, "mine"
+    )
     written = json.loads((corpus.folder / "summary.json").read_text())
     assert written["splits"] == {
         "validation": {"pairs": 5, "kept": 5},

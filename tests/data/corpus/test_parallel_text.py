@@ -1,4 +1,6 @@
-"""Parallel text: what the files hold comes out as it stood, and what they should not hold is told with file and line."""
+"""Parallel text: what the files hold comes out as it stood, and what they should not hold is told
+with file and line.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,12 @@ def test_lines_come_in_pairs_from_plain_and_packed_files(tmp_path: Path) -> None
 def test_only_line_ends_are_taken_away(tmp_path: Path) -> None:
     source = written(tmp_path, "a.en", "\ufeffone \r\n\ttwo\u2028still two\x0b\n\nfour\rfour")
     target = written(tmp_path, "a.de", "1\r\n2\n3\n4")
-    assert list(ParallelFiles((source,), (target,))) == [("one ", "1"), ("\ttwo\u2028still two\x0b", "2"), ("", "3"), ("four\rfour", "4")]
+    assert list(ParallelFiles((source,), (target,))) == [
+        ("one ", "1"),
+        ("\ttwo\u2028still two\x0b", "2"),
+        ("", "3"),
+        ("four\rfour", "4"),
+    ]
 
 
 def test_packing_is_seen_in_the_content_not_in_the_name(tmp_path: Path) -> None:
@@ -47,16 +54,26 @@ def test_tabs_part_source_and_target_and_further_columns_are_ignored(tmp_path: P
 
 
 @pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 2), (1, 2)])
-def test_unequal_files_are_refused_with_their_counts(tmp_path: Path, sources: int, targets: int) -> None:
-    first, second = written(tmp_path, "a.en", "x\n" * sources), written(tmp_path, "a.de", "y\n" * targets)
-    with pytest.raises(UserError, match=rf"a\.en has {sources} {'line' if sources == 1 else 'lines'}, .*a\.de {targets}"):
+def test_unequal_files_are_refused_with_their_counts(
+    tmp_path: Path, sources: int, targets: int
+) -> None:
+    first, second = (
+        written(tmp_path, "a.en", "x\n" * sources),
+        written(tmp_path, "a.de", "y\n" * targets),
+    )
+    with pytest.raises(
+        UserError,
+        match=rf"a\.en has {sources} {'line' if sources == 1 else 'lines'}, .*a\.de {targets}",
+    ):
         list(ParallelFiles((first,), (second,)))
 
 
 def test_bytes_that_are_no_utf_8_are_refused_with_file_and_line(tmp_path: Path) -> None:
     first = written(tmp_path, "a.en", "one\ntwo\n")
     second = written(tmp_path, "latin.de", "eins\nfünf\n".encode("latin-1"))
-    with pytest.raises(UserError, match=r"latin\.de, line 2: byte 2 of the line is no UTF-8 \(b'\\xfc'\)"):
+    with pytest.raises(
+        UserError, match=r"latin\.de, line 2: byte 2 of the line is no UTF-8 \(b'\\xfc'\)"
+    ):
         list(ParallelFiles((first,), (second,)))
 
 
@@ -67,7 +84,9 @@ def test_a_line_without_a_tab_is_refused_with_file_and_line(tmp_path: Path) -> N
 
 def test_files_that_cannot_be_are_refused(tmp_path: Path) -> None:
     first, empty = written(tmp_path, "a.en", "x\n"), written(tmp_path, "empty", "")
-    with pytest.raises(UserError, match=r"1 source file \(a\.en\) but 2 target files \(a\.en, empty\)"):
+    with pytest.raises(
+        UserError, match=r"1 source file \(a\.en\) but 2 target files \(a\.en, empty\)"
+    ):
         ParallelFiles((first,), (first, empty))
     with pytest.raises(UserError, match=r"absent\.de is no file"):
         list(ParallelFiles((first,), (tmp_path / "absent.de",)))
@@ -83,7 +102,9 @@ def test_a_pipe_gives_all_its_lines_packed_or_not(tmp_path: Path, packed: bool) 
     pipe, lines = tmp_path / "pipe", [f"line {number}" for number in range(20_000)]
     content = "\n".join(lines).encode()
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(content) if packed else content,))
+    writer = threading.Thread(
+        target=pipe.write_bytes, args=(gzip.compress(content) if packed else content,)
+    )
     writer.start()
     assert list(read_lines(pipe)) == lines
     writer.join()
@@ -99,7 +120,9 @@ def test_pairs_have_a_file_and_a_line(tmp_path: Path) -> None:
 
 def test_a_packed_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cut.gz"
-    whole = gzip.compress("".join(f"line {number * 7919}\tZeile\n" for number in range(20_000)).encode())
+    whole = gzip.compress(
+        "".join(f"line {number * 7919}\tZeile\n" for number in range(20_000)).encode()
+    )
     for content in (whole[: len(whole) // 2], whole[:100] + b"\x00" * 50 + whole[150:]):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"cut\.gz cannot be unpacked after line \d+"):

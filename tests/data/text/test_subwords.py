@@ -1,4 +1,6 @@
-"""Subwords: text comes back as it was, graph and Python agree, ids are ours, and a size that cannot be is told with one that can."""
+"""Subwords: text comes back as it was, graph and Python agree, ids are ours, and a size that cannot
+be is told with one that can.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,21 @@ def codec(subwords: Subwords) -> TranslationCodec:
 
 @pytest.fixture(scope="module")
 def foreign() -> Subwords:
-    """A model as sentencepiece trains it by default: unknown 0, beginning 1, end 2, no padding, and no bytes."""
+    """A model as sentencepiece trains it by default: unknown 0, beginning 1, end 2, no padding, and
+    no bytes.
+    """
     written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT), model_writer=written, vocab_size=45, minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT), model_writer=written, vocab_size=45, minloglevel=2
+    )
     return Subwords(written.getvalue())
 
 
 def there_and_back(codec: TranslationCodec, *texts: str) -> list[str]:
-    return [text.decode("utf-8") for text in codec.decode(codec.encode(tf.constant(texts))["inputs"]).numpy()]
+    return [
+        text.decode("utf-8")
+        for text in codec.decode(codec.encode(tf.constant(texts))["inputs"]).numpy()
+    ]
 
 
 def one_blank(text: str) -> str:
@@ -58,21 +67,29 @@ def one_blank(text: str) -> str:
 
 
 # "▁" stands for a blank in sentencepiece, U+FEFF for nothing.
-WRITTEN = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="▁\ufeff"), max_size=20)
+WRITTEN = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="▁\ufeff"), max_size=20
+)
 
 
 @given(st.lists(WRITTEN, min_size=1, max_size=5))
 @settings(max_examples=60, deadline=None)
-def test_any_text_comes_back_but_for_runs_of_blanks(codec: TranslationCodec, texts: list[str]) -> None:
+def test_any_text_comes_back_but_for_runs_of_blanks(
+    codec: TranslationCodec, texts: list[str]
+) -> None:
     composed = [unicodedata.normalize("NFC", text) for text in texts]
     assert there_and_back(codec, *composed) == [one_blank(text) for text in composed]
 
 
 @given(st.lists(WRITTEN, min_size=1, max_size=5))
 @settings(max_examples=40, deadline=None)
-def test_graph_and_python_give_the_same_ids(codec: TranslationCodec, subwords: Subwords, texts: list[str]) -> None:
+def test_graph_and_python_give_the_same_ids(
+    codec: TranslationCodec, subwords: Subwords, texts: list[str]
+) -> None:
     encoded = codec.encode(tf.constant(texts))["inputs"].numpy()
-    assert [row[: len(ids)].tolist() for row, ids in zip(encoded, subwords.encode(texts), strict=True)] == subwords.encode(texts)
+    assert [
+        row[: len(ids)].tolist() for row, ids in zip(encoded, subwords.encode(texts), strict=True)
+    ] == subwords.encode(texts)
     assert encoded.shape[1] == max(map(len, subwords.encode(texts)))
 
 
@@ -95,17 +112,25 @@ def test_ids_are_ours(codec: TranslationCodec) -> None:
     last = encoded[2]
     assert last[-1] == END_ID
     assert last[:-1].min() > 2, "0, 1 and unknown never stand for text"
-    assert codec.encode_targets(tf.constant(["a"])).numpy().tolist() == codec.encode(tf.constant(["a"]))["inputs"].numpy().tolist()
+    assert (
+        codec.encode_targets(tf.constant(["a"])).numpy().tolist()
+        == codec.encode(tf.constant(["a"]))["inputs"].numpy().tolist()
+    )
     assert codec.encode(tf.constant([], tf.string))["inputs"].shape == (0, 0)
 
 
-def test_decoding_stops_at_the_first_end_or_padding(codec: TranslationCodec, subwords: Subwords) -> None:
+def test_decoding_stops_at_the_first_end_or_padding(
+    codec: TranslationCodec, subwords: Subwords
+) -> None:
     (ids,) = subwords.encode(["Der Hund sieht"])
     more = subwords.encode(["zwei Äpfel"])[0]
     rows = [ids + more, [*ids[:-1], 0, *more], [END_ID, *more], [0]]
     longest = max(map(len, rows))
     padded = np.array([row + [0] * (longest - len(row)) for row in rows], np.int32)
-    assert codec.decode(tf.constant(padded)).numpy().tolist() == [b"Der Hund sieht"] * 2 + [b"", b""]
+    assert codec.decode(tf.constant(padded)).numpy().tolist() == [b"Der Hund sieht"] * 2 + [
+        b"",
+        b"",
+    ]
 
 
 def test_tokens_are_the_pieces(codec: TranslationCodec) -> None:
@@ -130,7 +155,11 @@ def test_a_model_from_elsewhere_keeps_0_and_1_free(foreign: Subwords) -> None:
     assert codec.encode(tf.constant([text]))["inputs"].numpy().tolist() == [ids]
     assert min(ids[:-1]) > 1 and ids[-1] == END_ID
     assert there_and_back(codec, text, "") == [text, ""]
-    assert b"".join(codec.tokens(codec.encode(tf.constant([text])))[0].numpy()).decode("utf-8").startswith("▁Ein")
+    assert (
+        b"".join(codec.tokens(codec.encode(tf.constant([text])))[0].numpy())
+        .decode("utf-8")
+        .startswith("▁Ein")
+    )
 
 
 def test_a_size_that_the_text_cannot_give_is_told_with_one_that_it_can() -> None:
@@ -153,11 +182,15 @@ def test_the_same_text_gives_the_same_vocabulary() -> None:
         assert train_subwords(TEXT, 300, kind) == train_subwords(TEXT, 300, kind)
 
 
-def test_an_exported_codec_takes_and_returns_strings(codec: TranslationCodec, tmp_path: Path) -> None:
+def test_an_exported_codec_takes_and_returns_strings(
+    codec: TranslationCodec, tmp_path: Path
+) -> None:
     module = tf.Module()
     module.codec = codec
     signature = [tf.TensorSpec([None], tf.string)]
-    module.again = tf.function(lambda texts: codec.decode(codec.encode(texts)["inputs"]), input_signature=signature)
+    module.again = tf.function(
+        lambda texts: codec.decode(codec.encode(texts)["inputs"]), input_signature=signature
+    )
     tf.saved_model.save(module, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     assert loaded.again(tf.constant(["Der  Fluss", ""])).numpy().tolist() == [b"Der Fluss", b""]
@@ -172,7 +205,9 @@ def test_what_is_no_model_is_named(tmp_path: Path) -> None:
         Subwords.read(path)
 
 
-def test_without_tensorflow_text_the_error_says_what_to_install(subwords: Subwords, monkeypatch: Any) -> None:
+def test_without_tensorflow_text_the_error_says_what_to_install(
+    subwords: Subwords, monkeypatch: Any
+) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     with pytest.raises(UserError, match=r"pip install 'tensorflow-text==2\.\d+\.\*'"):
         TranslationCodec(subwords)
@@ -186,5 +221,7 @@ def test_processes_that_encode_do_not_load_tensorflow() -> None:
 def test_no_bytes_are_no_model_and_sizes_beyond_counting_are_refused() -> None:
     with pytest.raises(UserError, match=r"^mine\.model is empty: expected the \.model file"):
         Subwords(b"", "mine.model")
-    with pytest.raises(UserError, match=r"^vocab_size=99999999999: expected a whole number from 1 to"):
+    with pytest.raises(
+        UserError, match=r"^vocab_size=99999999999: expected a whole number from 1 to"
+    ):
         train_subwords(TEXT, 99_999_999_999)

@@ -7,13 +7,26 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, distinct_words, read_symbols, split_words, write_symbols
+from ut_tf.data.text.vocabulary import (
+    UNKNOWN,
+    WordVocabulary,
+    distinct_words,
+    read_symbols,
+    split_words,
+    write_symbols,
+)
 from ut_tf.errors import UserError
 
 
 def test_words_are_lower_case_and_without_punctuation() -> None:
-    words = split_words(tf.constant(["Mary, John  moved; there.", "", "¿Où est l'ÉCOLE?"])).to_list()
-    assert [[word.decode() for word in row] for row in words] == [["mary", "john", "moved", "there"], [], ["où", "est", "lécole"]]
+    words = split_words(
+        tf.constant(["Mary, John  moved; there.", "", "¿Où est l'ÉCOLE?"])
+    ).to_list()
+    assert [[word.decode() for word in row] for row in words] == [
+        ["mary", "john", "moved", "there"],
+        [],
+        ["où", "est", "lécole"],
+    ]
 
 
 def test_ids_follow_the_file_and_words_come_back(tmp_path: Path) -> None:
@@ -25,7 +38,9 @@ def test_ids_follow_the_file_and_words_come_back(tmp_path: Path) -> None:
     assert len(vocabulary) == 6
     assert vocabulary.encode(tf.constant(["A c", "x b!"])).to_list() == [[3, 5], [2, 4]]
     assert vocabulary.decode([3, 5, 1, 0]) == "a c"
-    in_graph = tf.function(lambda texts: vocabulary.encode(texts).to_tensor())(tf.constant(["A c", "b"]))
+    in_graph = tf.function(lambda texts: vocabulary.encode(texts).to_tensor())(
+        tf.constant(["A c", "b"])
+    )
     assert in_graph.numpy().tolist() == [[3, 5], [4, 0]]
     assert in_graph.dtype == tf.int32
 

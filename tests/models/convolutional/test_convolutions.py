@@ -1,4 +1,6 @@
-"""Convolutions by hand: what a window sees, gates, ConvS2S' attention, ByteNet's residual blocks and dynamic unfolding."""
+"""Convolutions by hand: what a window sees, gates, ConvS2S' attention, ByteNet's residual blocks
+and dynamic unfolding.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,29 @@ import pytest
 import tensorflow as tf
 
 from ut_tf.config.hparams import NetworkConfig
-from ut_tf.models.convolutional.convolution import Convolution, gated
-from ut_tf.models.convolutional.dilated_convolutions import DilatedBlock, DilatedDecoder, DilatedEncoder, dilation_of, stretched
 from ut_tf.layers.encoded import Encoded
-from ut_tf.models.convolutional.gated_convolutions import GatedBlock, GatedDecoder, LearnedPositions, divided_gradient
+from ut_tf.models.convolutional.convolution import Convolution, gated
+from ut_tf.models.convolutional.dilated_convolutions import (
+    DilatedBlock,
+    DilatedDecoder,
+    DilatedEncoder,
+    dilation_of,
+    stretched,
+)
+from ut_tf.models.convolutional.gated_convolutions import (
+    GatedBlock,
+    GatedDecoder,
+    LearnedPositions,
+    divided_gradient,
+)
 
 HALF = math.sqrt(0.5)
 
 
 def _summing(kernel_size: int, dilation: int, causal: bool) -> Convolution:
-    """Returns a convolution of one channel that multiplies what it sees by 1, 10, 100 … from the first on."""
+    """Returns a convolution of one channel that multiplies what it sees by 1, 10, 100 … from the
+    first on.
+    """
     convolution = Convolution(1, kernel_size, dilation, causal)
     convolution.build((None, None, 1))
     convolution.kernel.assign([[10.0**place] for place in range(kernel_size)])
@@ -64,7 +79,9 @@ def test_the_initial_kernels_keep_the_variance_through_gates() -> None:
 
 
 def test_gates_by_hand() -> None:
-    np.testing.assert_allclose(gated(tf.constant([[2.0, -4.0, 0.0, math.log(3)]])), [[1.0, -3.0]], atol=1e-6)
+    np.testing.assert_allclose(
+        gated(tf.constant([[2.0, -4.0, 0.0, math.log(3)]])), [[1.0, -3.0]], atol=1e-6
+    )
 
 
 def test_learned_positions_beyond_the_last_share_it() -> None:
@@ -74,12 +91,18 @@ def test_learned_positions_beyond_the_last_share_it() -> None:
     np.testing.assert_array_equal(added[1], added[3])
     assert np.abs(added[0] - added[1]).max() > 0
     for index in range(4):
-        np.testing.assert_allclose(layer.step(tf.zeros([1, 1, 4]), tf.constant(index), layer.prepare())[0, 0], added[index])
+        np.testing.assert_allclose(
+            layer.step(tf.zeros([1, 1, 4]), tf.constant(index), layer.prepare())[0, 0], added[index]
+        )
 
 
 def test_a_decoder_s_block_by_hand() -> None:
-    """Of width 2, with a convolution that gives y = [1, 0] anywhere: one position, two inputs, the second three times as near."""
-    block = GatedBlock(NetworkConfig(hidden_size=2, num_heads=1, conv_kernel=1), causal=True, with_memory=True)
+    """Of width 2, with a convolution that gives y = [1, 0] anywhere: one position, two inputs, the
+    second three times as near.
+    """
+    block = GatedBlock(
+        NetworkConfig(hidden_size=2, num_heads=1, conv_kernel=1), causal=True, with_memory=True
+    )
     block.build((None, None, 2))
     assert block.query is not None
     block.convolution.kernel.assign(tf.zeros([2, 4]))
@@ -101,7 +124,9 @@ def test_a_decoder_s_block_by_hand() -> None:
 
 def test_what_convs2s_reads_of_the_inputs() -> None:
     """Keys z; values (z + e) √m, of m symbols that are not padding; z gets a share of the gradient."""
-    decoder = GatedDecoder(NetworkConfig(hidden_size=2, num_heads=1, num_layers=4), with_memory=True)
+    decoder = GatedDecoder(
+        NetworkConfig(hidden_size=2, num_heads=1, num_layers=4), with_memory=True
+    )
     z, e = tf.ones([1, 5, 2]), 2.0 * tf.ones([1, 5, 2])
     memory = decoder.read(Encoded(z, tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]]), extra=e))
     np.testing.assert_allclose(memory["keys"], z)
@@ -118,19 +143,26 @@ def test_dilations_double_up_to_the_largest_and_begin_again() -> None:
 
 
 def test_a_residual_block_by_hand() -> None:
-    """Width 4 within 2: every norm makes -1 and 1 of two unequal numbers, of which the ReLU leaves the greater."""
-    block = DilatedBlock(NetworkConfig(hidden_size=4, num_heads=1, conv_kernel=3), dilation=1, causal=True)
+    """Width 4 within 2: every norm makes -1 and 1 of two unequal numbers, of which the ReLU leaves
+    the greater.
+    """
+    block = DilatedBlock(
+        NetworkConfig(hidden_size=4, num_heads=1, conv_kernel=3), dilation=1, causal=True
+    )
     block.build((None, None, 4))
     # LN([0, 0, 2, 2]) = [-1, -1, 1, 1]; ReLU: [0, 0, 1, 1]; W1: [0, 2]; LN and ReLU: [0, 1].
     block.inner.kernel.assign([[9.0, 9.0], [9.0, 9.0], [0.0, 1.0], [0.0, 1.0]])
-    # Of the three positions seen, the first counts 1, the second 10, the third 100: channel 0 of the convolution.
+    # Of the three positions seen, the first counts 1, the second 10, the third 100: channel 0 of
+    # the convolution.
     taps = np.zeros([3, 2, 2])
     taps[:, 1, 0] = [1.0, 10.0, 100.0]
     block.convolution.kernel.assign(taps.reshape(6, 2))
     # LN and ReLU of [1xx, 0]: [1, 0]; W2 gives [3, 4, 5, 6].
     block.outer.kernel.assign([[3.0, 4.0, 5.0, 6.0], [7.0, 7.0, 7.0, 7.0]])
     x = tf.constant([[[0.0, 0.0, 2.0, 2.0]] * 3])
-    seen = block.convolution(tf.nn.relu(block.middle_norm(block.inner(tf.nn.relu(block.inner_norm(x))))))
+    seen = block.convolution(
+        tf.nn.relu(block.middle_norm(block.inner(tf.nn.relu(block.inner_norm(x)))))
+    )
     np.testing.assert_allclose(seen[0], [[100.0, 0.0], [110.0, 0.0], [111.0, 0.0]], rtol=1e-5)
     np.testing.assert_allclose(block(x), x + np.array([3.0, 4.0, 5.0, 6.0]), rtol=1e-5)
 
@@ -141,7 +173,10 @@ def test_the_representation_is_as_long_as_the_stretched_source() -> None:
     keep = tf.constant([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
     encoded = encoder(tf.random.stateless_normal([2, 4, 4], [1, 2]), keep)
     assert encoded.keep.numpy().tolist() == [[1, 1, 1, 0, 0, 0], [1] * 6]
-    assert np.abs(encoded.states).max(-1).astype(bool).tolist() == [[True] * 3 + [False] * 3, [True] * 6]
+    assert np.abs(encoded.states).max(-1).astype(bool).tolist() == [
+        [True] * 3 + [False] * 3,
+        [True] * 6,
+    ]
 
 
 def test_stretching_is_exact() -> None:
@@ -152,16 +187,25 @@ def test_stretching_is_exact() -> None:
 @pytest.mark.parametrize("length", [2, 4])
 def test_unfolding_reads_the_representation_beside_the_symbols(length: int) -> None:
     """Position t reads column t; behind the last one, nothing."""
-    decoder = DilatedDecoder(NetworkConfig(hidden_size=2, num_heads=1, num_layers=1), with_memory=True)
+    decoder = DilatedDecoder(
+        NetworkConfig(hidden_size=2, num_heads=1, num_layers=1), with_memory=True
+    )
     decoder.build((None, None, 2))
     assert decoder.combine is not None
     decoder.combine.kernel.assign([[10.0, 0.0], [0.0, 10.0], [1.0, 0.0], [0.0, 1.0]])
-    source, symbols = np.array([[[1, 2], [3, 4], [5, 6]]], np.float32), np.arange(2 * length).reshape(1, length, 2).astype(np.float32)
+    source, symbols = (
+        np.array([[[1, 2], [3, 4], [5, 6]]], np.float32),
+        np.arange(2 * length).reshape(1, length, 2).astype(np.float32),
+    )
     memory = decoder.read(Encoded(tf.constant(source), tf.ones([1, 3])))
     below = symbols + 10.0 * np.pad(source, [(0, 0), (0, 1), (0, 0)])[:, :length]
     whole, _ = decoder(tf.constant(symbols), memory=memory)
-    np.testing.assert_allclose(whole, decoder.run(tf.constant(below), None, training=False), atol=1e-5)
+    np.testing.assert_allclose(
+        whole, decoder.run(tf.constant(below), None, training=False), atol=1e-5
+    )
     state, weights = decoder.start(memory, 1, 1), decoder.prepare()
     for index in range(length):
-        got, state = decoder.step(tf.constant(symbols[:, index : index + 1]), tf.constant(index), weights, memory, state)
+        got, state = decoder.step(
+            tf.constant(symbols[:, index : index + 1]), tf.constant(index), weights, memory, state
+        )
         np.testing.assert_allclose(got[:, 0], whole[:, index], atol=1e-5)

@@ -1,4 +1,6 @@
-"""LSTM layers: gates by hand, Keras' own cell, directions, and attention decoders against a reference in numpy."""
+"""LSTM layers: gates by hand, Keras' own cell, directions, and attention decoders against a
+reference in numpy.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_a_step_is_that_of_keras_cell() -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 def test_directions_and_padding(direction: str) -> None:
-    """Every layer is run by hand over the three symbols; what stands in the padding behind them does not matter."""
+    """Every layer is run by hand over the three symbols; what stands in the padding behind them
+    does not matter.
+    """
     network = NetworkConfig(**SIZES, lstm_direction=direction)  # type: ignore[arg-type]
     encoder, x = LSTMEncoder(network), floats(1, 5, WIDTH)
     encoded = encoder(x, tf.constant([[1.0, 1.0, 1.0, 0.0, 0.0]]))
@@ -67,7 +71,10 @@ def test_directions_and_padding(direction: str) -> None:
     for number in range(2):
         parts, ends = [], []
         for one in encoder.stack._at(number):
-            weights, order = joined(one.cell, tf.float32), slice(None, None, -1 if one.go_backwards else 1)
+            weights, order = (
+                joined(one.cell, tf.float32),
+                slice(None, None, -1 if one.go_backwards else 1),
+            )
             h = c = np.zeros((1, one.units), np.float32)
             outputs = []
             for symbol in states.swapaxes(0, 1)[order]:
@@ -90,8 +97,15 @@ def _decoder(form: str, seed: int = 3) -> LSTMDecoder:
 
 
 def _encoded() -> Encoded:
-    final = [(floats(2, WIDTH, seed=5 + layer), floats(2, WIDTH, seed=7 + layer)) for layer in range(2)]
-    return Encoded(floats(2, 3, WIDTH, seed=4), tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]), final[-1][0], final)
+    final = [
+        (floats(2, WIDTH, seed=5 + layer), floats(2, WIDTH, seed=7 + layer)) for layer in range(2)
+    ]
+    return Encoded(
+        floats(2, 3, WIDTH, seed=4),
+        tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]),
+        final[-1][0],
+        final,
+    )
 
 
 def test_bahdanau_s_decoder_against_a_reference() -> None:
@@ -122,7 +136,9 @@ def test_luong_s_decoder_against_a_reference() -> None:
     got, (attention,) = decoder(inputs, memory=decoder.read(encoded))
     assert decoder.alignment is not None and decoder.combine is not None
     states, _ = decoder.stack(inputs, initial=encoded.extra)
-    scores = np.einsum("bnd,de,ble->bnl", states, decoder.alignment.key.kernel.numpy().T, encoded.states)
+    scores = np.einsum(
+        "bnd,de,ble->bnl", states, decoder.alignment.key.kernel.numpy().T, encoded.states
+    )
     weights = softmax(np.where(encoded.keep.numpy()[:, None] > 0, scores, -1e9))
     contexts = np.einsum("bnl,bld->bnd", weights, encoded.states)
     np.testing.assert_allclose(attention, weights, atol=1e-5)

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-
 from tests.decoding.models import random_model
+
 from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
@@ -45,13 +45,19 @@ def test_hops_are_those_of_the_equations(tying: str) -> None:
     for example, rows in enumerate(([0, 1, 2], [0], [2, 3, 4, 5, 6])):
         expected, weights = _answer(model, STORIES[example, rows])
         np.testing.assert_allclose(logits[example], expected, atol=1e-5)
-        np.testing.assert_allclose(details.encoder.attention_weights[:, example, 0, 0].numpy()[:, rows[:-1]], weights, atol=1e-5)
+        np.testing.assert_allclose(
+            details.encoder.attention_weights[:, example, 0, 0].numpy()[:, rows[:-1]],
+            weights,
+            atol=1e-5,
+        )
         rest = np.delete(details.encoder.attention_weights[:, example].numpy(), rows[:-1], axis=-1)
         np.testing.assert_array_equal(rest, 0.0)
 
 
 def _answer(model: MemN2N, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the logits of one story whose facts are all read, and the attention of each hop over them."""
+    """Returns the logits of one story whose facts are all read, and the attention of each hop over
+    them.
+    """
     words, ages, joint = model.hops.words.numpy(), model.hops.ages.numpy(), model.hops.joint
 
     def sentence(row: np.ndarray, side: int) -> np.ndarray:
@@ -61,7 +67,9 @@ def _answer(model: MemN2N, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     def memory(side: int) -> np.ndarray:
         count = len(rows) - 1
-        return np.array([sentence(rows[fact], side) + ages[count - 1 - fact, side] for fact in range(count)]).reshape(count, 6)
+        return np.array(
+            [sentence(rows[fact], side) + ages[count - 1 - fact, side] for fact in range(count)]
+        ).reshape(count, 6)
 
     state, attention = sentence(rows[-1], 2 if joint else 0), []
     for hop in range(3):
@@ -77,18 +85,27 @@ def test_padding_and_batch_mates_change_nothing() -> None:
     model = made()
     padded = np.pad(STORIES, [(0, 0), (0, 3), (0, 2)])
     np.testing.assert_allclose(model({"inputs": padded}), model({"inputs": STORIES}), atol=1e-6)
-    np.testing.assert_allclose(model({"inputs": STORIES[:1, :3]}), model({"inputs": STORIES})[:1], atol=1e-6)
+    np.testing.assert_allclose(
+        model({"inputs": STORIES[:1, :3]}), model({"inputs": STORIES})[:1], atol=1e-6
+    )
 
 
 def test_less_can_be_read_in_fewer_hops_at_evaluation() -> None:
     trained, used = made(), made(eval_memory_size=1, eval_num_steps=2)
     used.set_weights(trained.get_weights())
-    np.testing.assert_array_equal(used({"inputs": STORIES}, training=True), trained({"inputs": STORIES}))
+    np.testing.assert_array_equal(
+        used({"inputs": STORIES}, training=True), trained({"inputs": STORIES})
+    )
     _, details = used({"inputs": STORIES}, return_attention=True)
-    np.testing.assert_array_equal(details.encoder.attention_weights[:, 2, 0, 0], [[0, 0, 0, 0, 0, 1, 0]] * 2)
+    np.testing.assert_array_equal(
+        details.encoder.attention_weights[:, 2, 0, 0], [[0, 0, 0, 0, 0, 1, 0]] * 2
+    )
     assert details.encoder.ponder_times[0].numpy().tolist() == [2, 2, 2, 0, 0, 0, 0]
     assert (
-        made(hop_tying="layerwise", eval_num_steps=5)({"inputs": STORIES}, return_attention=True)[1].encoder.attention_weights.shape[0] == 5
+        made(hop_tying="layerwise", eval_num_steps=5)({"inputs": STORIES}, return_attention=True)[
+            1
+        ].encoder.attention_weights.shape[0]
+        == 5
     )
 
 
@@ -99,17 +116,25 @@ def test_it_learns_to_answer_from_the_latest_fact_about_someone() -> None:
     asked = draws.integers(2, 5, 3000)
     people[:, 0] = asked
     facts = np.stack([people, places], -1)
-    inputs = np.concatenate([facts, np.stack([asked, np.zeros_like(asked)], -1)[:, None]], 1).astype(np.int32)
+    inputs = np.concatenate(
+        [facts, np.stack([asked, np.zeros_like(asked)], -1)[:, None]], 1
+    ).astype(np.int32)
     latest = 3 - np.argmax((people == asked[:, None])[:, ::-1], 1)
     labels = np.take_along_axis(places, latest[:, None], 1)[:, 0] - 5
-    model = MemN2N(NetworkConfig(**{**SMALL, "hidden_size": 20, "num_steps": 2}), ProblemSpec("facts", "class", 12, 4, max_words=2))
+    model = MemN2N(
+        NetworkConfig(**{**SMALL, "hidden_size": 20, "num_steps": 2}),
+        ProblemSpec("facts", "class", 12, 4, max_words=2),
+    )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
     history = model.fit({"inputs": inputs}, labels, batch_size=100, epochs=12, verbose=0).history
     assert history["accuracy"][-1] > 0.95
 
 
-@pytest.mark.parametrize("spec", [ProblemSpec("tokens", "class", 12, 5), ProblemSpec("facts", "tokens", 12, 12, max_words=4)])
+@pytest.mark.parametrize(
+    "spec",
+    [ProblemSpec("tokens", "class", 12, 5), ProblemSpec("facts", "tokens", 12, 12, max_words=4)],
+)
 def test_other_problems_are_refused(spec: ProblemSpec) -> None:
     with pytest.raises(UserError, match="answers questions on facts with a class"):
         MemN2N(NetworkConfig(**SMALL), spec)

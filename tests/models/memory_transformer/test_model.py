@@ -1,4 +1,6 @@
-"""Memory Transformers: their equations against numpy, what memory leaves alone, its size, and decoding with it."""
+"""Memory Transformers: their equations against numpy, what memory leaves alone, its size, and
+decoding with it.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tests.decoding.models import LANGUAGE, random_model
+
 from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.search.config import DecodeConfig
-from ut_tf.search.strategies import decode
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import Surroundings
-from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
 from ut_tf.layers.stack import LayerStack
+from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.transformer.model import Transformer
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.strategies import decode
 
 PLAIN: dict[str, Any] = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_layers": 2}
 SMALL: dict[str, Any] = {**PLAIN, "memory_size": 3}
@@ -45,7 +47,13 @@ def stack_of(kind: Any, **changes: Any) -> Any:
 def run(stack: Any, states: np.ndarray, mask: np.ndarray, **options: Any) -> tuple[Any, Any]:
     positions = np.arange(1, states.shape[1] + 1, dtype=np.float32)[None]
     surroundings = Surroundings(bias=padding_bias(mask), keep=tf.constant(mask))
-    return stack(tf.constant(states), symbol_mask=mask, positions=positions, surroundings=surroundings, **options)
+    return stack(
+        tf.constant(states),
+        symbol_mask=mask,
+        positions=positions,
+        surroundings=surroundings,
+        **options,
+    )
 
 
 def test_symbols_go_through_the_memory_as_the_equations_say() -> None:
@@ -66,11 +74,17 @@ def _half(block: Any, x: np.ndarray, others: np.ndarray, seen: np.ndarray) -> np
     attention = block.memory_attention
     heads = []
     for head in (slice(0, 4), slice(4, 8)):
-        query, key, value = (np.asarray(getattr(attention, f"{name}_kernel"))[:, head] for name in ("query", "key", "value"))
+        query, key, value = (
+            np.asarray(getattr(attention, f"{name}_kernel"))[:, head]
+            for name in ("query", "key", "value")
+        )
         logits = np.einsum("bqd,bkd->bqk", x @ query, others @ key) / 2.0
         weights = np.exp(logits) * seen[:, None]
         heads.append(weights / weights.sum(-1, keepdims=True) @ (others @ value))
-    x = _norm(block.memory_attention_norm, x + np.concatenate(heads, -1) @ attention.output_transform.kernel.numpy())
+    x = _norm(
+        block.memory_attention_norm,
+        x + np.concatenate(heads, -1) @ attention.output_transform.kernel.numpy(),
+    )
     inner, outer = (block.transition.inner, block.transition.outer)
     hidden = np.maximum(x @ inner.kernel.numpy() + inner.bias.numpy(), 0.0)
     return _norm(block.transition_norm, x + hidden @ outer.kernel.numpy() + outer.bias.numpy())
@@ -78,7 +92,10 @@ def _half(block: Any, x: np.ndarray, others: np.ndarray, seen: np.ndarray) -> np
 
 def _norm(norm: Any, x: np.ndarray) -> np.ndarray:
     centered = x - x.mean(-1, keepdims=True)
-    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6) * norm.scale.numpy() + norm.bias.numpy()
+    return (
+        centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6) * norm.scale.numpy()
+        + norm.bias.numpy()
+    )
 
 
 def test_a_memory_stack_is_a_transformer_over_memory_and_symbols() -> None:
@@ -94,17 +111,26 @@ def test_a_memory_stack_is_a_transformer_over_memory_and_symbols() -> None:
 
 
 def test_memory_leaves_positions_alone() -> None:
-    """With attention that gives nothing, symbols are what they are in a Transformer: their positions are the same."""
+    """With attention that gives nothing, symbols are what they are in a Transformer: their
+    positions are the same.
+    """
     stack, plain = stack_of(MemoryStack), LayerStack(NetworkConfig(**SMALL))
     plain.build((None, None, 8))
     plain.set_weights(stack.stack.get_weights())
     for block in (*stack.stack.blocks, *plain.blocks):
         block.self_attention.output_transform.kernel.assign(tf.zeros([8, 8]))
-    states, mask = np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32), np.ones([2, 4], np.float32)
-    np.testing.assert_allclose(run(stack, states, mask)[0][:, 3:], run(plain, states, mask)[0], atol=1e-5)
+    states, mask = (
+        np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32),
+        np.ones([2, 4], np.float32),
+    )
+    np.testing.assert_allclose(
+        run(stack, states, mask)[0][:, 3:], run(plain, states, mask)[0], atol=1e-5
+    )
 
 
-@pytest.mark.parametrize(("size", "expected"), [(0, [0, 1, 2]), (2, [0, 1]), (7, [0, 1, 2, 0, 1, 2, 0])])
+@pytest.mark.parametrize(
+    ("size", "expected"), [(0, [0, 1, 2]), (2, [0, 1]), (7, [0, 1, 2, 0, 1, 2, 0])]
+)
 def test_memory_of_another_size_repeats_its_vectors(size: int, expected: list[int]) -> None:
     memory = MemoryVectors(NetworkConfig(**SMALL, eval_memory_size=size))
     memory.build(None)
@@ -115,7 +141,16 @@ def test_memory_of_another_size_repeats_its_vectors(size: int, expected: list[in
 @BOTH
 def test_a_model_can_be_used_with_another_memory_than_it_was_trained_with(kind: Any) -> None:
     trained, used = (
-        random_model(kind, CLASSES, **SMALL, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0, eval_memory_size=size) for size in (0, 5)
+        random_model(
+            kind,
+            CLASSES,
+            **SMALL,
+            dropout=0.0,
+            attention_dropout=0.0,
+            relu_dropout=0.0,
+            eval_memory_size=size,
+        )
+        for size in (0, 5)
     )
     used.set_weights(trained.get_weights())
     features = {"inputs": ids(3, 5)}
@@ -133,13 +168,17 @@ def test_a_model_can_be_used_with_another_memory_than_it_was_trained_with(kind: 
         pytest.param(SEQUENCES, {"transition": "sepconv", "position": "rotary"}, id="tokens"),
     ],
 )
-def test_padding_and_batch_mates_change_nothing(kind: Any, spec: ProblemSpec, changes: dict[str, Any]) -> None:
+def test_padding_and_batch_mates_change_nothing(
+    kind: Any, spec: ProblemSpec, changes: dict[str, Any]
+) -> None:
     model = random_model(kind, spec, **SMALL, **changes)
     features = {"inputs": ids(3, 5)}
     features["inputs"][0, 3:] = 0
     if spec.targets == "tokens":
         features["targets"] = ids(3, 4)
-    alone = {name: value[:1, :3] if name == "inputs" else value[:1] for name, value in features.items()}
+    alone = {
+        name: value[:1, :3] if name == "inputs" else value[:1] for name, value in features.items()
+    }
     padded = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 4)])}
     np.testing.assert_allclose(model(padded), model(features), atol=1e-5)
     np.testing.assert_allclose(model(features)[:1], model(alone), atol=1e-5)
@@ -151,15 +190,24 @@ def test_the_bottleneck_s_attention_is_linear_in_the_length() -> None:
         _, details = model({"inputs": ids(1, length)}, return_attention=True)
         assert details.encoder.attention_weights.shape == (2, 1, 2, 3, 3 + length)
         assert details.encoder.memory_attention_weights.shape == (2, 1, 2, length, 3)
-        np.testing.assert_allclose(tf.reduce_sum(details.encoder.memory_attention_weights, -1), 1.0, atol=1e-5)
+        np.testing.assert_allclose(
+            tf.reduce_sum(details.encoder.memory_attention_weights, -1), 1.0, atol=1e-5
+        )
     sizes = [_largest_tensor(model, length) for length in (64, 256)]
     assert sizes[1] < 4.2 * sizes[0], "something has a size that grows faster than the length"
 
 
 def _largest_tensor(model: Any, length: int) -> int:
-    graph = tf.function(lambda x: model({"inputs": x})).get_concrete_function(tf.TensorSpec([1, length], tf.int32)).graph
+    graph = (
+        tf.function(lambda x: model({"inputs": x}))
+        .get_concrete_function(tf.TensorSpec([1, length], tf.int32))
+        .graph
+    )
     return max(
-        output.shape.num_elements() or 0 for operation in graph.get_operations() for output in operation.outputs if output.shape.rank
+        output.shape.num_elements() or 0
+        for operation in graph.get_operations()
+        for output in operation.outputs
+        if output.shape.rank
     )
 
 
@@ -169,17 +217,24 @@ def test_details_are_of_the_symbols(kind: Any) -> None:
     features = {"inputs": ids(2, 5), "targets": ids(2, 4)}
     features["inputs"][0, 3:] = 0
     seen: list[Any] = []
-    _, details = model(features, return_attention=True, observer=lambda view: seen.append(view.state.shape))
+    _, details = model(
+        features, return_attention=True, observer=lambda view: seen.append(view.state.shape)
+    )
     for counted, part in zip(model.counted_positions(features), details, strict=True):
         np.testing.assert_array_equal(counted, part.mask)
         assert part.ponder_times.shape == part.mask.shape
     assert details.decoder.memory_attention_weights.shape == (2, 2, 2, 4, 3 + 6)
     assert seen == [(2, 9, 8)] * 2 + [(2, 4, 8)] * 2
-    assert float(tf.reduce_max(details.decoder.memory_attention_weights[:, 0, :, :, 3 + 4 :])) == 0.0
+    assert (
+        float(tf.reduce_max(details.decoder.memory_attention_weights[:, 0, :, :, 3 + 4 :])) == 0.0
+    )
 
 
 def test_symbols_of_a_language_model_see_memory_and_earlier_symbols() -> None:
-    model, plain = random_model(MemTransformer, LANGUAGE, **SMALL), random_model(Transformer, LANGUAGE, **PLAIN)
+    model, plain = (
+        random_model(MemTransformer, LANGUAGE, **SMALL),
+        random_model(Transformer, LANGUAGE, **PLAIN),
+    )
     targets = np.random.default_rng(0).integers(2, 9, [1, 6]).astype(np.int32)
     changed = targets.copy()
     changed[0, 3] = (changed[0, 3] - 1) % 7 + 2
@@ -188,41 +243,66 @@ def test_symbols_of_a_language_model_see_memory_and_earlier_symbols() -> None:
     np.testing.assert_array_equal(before[:, :4], after[:, :4])
     assert np.abs(before[:, 4:] - after[:, 4:]).max() > 1e-4
     weights = model({"targets": targets}, return_attention=True)[1].decoder.attention_weights
-    assert (weights[:, :, :, 3:, :3].numpy() > 0).all() and float(tf.reduce_max(weights[:, :, :, :3, 3:])) == 0.0
+    assert (weights[:, :, :, 3:, :3].numpy() > 0).all() and float(
+        tf.reduce_max(weights[:, :, :, :3, 3:])
+    ) == 0.0
 
 
 LANGUAGES: dict[str, tuple[dict[str, Any], int]] = {
     # Outputs go beyond the first room for positions, so that more has to be made.
     "more memory, sepconv": ({"eval_memory_size": 5, "transition": "sepconv", "norm": "pre"}, 18),
-    "rotary, relative": ({"position": "rotary", "relative_bias": 2, "attention_scale": "log_length", "attention_scale_length": 3}, 5),
+    "rotary, relative": (
+        {
+            "position": "rotary",
+            "relative_bias": 2,
+            "attention_scale": "log_length",
+            "attention_scale_length": 3,
+        },
+        5,
+    ),
 }
 
 
 @pytest.mark.parametrize(("changes", "length"), LANGUAGES.values(), ids=LANGUAGES)
-def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(changes: dict[str, Any], length: int) -> None:
+def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
+    changes: dict[str, Any], length: int
+) -> None:
     model = random_model(MemTransformer, LANGUAGE, **{**SMALL, **changes})
     config = DecodeConfig(beam_size=2, n_best=2, min_length=length, max_length=length + 2)
     prefixes = np.array([[4, 5, 0], [6, 0, 0], [0, 0, 0]], np.int32)
     signature = [{"prefix": tf.TensorSpec([None, None], tf.int32)}]
     cached, anew = (
-        tf.function(lambda given, way=way: decode(model, given, config, incremental=way), input_signature=signature)({"prefix": prefixes})
+        tf.function(
+            lambda given, way=way: decode(model, given, config, incremental=way),
+            input_signature=signature,
+        )({"prefix": prefixes})
         for way in (True, False)
     )
     np.testing.assert_array_equal(cached.symbols, anew.symbols)
     np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-4)
-    assert len({tuple(row) for row in cached.symbols.numpy().reshape(6, -1)}) >= 2, "all alike would prove nothing"
+    assert len({tuple(row) for row in cached.symbols.numpy().reshape(6, -1)}) >= 2, (
+        "all alike would prove nothing"
+    )
 
 
 def test_the_number_of_weights_is_a_transformer_s_and_the_memory_s() -> None:
     plain = Transformer(NetworkConfig(**PLAIN), SEQUENCES)
-    assert MemTransformer(NetworkConfig(**SMALL), SEQUENCES).count_params() == plain.count_params() + 3 * 8
+    assert (
+        MemTransformer(NetworkConfig(**SMALL), SEQUENCES).count_params()
+        == plain.count_params() + 3 * 8
+    )
     d, f = 8, 12
     half = 4 * d * d + 2 * d * f + f + d + 2 * 2 * d
     assert stack_of(BottleneckStack).count_params() == 3 * d + 2 * 2 * half
 
 
-@pytest.mark.parametrize(("kind", "name"), [(MemTransformer, "mem_transformer"), (MemBottleneckTransformer, "mem_bottleneck_transformer")])
-@pytest.mark.parametrize("change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(MemTransformer, "mem_transformer"), (MemBottleneckTransformer, "mem_bottleneck_transformer")],
+)
+@pytest.mark.parametrize(
+    "change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}]
+)
 def test_what_needs_a_recurrence_is_refused(kind: Any, name: str, change: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=f"{name} has no recurrence"):
         kind(NetworkConfig(**SMALL, **change), SEQUENCES)
@@ -241,7 +321,9 @@ def test_a_bottleneck_without_decoder_has_no_relative_bias() -> None:
     MemBottleneckTransformer(NetworkConfig(**SMALL, relative_bias=2), SEQUENCES)
 
 
-@pytest.mark.parametrize(("text", "mistake"), [("memory_size=0", "at least 1"), ("eval_memory_size=-1", "at least 0")])
+@pytest.mark.parametrize(
+    ("text", "mistake"), [("memory_size=0", "at least 1"), ("eval_memory_size=-1", "at least 0")]
+)
 def test_bounds(text: str, mistake: str) -> None:
     with pytest.raises(UserError, match=mistake):
         HParams(model="mem_transformer").override(text).resolve()

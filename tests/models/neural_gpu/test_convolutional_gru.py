@@ -14,7 +14,10 @@ MAPS, WIDTH, LENGTH = 2, 3, 4
 
 
 def unit_of(with_tape: bool = False, **changes: Any) -> ConvolutionalGRU:
-    unit = ConvolutionalGRU(NetworkConfig(**{"hidden_size": MAPS, "num_heads": 1, "image_width": WIDTH, **changes}), with_tape)
+    unit = ConvolutionalGRU(
+        NetworkConfig(**{"hidden_size": MAPS, "num_heads": 1, "image_width": WIDTH, **changes}),
+        with_tape,
+    )
     unit.build()
     generator = np.random.default_rng(3)
     for weight in unit.trainable_variables:
@@ -23,7 +26,9 @@ def unit_of(with_tape: bool = False, **changes: Any) -> ConvolutionalGRU:
 
 
 def convolved(image: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """The convolution of an image [length, width, maps] with zeros around it, as loops; kernel [columns, rows, inputs, outputs]."""
+    """The convolution of an image [length, width, maps] with zeros around it, as loops; kernel
+    [columns, rows, inputs, outputs].
+    """
     result = np.zeros((*image.shape[:2], kernel.shape[-1]))
     for row, column in np.ndindex(*image.shape[:2]):
         for across, along in np.ndindex(*kernel.shape[:2]):
@@ -37,9 +42,14 @@ def cut(x: np.ndarray) -> np.ndarray:
     return np.clip(1.2 / (1.0 + np.exp(-x)) - 0.1, 0.0, 1.0)
 
 
-def expected(unit: ConvolutionalGRU, image: np.ndarray, tape: np.ndarray | None = None, number: int = 0) -> np.ndarray:
+def expected(
+    unit: ConvolutionalGRU, image: np.ndarray, tape: np.ndarray | None = None, number: int = 0
+) -> np.ndarray:
     def total(name: str, x: np.ndarray) -> np.ndarray:
-        found = convolved(x, getattr(unit, f"{name}_kernel").numpy()[number]) + getattr(unit, f"{name}_bias").numpy()[number]
+        found = (
+            convolved(x, getattr(unit, f"{name}_kernel").numpy()[number])
+            + getattr(unit, f"{name}_bias").numpy()[number]
+        )
         if tape is not None:
             found += convolved(tape, getattr(unit, f"{name}_tape_kernel").numpy()[number])
         return found
@@ -58,13 +68,20 @@ def flat(image: np.ndarray) -> Any:
 
 def test_a_step_is_the_papers() -> None:
     unit, image = unit_of(), image_of()
-    np.testing.assert_allclose(unit(flat(image))[0], expected(unit, image).reshape(LENGTH, -1), atol=1e-5)
+    np.testing.assert_allclose(
+        unit(flat(image))[0], expected(unit, image).reshape(LENGTH, -1), atol=1e-5
+    )
 
 
 def test_the_tape_stands_in_the_first_column() -> None:
     unit, image, tape = unit_of(with_tape=True), image_of(), np.zeros((LENGTH, WIDTH, MAPS))
     tape[:, 0] = image_of(1)[:, 0]
-    found = unit.step(flat(image), unit.choose(unit.prepare(), 0), tf.ones([1, LENGTH, 1]), tf.constant(tape[None, :, 0], tf.float32))
+    found = unit.step(
+        flat(image),
+        unit.choose(unit.prepare(), 0),
+        tf.ones([1, LENGTH, 1]),
+        tf.constant(tape[None, :, 0], tf.float32),
+    )
     np.testing.assert_allclose(found[0], expected(unit, image, tape).reshape(LENGTH, -1), atol=1e-5)
 
 
@@ -78,7 +95,9 @@ def test_steps_take_the_sets_in_turn_until_they_are_tied() -> None:
     active = tf.ones([1, LENGTH, 1])
     for step in range(3):
         found = unit.step(flat(image), unit.choose(unit.prepare(), tf.constant(step)), active)
-        np.testing.assert_allclose(found[0], expected(unit, image, number=step % 2).reshape(LENGTH, -1), atol=1e-5)
+        np.testing.assert_allclose(
+            found[0], expected(unit, image, number=step % 2).reshape(LENGTH, -1), atol=1e-5
+        )
     one = unit_of()
     for weight, sets in zip(one.trainable_variables, unit.trainable_variables, strict=True):
         weight.assign(tf.reduce_mean(sets, 0, keepdims=True))
@@ -87,9 +106,13 @@ def test_steps_take_the_sets_in_turn_until_they_are_tied() -> None:
         unit.tie(tied)
         for step in range(2):
             found = unit.step(flat(image), unit.choose(unit.prepare(), tf.constant(step)), active)
-            np.testing.assert_allclose(found[0], expected(one, image).reshape(LENGTH, -1), atol=1e-5)
+            np.testing.assert_allclose(
+                found[0], expected(one, image).reshape(LENGTH, -1), atol=1e-5
+            )
     unit.update_bias.assign_add(tf.constant([[0.0], [3.0]]) * tf.ones([1, MAPS]))
-    assert np.abs(unit.step(flat(image), unit.choose(unit.prepare(), 1), active) - found).max() > 1e-3
+    assert (
+        np.abs(unit.step(flat(image), unit.choose(unit.prepare(), 1), active) - found).max() > 1e-3
+    )
 
 
 def test_all_sets_begin_alike() -> None:

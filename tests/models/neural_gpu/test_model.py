@@ -1,4 +1,6 @@
-"""Neural GPUs: each example for itself, searches that agree with the whole sequence, and what is refused."""
+"""Neural GPUs: each example for itself, searches that agree with the whole sequence, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tests.decoding.models import FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
+
 from ut_tf.data.problem import ProblemSpec
-from ut_tf.search.config import DecodeConfig
-from ut_tf.search.strategies import decode
 from ut_tf.errors import UserError
 from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.models.neural_gpu.model import NeuralGPU
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.strategies import decode
 
 SIZES: dict[str, Any] = {"hidden_size": 6, "num_heads": 1, "image_width": 2, "num_layers": 2}
 TARGETS = np.array([[3, 4, 5, 6, 1], [8, 2, 1, 0, 0], [5, 5, 5, 1, 0]], np.int32)
@@ -31,7 +33,9 @@ def test_padding_and_the_rest_of_the_batch_change_nothing(kind: Any) -> None:
     model = small(kind, relaxed_sets=2)
     together = model({"inputs": INPUTS, "targets": TARGETS})
     alone = model({"inputs": INPUTS[1:2, :3], "targets": TARGETS[1:2, :3]})
-    wider = model({"inputs": np.pad(INPUTS, [[0, 0], [0, 4]]), "targets": np.pad(TARGETS, [[0, 0], [0, 3]])})
+    wider = model(
+        {"inputs": np.pad(INPUTS, [[0, 0], [0, 4]]), "targets": np.pad(TARGETS, [[0, 0], [0, 3]])}
+    )
     np.testing.assert_allclose(together[1:2, :3], alone, atol=1e-5)
     np.testing.assert_allclose(together, wider[:, :5], atol=1e-5)
 
@@ -39,7 +43,8 @@ def test_padding_and_the_rest_of_the_batch_change_nothing(kind: Any) -> None:
 def test_a_neural_gpu_does_not_read_its_targets() -> None:
     model = small(NeuralGPU)
     np.testing.assert_array_equal(
-        model({"inputs": INPUTS, "targets": TARGETS}), model({"inputs": INPUTS, "targets": np.full_like(TARGETS, 7)})
+        model({"inputs": INPUTS, "targets": TARGETS}),
+        model({"inputs": INPUTS, "targets": np.full_like(TARGETS, 7)}),
     )
 
 
@@ -47,7 +52,9 @@ def test_an_extended_one_reads_the_targets_before_each() -> None:
     model = small(ExtendedNeuralGPU)
     changed = TARGETS.copy()
     changed[:, 2] = 7
-    one, other = (model({"inputs": INPUTS, "targets": targets}).numpy() for targets in (TARGETS, changed))
+    one, other = (
+        model({"inputs": INPUTS, "targets": targets}).numpy() for targets in (TARGETS, changed)
+    )
     np.testing.assert_array_equal(one[:, :3], other[:, :3])
     assert (np.abs(one - other)[:, 3].max(-1) > 1e-3).all()
 
@@ -63,11 +70,19 @@ def test_beyond_the_image_nothing_is_known() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"sampling": True, "n_best": 2}], ids=str)
-def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(kind: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"sampling": True, "n_best": 2}],
+    ids=str,
+)
+def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(
+    kind: Any, options: dict[str, Any]
+) -> None:
     model = small(kind, relaxed_sets=2)
     config = DecodeConfig(**options, max_length=7)
-    kept, whole = (decode(model, {"inputs": INPUTS}, config, incremental=how) for how in (True, False))
+    kept, whole = (
+        decode(model, {"inputs": INPUTS}, config, incremental=how) for how in (True, False)
+    )
     np.testing.assert_array_equal(kept.symbols, whole.symbols)
     np.testing.assert_allclose(kept.scores, whole.scores, atol=1e-4)
 
@@ -75,7 +90,9 @@ def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(kind: Any, opti
 @BOTH
 def test_facts_classes_and_words(kind: Any) -> None:
     facts = np.tile(INPUTS[:, :, None], [1, 1, 2])
-    assert small(kind, ProblemSpec("facts", "class", VOCAB, 4, max_words=3))({"inputs": facts}).shape == (3, 4)
+    assert small(kind, ProblemSpec("facts", "class", VOCAB, 4, max_words=3))(
+        {"inputs": facts}
+    ).shape == (3, 4)
     assert small(kind, FACTS)({"inputs": facts, "targets": TARGETS}).shape == (3, 5, VOCAB)
     words = small(kind, ProblemSpec("tokens", "word", VOCAB, VOCAB, shared_vocab=True))
     alone = words({"inputs": INPUTS[1:2, :3]})
@@ -83,7 +100,9 @@ def test_facts_classes_and_words(kind: Any) -> None:
 
 
 def test_steps_are_as_many_as_rows() -> None:
-    _, details = small(NeuralGPU, source_stretch=1.0)({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
+    _, details = small(NeuralGPU, source_stretch=1.0)(
+        {"inputs": INPUTS, "targets": TARGETS}, return_details=True
+    )
     np.testing.assert_array_equal(details.encoder.ponder_times[:, 0], [6.0, 3.0, 4.0])
 
 
@@ -102,12 +121,17 @@ def test_dropout_is_of_training_alone_and_follows_the_seed(kind: Any) -> None:
     gradients = tf.GradientTape()
     with gradients:
         loss = tf.reduce_sum(model(features, training=True))
-    assert all(np.isfinite(tf.convert_to_tensor(one)).all() for one in gradients.gradient(loss, model.trainable_variables))
+    assert all(
+        np.isfinite(tf.convert_to_tensor(one)).all()
+        for one in gradients.gradient(loss, model.trainable_variables)
+    )
 
 
 @BOTH
 def test_what_they_cannot_do_is_said(kind: Any) -> None:
-    with pytest.raises(UserError, match="works on an image of its inputs, and this problem has none"):
+    with pytest.raises(
+        UserError, match="works on an image of its inputs, and this problem has none"
+    ):
         small(kind, LANGUAGE)
     with pytest.raises(UserError, match="has no use for halting=basic"):
         small(kind, halting="basic")

@@ -18,7 +18,10 @@ SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 
 def features(seed: int = 0) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(seed)
-    ids = {"inputs": generator.integers(2, 12, (3, 6)), "targets": generator.integers(2, 12, (3, 5))}
+    ids = {
+        "inputs": generator.integers(2, 12, (3, 6)),
+        "targets": generator.integers(2, 12, (3, 5)),
+    }
     ids["inputs"][0, 4:] = 0
     return {name: value.astype(np.int32) for name, value in ids.items()}
 
@@ -32,9 +35,14 @@ def test_one_layer_is_one_recurrent_step(norm: str) -> None:
 
 
 def test_tied_layers_are_a_recurrence() -> None:
-    network = NetworkConfig(**SMALL, num_layers=3, num_steps=3, step_encoding="none", position_every_step=False)
+    network = NetworkConfig(
+        **SMALL, num_layers=3, num_steps=3, step_encoding="none", position_every_step=False
+    )
     layers, recurrent = Transformer(network, SEQUENCES), UniversalTransformer(network, SEQUENCES)
-    for stack, recurrence in ((layers.encoder, recurrent.encoder), (layers.decoder, recurrent.decoder)):
+    for stack, recurrence in (
+        (layers.encoder, recurrent.encoder),
+        (layers.decoder, recurrent.decoder),
+    ):
         for block in stack.blocks:
             block.set_weights(recurrence.block.get_weights())
     layers.target_embedding.set_weights(recurrent.target_embedding.get_weights())
@@ -52,20 +60,28 @@ def test_every_layer_has_weights_of_its_own() -> None:
 def test_it_learns_to_copy() -> None:
     keras.utils.set_random_seed(0)
     digits = np.random.default_rng(0).integers(2, 12, [2000, 5])
-    model = Transformer(NetworkConfig(**{**SMALL, "hidden_size": 32}, num_layers=2, norm="pre"), SEQUENCES)
+    model = Transformer(
+        NetworkConfig(**{**SMALL, "hidden_size": 32}, num_layers=2, norm="pre"), SEQUENCES
+    )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(5e-3), loss, metrics=["accuracy"])
-    history = model.fit({"inputs": digits, "targets": digits}, digits, batch_size=100, epochs=6, verbose=0).history
+    history = model.fit(
+        {"inputs": digits, "targets": digits}, digits, batch_size=100, epochs=6, verbose=0
+    ).history
     assert history["accuracy"][-1] > 0.9
 
 
 def test_attention_is_given_per_layer() -> None:
-    _, details = Transformer(NetworkConfig(**SMALL, num_layers=3), SEQUENCES)(features(), return_attention=True)
+    _, details = Transformer(NetworkConfig(**SMALL, num_layers=3), SEQUENCES)(
+        features(), return_attention=True
+    )
     assert details.encoder.attention_weights.shape == (3, 3, 2, 6, 6)
     assert details.decoder.memory_attention_weights.shape == (3, 3, 2, 5, 6)
 
 
-@pytest.mark.parametrize("change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}])
+@pytest.mark.parametrize(
+    "change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}]
+)
 def test_what_needs_a_recurrence_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(UserError, match="has no recurrence"):
         Transformer(NetworkConfig(**SMALL, **change), SEQUENCES)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""The cells' equations against numpy, and what several layers in a step and transitions per step compute."""
+"""The cells' equations against numpy, and what several layers in a step and transitions per step
+compute.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from ut_tf.models.universal_transformer.cells import CELLS
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 D = 4
-SMALL: dict[str, Any] = {"hidden_size": D, "filter_size": 8, "num_heads": 2, "num_steps": 2, "dropout": 0.0}
+SMALL: dict[str, Any] = {
+    "hidden_size": D,
+    "filter_size": 8,
+    "num_heads": 2,
+    "num_steps": 2,
+    "dropout": 0.0,
+}
 RANDOM = np.random.default_rng(0)
 STATE, OUTPUT, INPUT = (RANDOM.normal(size=(2, 3, D)).astype(np.float32) for _ in range(3))
 
@@ -31,7 +39,10 @@ def _randomized(layer: Any) -> Any:
 
 def _normed(x: Any, norm: Any) -> Any:
     centered = x - x.mean(-1, keepdims=True)
-    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6) * norm.scale.numpy() + norm.bias.numpy()
+    return (
+        centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6) * norm.scale.numpy()
+        + norm.bias.numpy()
+    )
 
 
 def _sigmoid(x: Any) -> Any:
@@ -40,15 +51,21 @@ def _sigmoid(x: Any) -> Any:
 
 def _gate(cell: Any, name: str) -> Any:
     norms = (cell.state_norm, cell.output_norm, cell.input_norm)
-    joined = np.concatenate([_normed(x, norm) for x, norm in zip((STATE, OUTPUT, INPUT), norms, strict=True)], -1)
+    joined = np.concatenate(
+        [_normed(x, norm) for x, norm in zip((STATE, OUTPUT, INPUT), norms, strict=True)], -1
+    )
     linear = getattr(cell, f"{name}_gate")
     return _sigmoid(joined @ linear.kernel.numpy() + linear.bias.numpy())
 
 
 @pytest.mark.parametrize(("name", "carried"), [("highway", STATE), ("skip", INPUT)])
 @pytest.mark.parametrize("coupled", [True, False])
-def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(name: str, carried: np.ndarray, coupled: bool) -> None:
-    cell = _randomized(CELLS[name](NetworkConfig(**SMALL, recurrence=name, couple_carry_transform_gates=coupled)))
+def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(
+    name: str, carried: np.ndarray, coupled: bool
+) -> None:
+    cell = _randomized(
+        CELLS[name](NetworkConfig(**SMALL, recurrence=name, couple_carry_transform_gates=coupled))
+    )
     transform = _gate(cell, "transform")
     carry = 1.0 - transform if coupled else _gate(cell, "carry")
     new_state, memory = cell(OUTPUT, STATE, STATE, INPUT)
@@ -59,13 +76,19 @@ def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(name: str,
 
 
 def test_gates_start_out_by_carrying() -> None:
-    cell = CELLS["highway"](NetworkConfig(**SMALL, recurrence="highway", couple_carry_transform_gates=False))
+    cell = CELLS["highway"](
+        NetworkConfig(**SMALL, recurrence="highway", couple_carry_transform_gates=False)
+    )
     cell.build((None, None, D))
-    assert (cell.transform_gate.bias.numpy() == -1.0).all() and (cell.carry_gate.bias.numpy() == 1.0).all()
+    assert (cell.transform_gate.bias.numpy() == -1.0).all() and (
+        cell.carry_gate.bias.numpy() == 1.0
+    ).all()
 
 
 def _mixture(cell: Any, states: list[Any]) -> Any:
-    embedded = np.stack([state + 2.0 * row for state, row in zip(states, cell.depth_table.numpy(), strict=False)])
+    embedded = np.stack(
+        [state + 2.0 * row for state, row in zip(states, cell.depth_table.numpy(), strict=False)]
+    )
     scores = np.exp(embedded @ cell.score_kernel.numpy())
     return (embedded * scores / scores.sum(0)).sum(0)
 
@@ -82,12 +105,20 @@ def test_depthwise_attention_weighs_the_states_of_all_steps_so_far() -> None:
 def _called(recurrence: Any, inputs: Any, **options: Any) -> Any:
     length = inputs.shape[1]
     positions = tf.range(1, length + 1, dtype=tf.float32)[None]
-    return recurrence(inputs, symbol_mask=tf.ones(inputs.shape[:2]), positions=positions, surroundings=Surroundings(), **options)
+    return recurrence(
+        inputs,
+        symbol_mask=tf.ones(inputs.shape[:2]),
+        positions=positions,
+        surroundings=Surroundings(),
+        **options,
+    )
 
 
 def _prepared(recurrence: Any, state: Any, step: int) -> Any:
     positions = tf.range(1, state.shape[1] + 1, dtype=tf.float32)[None]
-    return recurrence.coordinates(state, step=step, position_signal=recurrence.coordinates.position_signal(positions))
+    return recurrence.coordinates(
+        state, step=step, position_signal=recurrence.coordinates.position_signal(positions)
+    )
 
 
 def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> None:
@@ -95,23 +126,35 @@ def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> Non
     states = [INPUT]
     for step in range(2):
         seen = tf.constant(_mixture(recurrence.cell, states), tf.float32)
-        states.append(recurrence.block(_prepared(recurrence, seen, step), surroundings=Surroundings())[0].numpy())
+        states.append(
+            recurrence.block(_prepared(recurrence, seen, step), surroundings=Surroundings())[
+                0
+            ].numpy()
+        )
     np.testing.assert_allclose(_called(recurrence, tf.constant(INPUT))[0], states[-1], atol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [None, [2, 2]])
 def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -> None:
-    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence="lstm", use_memory_as_final_state=True)))
+    recurrence = _randomized(
+        Recurrence(NetworkConfig(**SMALL, recurrence="lstm", use_memory_as_final_state=True))
+    )
     state, memory = tf.constant(INPUT), tf.zeros_like(INPUT)
     for step in range(2):
-        output = recurrence.block(_prepared(recurrence, state, step), surroundings=Surroundings())[0]
+        output = recurrence.block(_prepared(recurrence, state, step), surroundings=Surroundings())[
+            0
+        ]
         state, memory = recurrence.cell(output, state, memory, INPUT)
-    found, _ = _called(recurrence, tf.constant(INPUT), steps=None if steps is None else tf.constant(steps))
+    found, _ = _called(
+        recurrence, tf.constant(INPUT), steps=None if steps is None else tf.constant(steps)
+    )
     np.testing.assert_allclose(found, memory, atol=1e-5)
     assert np.abs(found - state).max() > 1e-2
 
 
-@pytest.mark.parametrize("change", [{"recurrence": "highway"}, {"recurrence": "lstm", "halting": "basic"}])
+@pytest.mark.parametrize(
+    "change", [{"recurrence": "highway"}, {"recurrence": "lstm", "halting": "basic"}]
+)
 def test_other_recurrences_have_no_memory_to_return(change: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="needs recurrence=lstm with halting=none"):
         Recurrence(NetworkConfig(**SMALL, **change, use_memory_as_final_state=True))
@@ -137,19 +180,28 @@ def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> Non
 
 
 def test_attention_of_every_layer_is_recorded_in_a_loop() -> None:
-    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3)))
+    recurrence = _randomized(
+        Recurrence(NetworkConfig(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3))
+    )
     seen: list[Any] = []
-    _, details = _called(recurrence, tf.constant(INPUT), return_attention=True, observer=seen.append)
+    _, details = _called(
+        recurrence, tf.constant(INPUT), return_attention=True, observer=seen.append
+    )
     assert details.attention_weights.shape == (6, 2, 2, 3, 3)
     np.testing.assert_allclose(details.attention_weights[:2], seen[0].attention_weights, atol=1e-6)
 
 
 @pytest.mark.parametrize("recurrence_layers", [1, 2])
 def test_a_loop_takes_each_step_s_own_transition(recurrence_layers: int) -> None:
-    """A halting unit that never halts goes through as many steps as a fixed depth has, in a loop instead of one by one."""
+    """A halting unit that never halts goes through as many steps as a fixed depth has, in a loop
+    instead of one by one.
+    """
     sizes = {**SMALL, "recurrence_layers": recurrence_layers}
     fixed = _randomized(Recurrence(NetworkConfig(**sizes), with_step_transitions=True))
-    looped = Recurrence(NetworkConfig(**sizes, halting="basic", act_max_steps=2, act_halting_bias_init=-50.0), with_step_transitions=True)
+    looped = Recurrence(
+        NetworkConfig(**sizes, halting="basic", act_max_steps=2, act_halting_bias_init=-50.0),
+        with_step_transitions=True,
+    )
     looped.build((None, None, D))
     for one, other in ((looped.block, fixed.block), (looped.cell, fixed.cell)):
         one.set_weights(other.get_weights())

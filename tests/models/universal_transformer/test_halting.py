@@ -8,7 +8,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails, combine_states, halting_step, start_halting
+from ut_tf.models.universal_transformer.halting.halting import (
+    RecurrenceDetails,
+    combine_states,
+    halting_step,
+    start_halting,
+)
 
 THRESHOLD = 0.99
 
@@ -25,7 +30,9 @@ def run(probabilities: list[float], max_steps: int) -> tuple[list[float], float,
 
 
 def listing(probabilities: list[float], max_steps: int) -> tuple[float, float, float]:
-    """The paper's listing for one position, in float64: (halting sum, remainder, number of updates)."""
+    """The paper's listing for one position, in float64: (halting sum, remainder, number of
+    updates).
+    """
     halting = remainder = updates = 0.0
     for probability in probabilities[:max_steps]:
         if not halting < THRESHOLD:
@@ -71,7 +78,9 @@ def test_agrees_with_the_paper_listing_and_weights_sum_to_one(probabilities: lis
 
 
 def test_padding_neither_ponders_nor_weighs() -> None:
-    state, weight, running = halting_step(start_halting(tf.constant([[1.0, 0.0]])), tf.constant([[0.4, 0.4]]), THRESHOLD)
+    state, weight, running = halting_step(
+        start_halting(tf.constant([[1.0, 0.0]])), tf.constant([[0.4, 0.4]]), THRESHOLD
+    )
     assert weight.numpy().tolist() == [[pytest.approx(0.4), 0.0]]
     assert state.ponder_times.numpy().tolist() == [[1.0, 0.0]]
     assert running.numpy().tolist() == [[True, False]]
@@ -79,10 +88,18 @@ def test_padding_neither_ponders_nor_weighs() -> None:
 
 def test_basic_interpolates_and_accumulated_adds() -> None:
     state, output, weight = tf.constant([[[2.0]]]), tf.constant([[[10.0]]]), tf.constant([[0.25]])
-    assert float(combine_states("basic", state, output, weight)[0, 0, 0]) == pytest.approx(0.25 * 2 + 0.75 * 10)
-    assert float(combine_states("accumulated", state, output, weight)[0, 0, 0]) == pytest.approx(10 + 0.25 * 2)
+    assert float(combine_states("basic", state, output, weight)[0, 0, 0]) == pytest.approx(
+        0.25 * 2 + 0.75 * 10
+    )
+    assert float(combine_states("accumulated", state, output, weight)[0, 0, 0]) == pytest.approx(
+        10 + 0.25 * 2
+    )
 
 
 def test_ponder_cost_is_the_mean_over_counted_positions() -> None:
-    details = RecurrenceDetails(tf.constant([[2.0, 4.0, 9.0]]), tf.constant([[0.5, 0.1, 0.9]]), tf.constant([[1.0, 1.0, 0.0]]))
+    details = RecurrenceDetails(
+        tf.constant([[2.0, 4.0, 9.0]]),
+        tf.constant([[0.5, 0.1, 0.9]]),
+        tf.constant([[1.0, 1.0, 0.0]]),
+    )
     assert float(details.ponder_cost()) == pytest.approx((2.5 + 4.1) / 2)

@@ -1,4 +1,6 @@
-"""What may stand around a recurrence: untied layers, a recurrent layer; and that together they are what they are one by one."""
+"""What may stand around a recurrence: untied layers, a recurrent layer; and that together they are
+what they are one by one.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,41 @@ from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import Surroundings
-from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.layers.recurrent_layer import RecurrentLayer
-from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.transformer.model import Transformer
+from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
+from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 
-SMALL: dict[str, Any] = {"hidden_size": 8, "filter_size": 16, "num_heads": 2, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+SMALL: dict[str, Any] = {
+    "hidden_size": 8,
+    "filter_size": 16,
+    "num_heads": 2,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
+}
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 RANDOM = np.random.default_rng(0)
-FEATURES = {name: RANDOM.integers(2, 12, shape).astype(np.int32) for name, shape in (("inputs", (2, 4)), ("targets", (2, 3)))}
+FEATURES = {
+    name: RANDOM.integers(2, 12, shape).astype(np.int32)
+    for name, shape in (("inputs", (2, 4)), ("targets", (2, 3)))
+}
 
 
 @pytest.mark.parametrize(
-    "change", [{"recurrence_layers": 3}, {"mix_layers_before": 2}, {"mix_layers_before": 1, "mix_layers_after": 1, "norm": "pre"}], ids=str
+    "change",
+    [
+        {"recurrence_layers": 3},
+        {"mix_layers_before": 2},
+        {"mix_layers_before": 1, "mix_layers_after": 1, "norm": "pre"},
+    ],
+    ids=str,
 )
 def test_one_step_with_further_layers_is_a_transformer(change: dict[str, Any]) -> None:
-    network = NetworkConfig(**SMALL, **change, num_steps=1, step_encoding="none", position_every_step=False)
+    network = NetworkConfig(
+        **SMALL, **change, num_steps=1, step_encoding="none", position_every_step=False
+    )
     mixed = UniversalTransformer(network, SEQUENCES)
     layers = Transformer(NetworkConfig(**SMALL, num_layers=3, norm=network.norm), SEQUENCES)
     layers.set_weights(mixed.get_weights())
@@ -38,17 +58,27 @@ def test_one_step_with_further_layers_is_a_transformer(change: dict[str, Any]) -
 
 
 def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None:
-    network = NetworkConfig(**SMALL, mix_layers_before=1, mix_layers_after=1, norm="pre", num_steps=2)
+    network = NetworkConfig(
+        **SMALL, mix_layers_before=1, mix_layers_after=1, norm="pre", num_steps=2
+    )
     stack = MixedStack(network)
     stack.build((None, None, 8))
     inputs, mask = tf.constant(RANDOM.normal(size=(2, 4, 8)), tf.float32), tf.ones([2, 4])
-    around = {"symbol_mask": mask, "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]), "surroundings": Surroundings()}
+    around = {
+        "symbol_mask": mask,
+        "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]),
+        "surroundings": Surroundings(),
+    }
     state = inputs
     for part in (stack.before, stack.recurrence, stack.after):
         state = part(state, **around)[0]
     output, details = stack(inputs, **around, return_attention=True)
     np.testing.assert_allclose(output, state, atol=1e-6)
-    assert [part.final_norm is None for part in (stack.before, stack.recurrence, stack.after)] == [True, True, False]
+    assert [part.final_norm is None for part in (stack.before, stack.recurrence, stack.after)] == [
+        True,
+        True,
+        False,
+    ]
     assert details.attention_weights.shape == (4, 2, 2, 4, 4)
     assert float(details.ponder_times[0, 0]) == 2.0
 
@@ -60,11 +90,18 @@ def test_padding_and_neighbours_change_nothing_in_a_hybrid(kind: str) -> None:
 
     def called(inputs: Any, mask: Any) -> Any:
         positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
-        return stack(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))[0]
+        return stack(
+            inputs,
+            symbol_mask=mask,
+            positions=positions,
+            surroundings=Surroundings(bias=padding_bias(mask)),
+        )[0]
 
     inputs = tf.constant(RANDOM.normal(size=(2, 6, 8)), tf.float32)
     together = called(inputs, tf.constant([[1.0] * 4 + [0.0] * 2, [1.0] * 6]))
-    np.testing.assert_allclose(called(inputs[:1, :4], tf.ones([1, 4]))[0], together[0, :4], atol=1e-5)
+    np.testing.assert_allclose(
+        called(inputs[:1, :4], tf.ones([1, 4]))[0], together[0, :4], atol=1e-5
+    )
 
 
 def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> None:
@@ -79,18 +116,29 @@ def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> No
 def test_a_recurrent_layer_s_kernels_begin_as_kernel_init_says() -> None:
     """Of 8 inputs and 24 outputs: uniform up to (6 / 32)^½, or with variance 1/8 up to (3 / 8)^½."""
     for name, low, high in (("glorot", 0.36, 0.434), ("unit_scaling", 0.5, 0.613)):
-        layer = RecurrentLayer(NetworkConfig(**SMALL, recurrent_layer="gru", kernel_init=name), causal=True)  # type: ignore[arg-type]
+        layer = RecurrentLayer(
+            NetworkConfig(**SMALL, recurrent_layer="gru", kernel_init=name), causal=True
+        )  # type: ignore[arg-type]
         layer.build((None, None, 8))
         assert low < np.abs(layer.rnn.cell.kernel).max() < high
 
 
 def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() -> None:
     network = NetworkConfig(**SMALL, num_steps=3)
-    shared, own = UniversalTransformer(network, SEQUENCES), ConditionalUniversalTransformer(network, SEQUENCES)
+    shared, own = (
+        UniversalTransformer(network, SEQUENCES),
+        ConditionalUniversalTransformer(network, SEQUENCES),
+    )
     transition = 2 * 8 * 16 + 8 + 16
     assert own.count_params() - shared.count_params() == 2 * 2 * transition
     for theirs, ours in ((shared.encoder, own.encoder), (shared.decoder, own.decoder)):
-        for name in ("self_attention", "memory_attention", "self_attention_norm", "memory_attention_norm", "transition_norm"):
+        for name in (
+            "self_attention",
+            "memory_attention",
+            "self_attention_norm",
+            "memory_attention_norm",
+            "transition_norm",
+        ):
             if hasattr(theirs.block, name) and getattr(theirs.block, name) is not None:
                 getattr(ours.block, name).set_weights(getattr(theirs.block, name).get_weights())
         for part in ours.block.transition.transitions:
@@ -104,15 +152,47 @@ def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() 
 @pytest.mark.parametrize(
     ("model", "text", "expected"),
     [
-        ("universal_transformer", "recurrence=dwa,halting=basic", "halting=basic needs recurrence=basic, highway or skip, not dwa"),
-        ("universal_transformer", "recurrence=dwa,eval_num_steps=9", "recurrence=dwa with its depth embeddings cannot do"),
-        ("universal_transformer", "recurrence=dwa,steps_per_position=0.5", "makes depth depend on length"),
-        ("universal_transformer", "recurrence_layers=0", "recurrence_layers=0: expected at least 1"),
-        ("universal_transformer", "mix_layers_before=-1", "mix_layers_before=-1: expected at least 0"),
+        (
+            "universal_transformer",
+            "recurrence=dwa,halting=basic",
+            "halting=basic needs recurrence=basic, highway or skip, not dwa",
+        ),
+        (
+            "universal_transformer",
+            "recurrence=dwa,eval_num_steps=9",
+            "recurrence=dwa with its depth embeddings cannot do",
+        ),
+        (
+            "universal_transformer",
+            "recurrence=dwa,steps_per_position=0.5",
+            "makes depth depend on length",
+        ),
+        (
+            "universal_transformer",
+            "recurrence_layers=0",
+            "recurrence_layers=0: expected at least 1",
+        ),
+        (
+            "universal_transformer",
+            "mix_layers_before=-1",
+            "mix_layers_before=-1: expected at least 0",
+        ),
         ("conditional_universal_transformer", "recurrence=gru", "takes the transition's place"),
-        ("conditional_universal_transformer", "eval_num_steps=9", "a transition for each step cannot do"),
-        ("transformer", "eval_num_steps=9", "the model transformer has no use for eval_num_steps=9"),
-        ("transformer", "recurrence_layers=2,recurrent_layer=gru", "so recurrence_layers=2 and recurrent_layer=gru cannot be"),
+        (
+            "conditional_universal_transformer",
+            "eval_num_steps=9",
+            "a transition for each step cannot do",
+        ),
+        (
+            "transformer",
+            "eval_num_steps=9",
+            "the model transformer has no use for eval_num_steps=9",
+        ),
+        (
+            "transformer",
+            "recurrence_layers=2,recurrent_layer=gru",
+            "so recurrence_layers=2 and recurrent_layer=gru cannot be",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(model: str, text: str, expected: str) -> None:

@@ -31,7 +31,9 @@ def test_targets_reach_later_logits_only() -> None:
 
 
 def test_losses_hold_the_weighted_ponder_cost_of_encoder_and_decoder() -> None:
-    model = UniversalTransformer(NetworkConfig(**SMALL, halting="basic", act_loss_weight=0.05), SEQUENCES)
+    model = UniversalTransformer(
+        NetworkConfig(**SMALL, halting="basic", act_loss_weight=0.05), SEQUENCES
+    )
     _, details = model({"inputs": ids(2, 5), "targets": ids(2, 4)}, return_details=True)
     expected = 0.05 * (details.encoder.ponder_cost() + details.decoder.ponder_cost())
     assert float(sum(model.losses)) == pytest.approx(float(expected), rel=1e-6)
@@ -44,7 +46,9 @@ def test_attention_is_given_per_step_and_head() -> None:
     assert details.encoder.attention_weights.shape == (2, 3, 2, 5, 5)
     assert details.decoder.attention_weights.shape == (2, 3, 2, 4, 4)
     assert details.decoder.memory_attention_weights.shape == (2, 3, 2, 4, 5)
-    np.testing.assert_allclose(tf.reduce_sum(details.decoder.memory_attention_weights, -1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(
+        tf.reduce_sum(details.decoder.memory_attention_weights, -1), 1.0, atol=1e-5
+    )
 
 
 def test_a_shared_embedding_is_one_variable() -> None:
@@ -56,7 +60,9 @@ def test_a_shared_embedding_is_one_variable() -> None:
 def test_a_classifier_learns_by_compile_and_fit() -> None:
     keras.utils.set_random_seed(0)
     spec = ProblemSpec("tokens", "class", 12, 2)
-    model = UniversalTransformer(NetworkConfig(**SMALL, halting="basic", position="none", dropout=0.0), spec)
+    model = UniversalTransformer(
+        NetworkConfig(**SMALL, halting="basic", position="none", dropout=0.0), spec
+    )
     inputs = ids(256, 6)
     labels = (inputs[:, -1] > 6).astype(np.int32)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -73,7 +79,9 @@ def test_nothing_to_read_is_an_error() -> None:
 @pytest.mark.parametrize("padding_ponders", [False, True])
 @pytest.mark.parametrize("start", [False, True])
 def test_counted_positions_are_the_masks_of_the_details(padding_ponders: bool, start: bool) -> None:
-    network = NetworkConfig(**SMALL, halting="basic", padding_ponders=padding_ponders, input_start_symbol=start)
+    network = NetworkConfig(
+        **SMALL, halting="basic", padding_ponders=padding_ponders, input_start_symbol=start
+    )
     model = UniversalTransformer(network, SEQUENCES)
     features = {"inputs": ids(2, 5), "targets": ids(2, 4)}
     features["inputs"][0, 3:] = 0

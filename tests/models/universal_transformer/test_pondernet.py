@@ -1,4 +1,6 @@
-"""PonderNet against values worked out by hand, against sums written out, and against the distribution that its loss is least at."""
+"""PonderNet against values worked out by hand, against sums written out, and against the
+distribution that its loss is least at.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,31 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tests.decoding.models import CLASSES, INPUTS, random_model
+
 from ut_tf.config.hparams import HParams, NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import Surroundings
-from ut_tf.models.universal_transformer.halting.halting import HaltingRule
-from ut_tf.models.universal_transformer.mixed import MixedStack
-from ut_tf.models.universal_transformer.halting.pondernet import divergence, log_distribution, log_prior, stopping_step
-from ut_tf.models.universal_transformer.recurrence import Recurrence
-from ut_tf.models.heads import token_logits
 from ut_tf.metrics.losses import expected_cross_entropy, ponder_sums, smoothed_cross_entropy
+from ut_tf.models.heads import token_logits
+from ut_tf.models.universal_transformer.halting.halting import HaltingRule
+from ut_tf.models.universal_transformer.halting.pondernet import (
+    divergence,
+    log_distribution,
+    log_prior,
+    stopping_step,
+)
+from ut_tf.models.universal_transformer.mixed import MixedStack
+from ut_tf.models.universal_transformer.recurrence import Recurrence
 
-PONDERNET: dict[str, Any] = {"halting": "pondernet", "act_max_steps": 3, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+PONDERNET: dict[str, Any] = {
+    "halting": "pondernet",
+    "act_max_steps": 3,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
+}
 TARGETS = np.array([[3, 4, 1, 0], [8, 2, 2, 1], [5, 1, 0, 0]], np.int32)
 
 
@@ -37,11 +50,17 @@ def test_three_steps_by_hand() -> None:
     np.testing.assert_allclose(np.exp(log_prior(3, 0.2)), prior, rtol=1e-6)
     expected = sum(p * math.log(p / g) for p, g in zip(shares, prior, strict=True))
     assert float(divergence(log_shares, 0.2)[0, 0]) == pytest.approx(expected, rel=1e-5)
-    assert [float(stopping_step(log_shares, threshold)[0, 0]) for threshold in (0.2, 0.5, 0.7)] == [1.0, 2.0, 3.0]
+    assert [float(stopping_step(log_shares, threshold)[0, 0]) for threshold in (0.2, 0.5, 0.7)] == [
+        1.0,
+        2.0,
+        3.0,
+    ]
 
 
 def test_a_geometric_distribution_has_no_divergence_but_that_of_its_rest() -> None:
-    """With λ = r at all steps p is geometric with all that is left on the last step; cut off and normalised instead it is the prior."""
+    """With λ = r at all steps p is geometric with all that is left on the last step; cut off and
+    normalised instead it is the prior.
+    """
     rate, steps = 0.3, 40
     log_shares = log_distribution(log_odds(*[rate] * steps))
     assert float(tf.reduce_sum(tf.exp(log_shares))) == pytest.approx(1.0, abs=1e-6)
@@ -49,12 +68,18 @@ def test_a_geometric_distribution_has_no_divergence_but_that_of_its_rest() -> No
 
 
 def test_sure_steps_keep_logarithms_and_gradients_finite() -> None:
-    odds = tf.Variable(tf.constant([[-300.0, 300.0, 0.0], [300.0, -300.0, 200.0], [5.0, 300.0, 300.0]])[..., None])
+    odds = tf.Variable(
+        tf.constant([[-300.0, 300.0, 0.0], [300.0, -300.0, 200.0], [5.0, 300.0, 300.0]])[..., None]
+    )
     with tf.GradientTape() as tape:
         log_shares = log_distribution(odds)
         cost = tf.reduce_sum(divergence(log_shares, 0.2))
     np.testing.assert_allclose(tf.reduce_sum(tf.exp(log_shares), 0), np.ones([3, 1]), atol=1e-6)
-    assert math.isfinite(cost) and np.isfinite(tape.gradient(cost, odds)).all() and np.isfinite(log_shares).all()
+    assert (
+        math.isfinite(cost)
+        and np.isfinite(tape.gradient(cost, odds)).all()
+        and np.isfinite(log_shares).all()
+    )
 
 
 def test_the_loss_leads_to_the_distribution_at_which_it_is_least() -> None:
@@ -74,11 +99,22 @@ def test_the_loss_leads_to_the_distribution_at_which_it_is_least() -> None:
 
     for _ in range(250):
         update()
-    np.testing.assert_allclose(tf.exp(log_distribution(odds))[:, 0, 0], best / best.sum(), atol=2e-3)
+    np.testing.assert_allclose(
+        tf.exp(log_distribution(odds))[:, 0, 0], best / best.sum(), atol=2e-3
+    )
 
 
 def _recurrence(with_step_outputs: bool, **changes: Any) -> tuple[Recurrence, dict[str, Any]]:
-    network = NetworkConfig(**{"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_steps": 2, **PONDERNET, **changes})
+    network = NetworkConfig(
+        **{
+            "hidden_size": 8,
+            "filter_size": 12,
+            "num_heads": 2,
+            "num_steps": 2,
+            **PONDERNET,
+            **changes,
+        }
+    )
     recurrence = Recurrence(network, with_step_outputs=with_step_outputs, causal=with_step_outputs)
     recurrence.build((None, None, 8))
     unit = recurrence.halting_unit
@@ -86,7 +122,11 @@ def _recurrence(with_step_outputs: bool, **changes: Any) -> tuple[Recurrence, di
     unit.linear.kernel.assign(2.0 * tf.random.stateless_normal([8, 1], [1, 2]))
     mask = tf.constant([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
     inputs = tf.random.stateless_normal([2, 4, 8], [3, 4])
-    around = {"symbol_mask": mask, "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]), "surroundings": Surroundings(bias=padding_bias(mask))}
+    around = {
+        "symbol_mask": mask,
+        "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]),
+        "surroundings": Surroundings(bias=padding_bias(mask)),
+    }
     return recurrence, {"inputs": inputs, **around}
 
 
@@ -120,21 +160,33 @@ def test_what_another_stack_reads_is_the_expectation() -> None:
 
 def test_the_expected_loss_is_the_sum_over_the_steps() -> None:
     model = random_model(**PONDERNET, ponder_kl_weight=0.3)
-    scores, details = model({"inputs": INPUTS, "targets": TARGETS}, training=True, return_details=True)
+    scores, details = model(
+        {"inputs": INPUTS, "targets": TARGETS}, training=True, return_details=True
+    )
     decoder = details.decoder
     for smoothing in (0.0, 0.1):
         expected = 0.0
         for log_share, states in zip(decoder.log_shares, decoder.step_states, strict=True):
             logits = token_logits(states, model.target_embedding, model.output_projection)
             expected += np.exp(log_share) * smoothed_cross_entropy(logits, TARGETS, smoothing)
-        np.testing.assert_allclose(expected_cross_entropy(scores, TARGETS, smoothing), expected, rtol=1e-4)
+        np.testing.assert_allclose(
+            expected_cross_entropy(scores, TARGETS, smoothing), expected, rtol=1e-4
+        )
     costs, counts, _ = ponder_sums(details, tf.ones([3]), 3)
-    by_hand = [tf.reduce_sum(divergence(part.log_shares, 0.2) * part.mask) for part in (details.encoder, decoder)]
+    by_hand = [
+        tf.reduce_sum(divergence(part.log_shares, 0.2) * part.mask)
+        for part in (details.encoder, decoder)
+    ]
     np.testing.assert_allclose(costs, by_hand, rtol=1e-5)
     assert counts.numpy().tolist() == [13.0, 9.0]
-    assert float(model.losses[0]) == pytest.approx(0.3 * float(tf.reduce_sum(costs / counts)), rel=1e-5)
+    assert float(model.losses[0]) == pytest.approx(
+        0.3 * float(tf.reduce_sum(costs / counts)), rel=1e-5
+    )
     with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(model({"inputs": INPUTS, "targets": TARGETS}, training=True)) + model.losses[0]
+        loss = (
+            tf.reduce_mean(model({"inputs": INPUTS, "targets": TARGETS}, training=True))
+            + model.losses[0]
+        )
     gradients = tape.gradient(loss, model.trainable_variables)
     assert all(np.isfinite(tf.convert_to_tensor(gradient)).all() for gradient in gradients)
 
@@ -154,7 +206,10 @@ def test_later_symbols_change_no_earlier_scores() -> None:
     targets = np.maximum(TARGETS, 2)
     later = np.where(np.arange(4) < 2, targets, [[7], [3], [6]])
     for training in (False, True):
-        one, other = (model({"inputs": INPUTS, "targets": given}, training=training) for given in (targets, later))
+        one, other = (
+            model({"inputs": INPUTS, "targets": given}, training=training)
+            for given in (targets, later)
+        )
         np.testing.assert_allclose(one[:, :3], other[:, :3], atol=1e-5)
 
 

@@ -1,4 +1,6 @@
-"""The recurrence: depth, copied states, independence of padding and of the batch, what is seen from inside the loop."""
+"""The recurrence: depth, copied states, independence of padding and of the batch, what is seen from
+inside the loop.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def made(**changes: Any) -> Recurrence:
 def called(recurrence: Recurrence, inputs: Any, mask: Any, **options: Any) -> Any:
     positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
     surroundings = Surroundings(bias=padding_bias(mask), keep=mask)
-    return recurrence(inputs, symbol_mask=mask, positions=positions, surroundings=surroundings, **options)
+    return recurrence(
+        inputs, symbol_mask=mask, positions=positions, surroundings=surroundings, **options
+    )
 
 
 def states(*shape: int) -> Any:
@@ -67,16 +71,23 @@ def test_halted_states_are_copied_to_the_end(form: str) -> None:
 
 def test_transformed_states_go_on_moving() -> None:
     seen: list[StepView] = []
-    recurrence = made(halting="basic", act_max_steps=6, act_halting_bias_init=0.0, halted_states="transform")
+    recurrence = made(
+        halting="basic", act_max_steps=6, act_halting_bias_init=0.0, halted_states="transform"
+    )
     called(recurrence, states(2, 5, 8), tf.ones([2, 5]), observer=seen.append)
     halted = (seen[-2].halting.halting_sum >= recurrence.threshold).numpy()
-    assert halted.any() and np.abs(seen[-1].state.numpy()[halted] - seen[-2].state.numpy()[halted]).max() > 1e-3
+    assert (
+        halted.any()
+        and np.abs(seen[-1].state.numpy()[halted] - seen[-2].state.numpy()[halted]).max() > 1e-3
+    )
 
 
 def test_details_agree_with_what_an_observer_sees() -> None:
     seen: list[StepView] = []
     recurrence = made(halting="basic", act_max_steps=5)
-    _, details = called(recurrence, states(2, 4, 8), tf.ones([2, 4]), return_attention=True, observer=seen.append)
+    _, details = called(
+        recurrence, states(2, 4, 8), tf.ones([2, 4]), return_attention=True, observer=seen.append
+    )
     assert details.halting_probabilities.shape == (5, 2, 4)
     np.testing.assert_array_equal(details.ponder_times, seen[-1].halting.ponder_times)
     np.testing.assert_array_equal(details.remainders, seen[-1].halting.remainders)
@@ -89,7 +100,9 @@ def test_a_position_that_halts_at_once_equals_depth_one() -> None:
     once = made(num_steps=1)
     once.set_weights(sure.get_weights()[: len(once.get_weights())])
     inputs, mask = states(2, 4, 8), tf.ones([2, 4])
-    np.testing.assert_allclose(called(sure, inputs, mask)[0], called(once, inputs, mask)[0], atol=1e-6)
+    np.testing.assert_allclose(
+        called(sure, inputs, mask)[0], called(once, inputs, mask)[0], atol=1e-6
+    )
 
 
 def test_more_steps_at_evaluation_than_in_training() -> None:
@@ -98,7 +111,9 @@ def test_more_steps_at_evaluation_than_in_training() -> None:
     assert float(called(deeper, inputs, mask)[1].ponder_times[0, 0]) == 5.0
     assert float(called(deeper, inputs, mask, training=True)[1].ponder_times[0, 0]) == 3.0
     same = made(num_steps=5)
-    np.testing.assert_allclose(called(deeper, inputs, mask)[0], called(same, inputs, mask)[0], atol=1e-6)
+    np.testing.assert_allclose(
+        called(deeper, inputs, mask)[0], called(same, inputs, mask)[0], atol=1e-6
+    )
 
 
 def test_each_example_takes_its_own_number_of_steps() -> None:
@@ -111,12 +126,16 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
         assert float(details.ponder_times[row, 0]) == depth
 
 
-@pytest.mark.parametrize("changes", [{"halting": "basic"}, {"halting": "pondernet"}, {"recurrence": "highway"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"halting": "basic"}, {"halting": "pondernet"}, {"recurrence": "highway"}], ids=str
+)
 def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
     recurrence = Recurrence(NetworkConfig(**SMALL, **changes), dtype="mixed_bfloat16")
     inputs, mask = states(2, 4, 8), tf.ones([2, 4])
     steps = None if "halting" in changes else tf.constant([2, 3])
-    run = tf.function(lambda x: called(recurrence, x, mask, steps=steps, training=True)[0], autograph=False)
+    run = tf.function(
+        lambda x: called(recurrence, x, mask, steps=steps, training=True)[0], autograph=False
+    )
     found = run(inputs)
     assert found.dtype == tf.bfloat16 and np.isfinite(tf.cast(found, tf.float32)).all()
 

@@ -1,4 +1,6 @@
-"""Agreement of subject and verb: the published table, the simplified files, the wrong forms of verbs, examples and codec."""
+"""Agreement of subject and verb: the published table, the simplified files, the wrong forms of
+verbs, examples and codec.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from ut_tf.data import download
 from ut_tf.data.pipeline import eval_batches
 from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
-from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPrediction
 from ut_tf.problems.agreement.files import TABLE, read_simplified, read_table
+from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPrediction
 from ut_tf.problems.agreement.verb_forms import other_forms
 
 COLUMNS = [
@@ -43,9 +45,16 @@ REAL = Path(__file__).parents[3] / "shared" / "data" / "agreement" / "rnn_agr_si
 
 
 def table_line(sentence: str, verb: str, form: str, between: int = 0, different: int = 0) -> str:
-    """Returns a line of the table for a sentence, with what is read of it, and something in every other column."""
+    """Returns a line of the table for a sentence, with what is read of it, and something in every
+    other column.
+    """
     values = dict.fromkeys(COLUMNS, "x")
-    values |= {"sentence": sentence, "verb": verb, "verb_pos": form, "verb_index": str(sentence.split().index(verb) + 1)}
+    values |= {
+        "sentence": sentence,
+        "verb": verb,
+        "verb_pos": form,
+        "verb_index": str(sentence.split().index(verb) + 1),
+    }
     values |= {"n_intervening": str(between), "n_diff_intervening": str(different)}
     return "\t".join(values[name] for name in COLUMNS)
 
@@ -57,7 +66,9 @@ def write_table(folder: Path, lines: list[str]) -> Path:
 
 
 def sentences() -> list[str]:
-    """Returns 400 lines: four kinds of sentences, one of which has a noun of the subject's number before its verb."""
+    """Returns 400 lines: four kinds of sentences, one of which has a noun of the subject's number
+    before its verb.
+    """
     kinds = [
         table_line("the keys to the cabinet are here .", "are", "VBP", 1, 1),
         table_line("the key to the cabinet is here .", "is", "VBZ", 1, 0),
@@ -71,7 +82,10 @@ def write_simplified(folder: Path, names: dict[str, int]) -> Path:
     """Writes files of distinct lines, as many as asked for; the tag follows from the subject."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, count in names.items():
-        rows = [f"{'VBP' if n % 2 else 'VBZ'}\tthe key{'s' * (n % 2)} {name.replace('.', '')} of n{n}" for n in range(count)]
+        rows = [
+            f"{'VBP' if n % 2 else 'VBZ'}\tthe key{'s' * (n % 2)} {name.replace('.', '')} of n{n}"
+            for n in range(count)
+        ]
         (folder / f"numpred.{name}").write_text("\n".join([*rows, ""]), encoding="utf-8")
     return folder
 
@@ -98,30 +112,50 @@ def test_other_forms_of_verbs(verb: str, form: str, expected: set[str]) -> None:
 def test_the_table_is_divided_as_published(tmp_path: Path) -> None:
     splits = read_table(write_table(tmp_path, sentences()))
     assert (len(splits.train), len(splits.validation)) == (36, 4)
-    # Sentences with a noun of the subject's own number between are in training and validation, and left out of the test.
+    # Sentences with a noun of the subject's own number between are in training and validation, and
+    # left out of the test.
     rest = Counter(one.text for one in splits.test)
     assert "the key to the cabinet is here ." not in rest
-    told = Counter(one.text for part in (splits.train, splits.validation, splits.test) for one in part)
+    told = Counter(
+        one.text for part in (splits.train, splits.validation, splits.test) for one in part
+    )
     assert told["the keys to the cabinet are here ."] == 100
     assert {one.attractors for one in splits.test} == {0, 1}
     assert splits == read_table(tmp_path / TABLE.file), "the same division every time"
 
 
-def test_language_modelling_on_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rare = [table_line("the men qwrtz .", "qwrtz", "VBP"), table_line("the men snore .", "snore", "VBP")] * 40
+def test_language_modelling_on_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rare = [
+        table_line("the men qwrtz .", "qwrtz", "VBP"),
+        table_line("the men snore .", "snore", "VBP"),
+    ] * 40
     write_table(tmp_path, [*sentences(), *rare])
     problem = SvaLanguageModeling()
     problem.prepare(tmp_path / "data", tmp_path)
     told = capsys.readouterr().err
-    assert "no other form of the verb is known" in told and "the verb's other form is not in the vocabulary" in told
-    words = ["", "", *problem.vocab_files(tmp_path / "data")[0].read_text(encoding="utf-8").splitlines()]
+    assert (
+        "no other form of the verb is known" in told
+        and "the verb's other form is not in the vocabulary" in told
+    )
+    words = [
+        "",
+        "",
+        *problem.vocab_files(tmp_path / "data")[0].read_text(encoding="utf-8").splitlines(),
+    ]
     pairs = set()
     for example in problem.dataset("test", tmp_path / "data"):
         text = [words[number] for number in example["targets"].numpy()]
         pairs.add((text[-1], words[int(example["alternative"])], int(example["attractors"])))
     assert pairs == {("are", "is", 1), ("walks", "walk", 0), ("walk", "walks", 0)}
-    trained = {tuple(words[number] for number in example["targets"].numpy()) for example in problem.dataset("train", tmp_path / "data")}
-    assert ("the", "keys", "to", "the", "cabinet", "are", "here", ".", "") in trained, "whole sentences and the end"
+    trained = {
+        tuple(words[number] for number in example["targets"].numpy())
+        for example in problem.dataset("train", tmp_path / "data")
+    }
+    assert ("the", "keys", "to", "the", "cabinet", "are", "here", ".", "") in trained, (
+        "whole sentences and the end"
+    )
     assert problem.data_note(tmp_path / "data") == ""
     assert problem.spec(tmp_path / "data").target_vocab_size == len(words)
 
@@ -139,7 +173,9 @@ def test_number_prediction_sees_the_words_before_the_verb_alone(tmp_path: Path) 
     assert codec.encode_targets(tf.constant(["plural", "both"])).numpy().tolist() == [1, -1]
 
 
-def test_simplified_files_without_a_training_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simplified_files_without_a_training_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write_simplified(tmp_path / "rnn_agr_simple", FILES)
     # A line of the test that is trained on would be known by heart.
     repeated = (folder / "numpred.test.2").read_text(encoding="utf-8").splitlines()[0]
@@ -153,23 +189,41 @@ def test_simplified_files_without_a_training_file(tmp_path: Path, capsys: pytest
     problem = SvaLanguageModeling()
     problem.prepare(tmp_path / "data", tmp_path)
     assert "1 left out that stand in the test too" in capsys.readouterr().err
-    assert problem.data_note(tmp_path / "data") == "simplified files, trained on numpred.val and 90 % of numpred.test.1"
-    words = ["", "", *problem.vocab_files(tmp_path / "data")[0].read_text(encoding="utf-8").splitlines()]
+    assert (
+        problem.data_note(tmp_path / "data")
+        == "simplified files, trained on numpred.val and 90 % of numpred.test.1"
+    )
+    words = [
+        "",
+        "",
+        *problem.vocab_files(tmp_path / "data")[0].read_text(encoding="utf-8").splitlines(),
+    ]
     for split in ("train", "test"):
         for one in problem.dataset(split, tmp_path / "data"):
             text = [words[number] for number in one["targets"].numpy()]
-            assert text[-1] == ("VBP" if "keys" in text else "VBZ"), "the tag ends the line, in training too"
+            assert text[-1] == ("VBP" if "keys" in text else "VBZ"), (
+                "the tag ends the line, in training too"
+            )
             assert split == "train" or {text[-1], words[int(one["alternative"])]} == {"VBZ", "VBP"}
 
 
 def test_simplified_files_with_a_training_file(tmp_path: Path) -> None:
-    folder = write_simplified(tmp_path / "agreement" / "rnn_agr_simple", {"train": 30, "valid": 10, "test.0": 12, "test.1": 8})
+    folder = write_simplified(
+        tmp_path / "agreement" / "rnn_agr_simple",
+        {"train": 30, "valid": 10, "test.0": 12, "test.1": 8},
+    )
     splits = read_simplified(folder)
     assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [30, 10, 20]
     problem = SvaNumberPrediction()
     problem.prepare(tmp_path / "data", tmp_path)
-    batches = list(eval_batches(problem, problem.evaluation_sets()[0], tmp_path / "data", batch_tokens=200))
-    groups = Counter(int(group) for batch in batches for group in batch["attractors"].numpy()[batch["weight"].numpy() > 0])
+    batches = list(
+        eval_batches(problem, problem.evaluation_sets()[0], tmp_path / "data", batch_tokens=200)
+    )
+    groups = Counter(
+        int(group)
+        for batch in batches
+        for group in batch["attractors"].numpy()[batch["weight"].numpy() > 0]
+    )
     assert groups == {0: 12, 1: 8}
 
 
@@ -179,10 +233,15 @@ def test_training_order_follows_from_seed_and_epoch(tmp_path: Path) -> None:
     problem.prepare(tmp_path / "data", tmp_path)
 
     def order(split: str, seed: int, epoch: int) -> list[bytes]:
-        return [one["targets"].numpy().tobytes() for one in problem.dataset(split, tmp_path / "data", seed=seed, epoch=epoch)]
+        return [
+            one["targets"].numpy().tobytes()
+            for one in problem.dataset(split, tmp_path / "data", seed=seed, epoch=epoch)
+        ]
 
     assert order("train", 1, 0) == order("train", 1, 0)
-    assert sorted(order("train", 1, 0)) == sorted(order("train", 1, 1)) and order("train", 1, 0) != order("train", 1, 1)
+    assert sorted(order("train", 1, 0)) == sorted(order("train", 1, 1)) and order(
+        "train", 1, 0
+    ) != order("train", 1, 1)
     assert order("test", 1, 0) == order("test", 2, 5)
 
 
@@ -190,10 +249,19 @@ def test_training_order_follows_from_seed_and_epoch(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda lines: [lines[0], lines[1] + "\tmore"], "line 2: 19 columns, expected 18"),
-        (lambda lines: [lines[0].replace("verb_index", "place"), *lines[1:]], "line 1: there is no column verb_index"),
-        (lambda lines: [*lines[:2], lines[2].replace("VBZ", "VBD")], "line 3: verb_pos 'VBD', expected VBZ or VBP"),
         (
-            lambda lines: [lines[0], table_line("they are", "are", "VBP").replace("\t2\t", "\t3\t")],
+            lambda lines: [lines[0].replace("verb_index", "place"), *lines[1:]],
+            "line 1: there is no column verb_index",
+        ),
+        (
+            lambda lines: [*lines[:2], lines[2].replace("VBZ", "VBD")],
+            "line 3: verb_pos 'VBD', expected VBZ or VBP",
+        ),
+        (
+            lambda lines: [
+                lines[0],
+                table_line("they are", "are", "VBP").replace("\t2\t", "\t3\t"),
+            ],
             "line 2: verb_index 3, expected from 1 to 2",
         ),
         (
@@ -220,7 +288,9 @@ def test_a_table_that_is_cut_off_or_badly_encoded_is_refused(tmp_path: Path) -> 
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match=r"cannot be read after line \d+ .*cut off"):
         read_table(path)
-    path.write_bytes(gzip.compress("\n".join(["\t".join(COLUMNS), *lines[:3]]).encode() + b"\n\xff\n"))
+    path.write_bytes(
+        gzip.compress("\n".join(["\t".join(COLUMNS), *lines[:3]]).encode() + b"\n\xff\n")
+    )
     with pytest.raises(UserError, match="line 5: bytes that are no UTF-8"):
         read_table(path)
     path.write_bytes(b"no archive")
@@ -236,7 +306,9 @@ def test_a_table_that_is_cut_off_or_badly_encoded_is_refused(tmp_path: Path) -> 
         ("VBZ\tthe\tkey", "line 4: 3 columns"),
     ],
 )
-def test_simplified_lines_that_are_not_of_the_format_are_refused(tmp_path: Path, line: str, message: str) -> None:
+def test_simplified_lines_that_are_not_of_the_format_are_refused(
+    tmp_path: Path, line: str, message: str
+) -> None:
     write_simplified(tmp_path, {"val": 3, "test.1": 3})
     with (tmp_path / "numpred.val").open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
@@ -259,7 +331,9 @@ def test_missing_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError("no network")
 
     monkeypatch.setattr(download, "_open", refused)
-    with pytest.raises(UserError, match=r"agr_50_mostcommon_10K\.tsv\.gz.*no network.*simplified files"):
+    with pytest.raises(
+        UserError, match=r"agr_50_mostcommon_10K\.tsv\.gz.*no network.*simplified files"
+    ):
         SvaLanguageModeling().prepare(tmp_path / "data", tmp_path / "empty")
 
 
@@ -279,7 +353,9 @@ def test_prepared_data_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == "", "the former files again"
     write_simplified(tmp_path, {"train": 5})
     problem.prepare(tmp_path / "data", tmp_path)
-    assert "prepared earlier from other files" in capsys.readouterr().err, "a file more would be read now"
+    assert "prepared earlier from other files" in capsys.readouterr().err, (
+        "a file more would be read now"
+    )
     (folder / "test.npz").write_bytes(b"cut off")
     with pytest.raises(UserError, match=r"damaged .*test\.npz is not as it was written"):
         problem.examples("test", tmp_path / "data")
@@ -288,5 +364,11 @@ def test_prepared_data_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.skipif(not REAL.is_dir(), reason="the simplified files are not here")
 def test_the_simplified_files_themselves() -> None:
     splits = read_simplified(REAL)
-    assert Counter(one.attractors for one in splits.test) == {1: 5260, 2: 9380, 3: 2051, 4: 561, 5: 159}
+    assert Counter(one.attractors for one in splits.test) == {
+        1: 5260,
+        2: 9380,
+        3: 2051,
+        4: 561,
+        5: 159,
+    }
     assert len(splits.train) == 60950 and len(splits.validation) == 1000

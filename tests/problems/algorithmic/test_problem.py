@@ -1,4 +1,6 @@
-"""Algorithmic problems: the answers are right, the lengths as wanted, and the draws decided by seed and epoch."""
+"""Algorithmic problems: the answers are right, the lengths as wanted, and the draws decided by seed
+and epoch.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def small(operation: Any, base: int = 10, **arguments: Any) -> Algorithmic:
 
 
 def pairs(dataset: Any) -> list[tuple[list[int], list[int]]]:
-    return [(example["inputs"].tolist(), example["targets"].tolist()) for example in dataset.as_numpy_iterator()]
+    return [
+        (example["inputs"].tolist(), example["targets"].tolist())
+        for example in dataset.as_numpy_iterator()
+    ]
 
 
 def number(symbols: list[int], base: int) -> int:
@@ -51,7 +56,9 @@ def test_copy_and_reverse_by_definition(base: int) -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 2**31), st.sampled_from([2, 3, 10]), st.sampled_from([None, 3, 4, 17, 40, 130]))
+@given(
+    st.integers(0, 2**31), st.sampled_from([2, 3, 10]), st.sampled_from([None, 3, 4, 17, 40, 130])
+)
 def test_sums_are_right(seed: int, base: int, length: int | None) -> None:
     problem = small("addition", base, train_examples=40)
     for inputs, targets in pairs(problem.dataset("train", DATA_DIR, seed=seed, length=length)):
@@ -61,8 +68,13 @@ def test_sums_are_right(seed: int, base: int, length: int | None) -> None:
 
 def test_carries_go_through_every_column() -> None:
     # Binary sums of short numbers meet every chain of carries: 7 + 1, 3 + 5, ...
-    seen = {tuple(inputs): targets for inputs, targets in pairs(small("addition", 2, max_length=8).dataset("train", DATA_DIR))}
-    chains = [inputs for inputs in seen if inputs.index(4) > 1 and set(inputs[: inputs.index(4)]) == {3}]
+    seen = {
+        tuple(inputs): targets
+        for inputs, targets in pairs(small("addition", 2, max_length=8).dataset("train", DATA_DIR))
+    }
+    chains = [
+        inputs for inputs in seen if inputs.index(4) > 1 and set(inputs[: inputs.index(4)]) == {3}
+    ]
     assert chains
     for inputs in chains:
         assert_sum(list(inputs), seen[inputs], 2)
@@ -70,7 +82,9 @@ def test_carries_go_through_every_column() -> None:
 
 @pytest.mark.parametrize("operation", ["copy", "reverse"])
 def test_training_lengths_are_uniform_from_1_to_40(operation: Any) -> None:
-    lengths = small(operation, train_examples=40_000).examples("train", DATA_DIR, seed=1).lengths - 1
+    lengths = (
+        small(operation, train_examples=40_000).examples("train", DATA_DIR, seed=1).lengths - 1
+    )
     counts = np.bincount(lengths, minlength=41)
     assert counts[0] == 0 and len(counts) == 41
     # 1000 of each are expected, with a deviation of 31.
@@ -100,7 +114,9 @@ def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("operation", ["copy", "reverse", "addition"])
-def test_a_graph_is_traced_once_for_each_length(operation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_traced_once_for_each_length(
+    operation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     block, traced = Algorithmic._block, []
 
     def counted(self: Algorithmic, seed: Any, length: int | None) -> Any:
@@ -112,11 +128,16 @@ def test_a_graph_is_traced_once_for_each_length(operation: Any, monkeypatch: pyt
     made = {}
     for length in (None, 5):
         for epoch in range(3):
-            made[length, epoch] = pairs(problem.dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length))
+            made[length, epoch] = pairs(
+                problem.dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length)
+            )
     assert traced == [None, 5]
     # Another problem, whose graph has seen no other epoch, makes the same.
     for (length, epoch), examples in made.items():
-        assert pairs(small(operation).dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length)) == examples
+        assert (
+            pairs(small(operation).dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length))
+            == examples
+        )
 
 
 def test_a_longer_epoch_begins_like_a_shorter_one() -> None:
@@ -138,8 +159,18 @@ def test_sets_are_judged_at_the_lengths_asked_for() -> None:
 
 
 def test_as_many_are_made_as_are_to_be_judged() -> None:
-    problem = small("copy", max_length=3, validation_length=4, validation_examples=45, test_examples=5, long_test_examples=9)
-    for wanted, evaluation_set in ((45, problem.validation_sets()[1]), (9, problem.evaluation_sets((4,))[0])):
+    problem = small(
+        "copy",
+        max_length=3,
+        validation_length=4,
+        validation_examples=45,
+        test_examples=5,
+        long_test_examples=9,
+    )
+    for wanted, evaluation_set in (
+        (45, problem.validation_sets()[1]),
+        (9, problem.evaluation_sets((4,))[0]),
+    ):
         batches = eval_batches(problem, evaluation_set, DATA_DIR, batch_examples=100)
         assert sum(len(batch["weight"]) for batch in batches) == wanted
 
@@ -163,7 +194,11 @@ def test_spec_counts_every_symbol() -> None:
 
 def test_every_example_of_an_epoch_is_in_its_batches() -> None:
     problem = small("addition")
-    batches = list(train_batches(problem, DATA_DIR, TrainingConfig(batch_size=256), 1, seed=4, epoch=1).as_numpy_iterator())
+    batches = list(
+        train_batches(
+            problem, DATA_DIR, TrainingConfig(batch_size=256), 1, seed=4, epoch=1
+        ).as_numpy_iterator()
+    )
     rows = sorted(
         (row[row > 0].tolist(), sums[sums > 0].tolist())
         for batch in batches
@@ -173,10 +208,17 @@ def test_every_example_of_an_epoch_is_in_its_batches() -> None:
 
 
 @pytest.mark.parametrize("digits", ["binary", "decimal"])
-@pytest.mark.parametrize(("name", "operation"), [("copy", "copy"), ("identity", "copy"), ("reverse", "reverse"), ("addition", "addition")])
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [("copy", "copy"), ("identity", "copy"), ("reverse", "reverse"), ("addition", "addition")],
+)
 def test_names(name: str, operation: str, digits: str) -> None:
     problem = registry.problems.get(f"algorithmic_{name}_{digits}40")()
-    assert (problem.operation, problem.base, problem.max_length) == (operation, {"binary": 2, "decimal": 10}[digits], 40)
+    assert (problem.operation, problem.base, problem.max_length) == (
+        operation,
+        {"binary": 2, "decimal": 10}[digits],
+        40,
+    )
     assert problem.name == f"algorithmic_{name}_{digits}40"
     assert problem.train_examples == 100_000
 

@@ -24,7 +24,10 @@ TEST = """1 Sandra travelled to the office.
 
 def many_stories(count: int) -> str:
     """Stories with one question each; the answer to the one of story i is room i."""
-    return "".join(f"1 Mary moved to room{number}.\n2 Where is Mary?\troom{number}\t1\n" for number in range(count))
+    return "".join(
+        f"1 Mary moved to room{number}.\n2 Where is Mary?\troom{number}\t1\n"
+        for number in range(count)
+    )
 
 
 def write_archive(folder: Path, files: dict[str, str]) -> Path:

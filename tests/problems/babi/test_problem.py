@@ -23,14 +23,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 from babi_archive import NAME, TEST, TRAIN, many_stories, write_archive
 
 REAL_DATA = Path(__file__).parents[3] / "shared" / "data" / "babi"
-ONE_TASK = {"en/qa1_single-supporting-fact_train.txt": TRAIN, "en/qa1_single-supporting-fact_test.txt": TEST}
+ONE_TASK = {
+    "en/qa1_single-supporting-fact_train.txt": TRAIN,
+    "en/qa1_single-supporting-fact_test.txt": TEST,
+}
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tasks 1 and 2, prepared once; task 2 has thirty stories."""
     folder = tmp_path_factory.mktemp("babi")
-    files = {**ONE_TASK, "en/qa2_two-supporting-facts_train.txt": many_stories(30), "en/qa2_two-supporting-facts_test.txt": TEST}
+    files = {
+        **ONE_TASK,
+        "en/qa2_two-supporting-facts_train.txt": many_stories(30),
+        "en/qa2_two-supporting-facts_test.txt": TEST,
+    }
     write_archive(folder, files)
     BabiQA((1, 2), "1k").prepare(folder / "data", folder)
     return folder / "data"
@@ -41,43 +48,78 @@ def told(problem: BabiQA, split: str, data_dir: Path) -> list[tuple[list[str], s
     words, answers = problem.vocab_files(data_dir)
     vocabulary, classes = WordVocabulary(words), read_symbols(answers)
     return [
-        ([vocabulary.decode(row) for row in example["inputs"]], classes[example["targets"]], int(example["task"]))
+        (
+            [vocabulary.decode(row) for row in example["inputs"]],
+            classes[example["targets"]],
+            int(example["task"]),
+        )
         for example in problem.dataset(split, data_dir).as_numpy_iterator()
     ]
 
 
 def test_facts_are_the_statements_before_the_question_in_its_story(data_dir: Path) -> None:
-    examples = [example for example in told(BabiQA((1, 2), "1k"), "train", data_dir) if example[2] == 1]
+    examples = [
+        example for example in told(BabiQA((1, 2), "1k"), "train", data_dir) if example[2] == 1
+    ]
     assert sorted(examples) == [
-        (["mary moved to the bathroom", "john went to the hallway", "daniel went back to the hallway", "where is john"], "hallway", 1),
-        (["mary moved to the bathroom", "john went to the hallway", "where is mary"], "bathroom", 1),
+        (
+            [
+                "mary moved to the bathroom",
+                "john went to the hallway",
+                "daniel went back to the hallway",
+                "where is john",
+            ],
+            "hallway",
+            1,
+        ),
+        (
+            ["mary moved to the bathroom", "john went to the hallway", "where is mary"],
+            "bathroom",
+            1,
+        ),
     ]
 
 
 def test_validation_is_the_last_stories_of_each_task(data_dir: Path) -> None:
     validation = told(BabiQA((1, 2), "1k"), "validation", data_dir)
     assert validation == [
-        (["john took the apple there", "john took the football", "what is john carrying"], "apple,football", 1),
-        *((["mary moved to room" + str(number), "where is mary"], f"room{number}", 2) for number in (27, 28, 29)),
+        (
+            ["john took the apple there", "john took the football", "what is john carrying"],
+            "apple,football",
+            1,
+        ),
+        *(
+            (["mary moved to room" + str(number), "where is mary"], f"room{number}", 2)
+            for number in (27, 28, 29)
+        ),
     ]
     assert len(told(BabiQA((1, 2), "1k"), "train", data_dir)) == 2 + 27
 
 
 def test_examples_know_the_number_of_their_supporting_facts(data_dir: Path) -> None:
     problem = BabiQA((1, 2), "1k")
-    counts = [int(example["supporting_facts"]) for example in problem.dataset("validation", data_dir)]
+    counts = [
+        int(example["supporting_facts"]) for example in problem.dataset("validation", data_dir)
+    ]
     assert counts == [2, 1, 1, 1]
 
 
 def test_text_pairs_are_the_stories_before_each_question_and_the_answers(data_dir: Path) -> None:
     sources, answers = BabiQA((1, 2), "1k").text_pairs("validation", data_dir)
-    assert sources[0] == "John took the apple, there.\\nJohn took the football.\tWhat is John carrying?"
+    assert (
+        sources[0]
+        == "John took the apple, there.\\nJohn took the football.\tWhat is John carrying?"
+    )
     assert sources[1] == "Mary moved to room27.\tWhere is Mary?"
     assert answers == ["apple,football", "room27", "room28", "room29"]
     codec = BabiQA((1, 2), "1k").text_codec(BabiQA((1, 2), "1k").vocab_files(data_dir)[0].parent)
     columns = [source.replace("\\n", "\n").split("\t") for source in sources]
-    encoded = codec.encode(*(tf.constant(column) for column in zip(*columns, strict=True)))["inputs"].numpy()
-    for row, example in zip(encoded, BabiQA((1, 2), "1k").dataset("validation", data_dir), strict=True):
+    encoded = codec.encode(*(tf.constant(column) for column in zip(*columns, strict=True)))[
+        "inputs"
+    ].numpy()
+    for row, example in zip(
+        encoded, BabiQA((1, 2), "1k").dataset("validation", data_dir), strict=True
+    ):
         facts = example["inputs"].numpy()[:, : row.shape[1]]
         assert row[: len(facts)].tolist() == facts.tolist()
     with pytest.raises(UserError, match="has no split 'dev'"):
@@ -99,7 +141,9 @@ def test_data_of_an_earlier_version_is_prepared_anew(tmp_path: Path) -> None:
     (records,) = (folder.parent for folder in (tmp_path / "data").rglob("dataset_info.json"))
     records.rename(records.with_name("1.0.0"))
     problem.prepare(tmp_path / "data", tmp_path)
-    assert [int(example["supporting_facts"]) for example in problem.dataset("test", tmp_path / "data")] == [1]
+    assert [
+        int(example["supporting_facts"]) for example in problem.dataset("test", tmp_path / "data")
+    ] == [1]
 
 
 def test_spec_counts_the_words_and_answers_of_all_splits(data_dir: Path) -> None:
@@ -111,18 +155,33 @@ def test_spec_counts_the_words_and_answers_of_all_splits(data_dir: Path) -> None
     assert {"travelled", "football", "room29"} <= {*words}
     assert (spec.inputs, spec.targets, spec.max_words) == ("facts", "class", 6)
     assert (spec.input_vocab_size, spec.target_vocab_size) == (len(words) + 2, len(answers))
-    assert answers == sorted({"bathroom", "hallway", "apple,football", "office", *(f"room{number}" for number in range(30))})
+    assert answers == sorted(
+        {
+            "bathroom",
+            "hallway",
+            "apple,football",
+            "office",
+            *(f"room{number}" for number in range(30)),
+        }
+    )
 
 
 def test_unknown_words_have_an_id_of_their_own(data_dir: Path) -> None:
     vocabulary = WordVocabulary(BabiQA((1, 2), "1k").vocab_files(data_dir)[0])
     assert vocabulary.encode(tf.constant(["Zarathustra!"])).to_list() == [[2]]
-    assert vocabulary.encode(tf.constant(["MARY, the..."])).to_list() == vocabulary.encode(tf.constant(["mary the"])).to_list()
+    assert (
+        vocabulary.encode(tf.constant(["MARY, the..."])).to_list()
+        == vocabulary.encode(tf.constant(["mary the"])).to_list()
+    )
 
 
 def test_an_example_has_the_last_facts_only(data_dir: Path) -> None:
     examples = told(BabiQA((1, 2), "1k", max_facts=2), "train", data_dir)
-    assert (["john went to the hallway", "daniel went back to the hallway", "where is john"], "hallway", 1) in examples
+    assert (
+        ["john went to the hallway", "daniel went back to the hallway", "where is john"],
+        "hallway",
+        1,
+    ) in examples
     assert max(len(rows) for rows, _, _ in examples) == 3
 
 
@@ -135,10 +194,17 @@ def test_facts_kept_by_default() -> None:
 
 @pytest.mark.parametrize("max_facts", [70, 2])
 def test_tokens_are_the_words_of_the_facts_and_the_question(data_dir: Path, max_facts: int) -> None:
-    facts, tokens = (BabiQA((1, 2), "1k", form, max_facts=max_facts) for form in ("facts", "tokens"))
+    facts, tokens = (
+        BabiQA((1, 2), "1k", form, max_facts=max_facts) for form in ("facts", "tokens")
+    )
     assert tokens.spec(data_dir).inputs == "tokens"
-    for rows, flat in zip(facts.dataset("train", data_dir), tokens.dataset("train", data_dir), strict=True):
-        assert flat["inputs"].numpy().tolist() == [*(word for word in rows["inputs"].numpy().ravel() if word), 1]
+    for rows, flat in zip(
+        facts.dataset("train", data_dir), tokens.dataset("train", data_dir), strict=True
+    ):
+        assert flat["inputs"].numpy().tolist() == [
+            *(word for word in rows["inputs"].numpy().ravel() if word),
+            1,
+        ]
         assert [flat[name] for name in ("targets", "task", "supporting_facts")] == [
             rows[name] for name in ("targets", "task", "supporting_facts")
         ]
@@ -150,7 +216,10 @@ def test_order_follows_from_seed_and_epoch(data_dir: Path) -> None:
     problem = BabiQA((1, 2), "1k")
 
     def answers(split: str, seed: int, epoch: int) -> list[int]:
-        return [int(example["targets"]) for example in problem.dataset(split, data_dir, seed=seed, epoch=epoch)]
+        return [
+            int(example["targets"])
+            for example in problem.dataset(split, data_dir, seed=seed, epoch=epoch)
+        ]
 
     assert answers("train", 1, 0) == answers("train", 1, 0)
     assert len({str(answers("train", seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
@@ -162,23 +231,41 @@ def test_order_follows_from_seed_and_epoch(data_dir: Path) -> None:
 def test_batches_hold_every_question_once(data_dir: Path, form: Any) -> None:
     problem = BabiQA((1, 2), "1k", form)
     training = TrainingConfig(batch_size=4, batch_unit="examples")
-    batches = list(train_batches(problem, data_dir, training, 2, seed=0, epoch=0).as_numpy_iterator())
+    batches = list(
+        train_batches(problem, data_dir, training, 2, seed=0, epoch=0).as_numpy_iterator()
+    )
     assert sum(batch["weight"].sum() for batch in batches) == 29
-    seen = sorted(int(target) for batch in batches for target, weight in zip(batch["targets"], batch["weight"], strict=True) if weight)
+    seen = sorted(
+        int(target)
+        for batch in batches
+        for target, weight in zip(batch["targets"], batch["weight"], strict=True)
+        if weight
+    )
     assert seen == sorted(int(example["targets"]) for example in problem.dataset("train", data_dir))
     if form == "facts":
-        assert all(batch["inputs"].shape[1:] == (2, 6) or batch["inputs"].shape[1] in (3, 4) for batch in batches)
-    test = next(iter(eval_batches(problem, problem.evaluation_sets()[0], data_dir, batch_examples=10)))
+        assert all(
+            batch["inputs"].shape[1:] == (2, 6) or batch["inputs"].shape[1] in (3, 4)
+            for batch in batches
+        )
+    test = next(
+        iter(eval_batches(problem, problem.evaluation_sets()[0], data_dir, batch_examples=10))
+    )
     assert test["task"].numpy().tolist() == [1, 2]
 
 
 def test_tasks_are_reported_for_themselves_and_summed_up() -> None:
     problem = BabiQA()
-    assert [(item.split, item.method, item.group_by) for item in problem.evaluation_sets()] == [("test", "classify", "task")]
+    assert [(item.split, item.method, item.group_by) for item in problem.evaluation_sets()] == [
+        ("test", "classify", "task")
+    ]
     assert [item.ponder_by for item in problem.evaluation_sets()] == ["supporting_facts"]
-    assert [(item.split, item.group_by) for item in problem.validation_sets()] == [("validation", "task")]
+    assert [(item.split, item.group_by) for item in problem.validation_sets()] == [
+        ("validation", "task")
+    ]
     assert problem.selection_metric == ("error", "min")
-    summary = problem.summarize({"error": 50.0, "error/1": 0.0, "error/2": 5.0, "error/3": 7.0, "loss": 3.0})
+    summary = problem.summarize(
+        {"error": 50.0, "error/1": 0.0, "error/2": 5.0, "error/3": 7.0, "loss": 3.0}
+    )
     assert summary == {"mean_error": 4.0, "failed_tasks": 1.0}
     assert problem.summarize({"loss": 1.0}) == {}
 
@@ -223,14 +310,18 @@ def _empty(path: Path) -> None:
         ("features.json", _shorten),
     ],
 )
-def test_damaged_data_is_named_and_prepared_again_once_it_is_deleted(tmp_path: Path, pattern: str, damage: Any) -> None:
+def test_damaged_data_is_named_and_prepared_again_once_it_is_deleted(
+    tmp_path: Path, pattern: str, damage: Any
+) -> None:
     write_archive(tmp_path, ONE_TASK)
     data = tmp_path / "data"
     BabiQA((1,), "1k").prepare(data, tmp_path)
     before = told(BabiQA((1,), "1k"), "train", data)
     (damaged,) = data.rglob(pattern)
     damage(damaged)
-    with pytest.raises(UserError, match=r"is damaged .*: delete it, it will be prepared again") as caught:
+    with pytest.raises(
+        UserError, match=r"is damaged .*: delete it, it will be prepared again"
+    ) as caught:
         use(data, tmp_path)
     folder = str(caught.value).split(" is damaged")[0]
     shutil.rmtree(folder)
@@ -257,7 +348,9 @@ def test_a_file_that_is_gone_is_written_again(tmp_path: Path, name: str) -> None
     assert path.read_bytes() == content
 
 
-def test_another_archive_than_the_one_prepared_from_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_archive_than_the_one_prepared_from_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_archive(tmp_path, ONE_TASK)
     use(tmp_path / "data", tmp_path)
     assert capsys.readouterr().err.count("is not the published archive") == 1
@@ -289,12 +382,27 @@ def test_validation_takes_whole_stories_with_a_tenth_of_the_questions() -> None:
 
 
 def test_questions_are_no_facts_and_answers_are_lower_case() -> None:
-    (story,) = parse_stories(["1 Mary moved.", "2 Where? \tThe Hall\t1", "3 John left.", "4 Who?\tjohn\t3"], 4, "file")
-    assert story == Story(4, ["Mary moved.", "John left."], ["Where?", "Who?"], ["the hall", "john"], [1, 2], [[1], [3]])
+    (story,) = parse_stories(
+        ["1 Mary moved.", "2 Where? \tThe Hall\t1", "3 John left.", "4 Who?\tjohn\t3"], 4, "file"
+    )
+    assert story == Story(
+        4,
+        ["Mary moved.", "John left."],
+        ["Where?", "Who?"],
+        ["the hall", "john"],
+        [1, 2],
+        [[1], [3]],
+    )
 
 
 def test_supporting_facts_may_be_absent() -> None:
-    lines = ["1 Mary moved.", "2 John left.", "3 Where?\thall\t2 1", "4 Who?\tjohn", "5 Why?\ttired\t"]
+    lines = [
+        "1 Mary moved.",
+        "2 John left.",
+        "3 Where?\thall\t2 1",
+        "4 Who?\tjohn",
+        "5 Why?\ttired\t",
+    ]
     (story,) = parse_stories(lines, 20, "file")
     assert story.supporting == [[2, 1], [], []]
 
@@ -322,11 +430,19 @@ def test_a_malformed_line_is_named(lines: list[str], number: int) -> None:
     ("files", "message"),
     [
         ({"en/qa1_x_train.txt": TRAIN}, r"no file en/qa1_\*_test\.txt"),
-        ({"en/qa1_x_train.txt": "", "en/qa1_x_test.txt": TEST}, r"qa1_x_train\.txt has no question"),
-        ({"en/qa1_x_train.txt": "1 Mary\n7 John\n", "en/qa1_x_test.txt": TEST}, r"qa1_x_train\.txt, line 2"),
+        (
+            {"en/qa1_x_train.txt": "", "en/qa1_x_test.txt": TEST},
+            r"qa1_x_train\.txt has no question",
+        ),
+        (
+            {"en/qa1_x_train.txt": "1 Mary\n7 John\n", "en/qa1_x_test.txt": TEST},
+            r"qa1_x_train\.txt, line 2",
+        ),
     ],
 )
-def test_an_archive_with_holes_is_named_with_the_file(tmp_path: Path, files: dict[str, str], message: str) -> None:
+def test_an_archive_with_holes_is_named_with_the_file(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
     archive = write_archive(tmp_path, files)
     with pytest.raises(UserError, match=message) as error:
         BabiQA((1,), "1k").prepare(tmp_path / "data", tmp_path)
@@ -335,7 +451,9 @@ def test_an_archive_with_holes_is_named_with_the_file(tmp_path: Path, files: dic
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
 def test_a_cut_off_archive_is_named(tmp_path: Path, kept: float) -> None:
-    archive = write_archive(tmp_path, {f"en/qa1_{name}.txt": many_stories(2000) for name in ("x_train", "x_test")})
+    archive = write_archive(
+        tmp_path, {f"en/qa1_{name}.txt": many_stories(2000) for name in ("x_train", "x_test")}
+    )
     content = archive.read_bytes()
     archive.write_bytes(content[: int(kept * len(content))])
     with pytest.raises(UserError) as error:
@@ -360,7 +478,10 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 def test_names() -> None:
-    assert (registry.problems.get("babi_qa")().size, len(registry.problems.get("babi_qa")().tasks)) == ("10k", 20)
+    assert (
+        registry.problems.get("babi_qa")().size,
+        len(registry.problems.get("babi_qa")().tasks),
+    ) == ("10k", 20)
     assert registry.problems.get("babi_qa_1k")().size == "1k"
     for size in ("1k", "10k"):
         assert len(registry.problems.get(f"babi_qa_concat_all_tasks_{size}")().tasks) == 20
@@ -372,13 +493,19 @@ def test_names() -> None:
 
 
 def test_real_archive(tmp_path: Path) -> None:
-    """The first example of task 1 in the published archive, where there is a copy beside the repository."""
+    """The first example of task 1 in the published archive, where there is a copy beside the
+    repository.
+    """
     if not (REAL_DATA / ARCHIVE.file).is_file():
         pytest.skip(f"there is no {ARCHIVE.file} in ../shared/data/babi")
     problem = BabiQA((1,), "1k")
     problem.prepare(tmp_path, REAL_DATA)
     test = told(problem, "test", tmp_path)
     assert len(test) == 1000
-    assert test[0] == (["john travelled to the hallway", "mary journeyed to the bathroom", "where is john"], "hallway", 1)
+    assert test[0] == (
+        ["john travelled to the hallway", "mary journeyed to the bathroom", "where is john"],
+        "hallway",
+        1,
+    )
     assert len(told(problem, "train", tmp_path)) == 900
     assert problem.spec(tmp_path).target_vocab_size == 6

@@ -1,4 +1,6 @@
-"""Simulated bAbI tasks 4 and 15 to 20: an independent reading gives the same answers, and the official files look the same."""
+"""Simulated bAbI tasks 4 and 15 to 20: an independent reading gives the same answers, and the
+official files look the same.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ut_tf.problems.babi.simulator.story import Simulator, StorySize, file_lines
 
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "babi" / "tasks_1-20_v1-2.tar.gz"
 TASKS = (4, 15, 16, 17, 18, 19, 20)
-SIMULATORS: dict[int, Simulator] = {task: getattr(babi_relations, f"simulate_task{task}") for task in TASKS}
+SIMULATORS: dict[int, Simulator] = {
+    task: getattr(babi_relations, f"simulate_task{task}") for task in TASKS
+}
 Statements = Mapping[int, str]
 # A line of a file: a statement, or a question with its answer and its supporting lines.
 Line = str | tuple[str, str, tuple[int, ...]]
@@ -38,7 +42,9 @@ def parsed(lines: list[str]) -> list[Line]:
         first, _, text = line.partition(" ")
         assert first == str(number)
         question, *rest = text.split("\t")
-        story.append((question.strip(), rest[0], tuple(map(int, rest[1].split()))) if rest else text)
+        story.append(
+            (question.strip(), rest[0], tuple(map(int, rest[1].split()))) if rest else text
+        )
     return story
 
 
@@ -53,7 +59,9 @@ def matched(pattern: str, text: str) -> tuple[str, ...]:
 
 
 def places(statements: Statements, pattern: str, origin: str) -> dict[str, tuple[int, int]]:
-    """Returns where everything lies that is connected with `origin`, as the statements (thing, side, other thing) say."""
+    """Returns where everything lies that is connected with `origin`, as the statements (thing,
+    side, other thing) say.
+    """
     facts = [matched(pattern, text) for text in statements.values()]
     found = {origin: (0, 0)}
     for _ in facts:
@@ -86,23 +94,37 @@ def answer4(statements: Statements, question: str) -> str:
 def answer15(statements: Statements, question: str) -> str:
     (name,) = matched(r"What is (\w+) afraid of\?", question)
     facts = list(statements.values())
-    (kind,) = [text.split()[-1].rstrip(".") for text in facts if text.lower().startswith(f"{name} is a ")]
-    (feared,) = [text.split()[-1].rstrip(".") for text in facts if PLURALS.get(text.split()[0].lower()) == kind]
+    (kind,) = [
+        text.split()[-1].rstrip(".") for text in facts if text.lower().startswith(f"{name} is a ")
+    ]
+    (feared,) = [
+        text.split()[-1].rstrip(".")
+        for text in facts
+        if PLURALS.get(text.split()[0].lower()) == kind
+    ]
     return PLURALS[feared]
 
 
 def answer16(statements: Statements, question: str) -> str:
-    """The color of that animal of the same kind, other than the one asked about, whose kind is told last."""
+    """The color of that animal of the same kind, other than the one asked about, whose kind is told
+    last.
+    """
     (name,) = matched(r"What color is (\w+)\?", question)
-    kinds = [matched(r"(\w+) is a (\w+)\.", text) for text in statements.values() if " is a " in text]
-    colors = dict(matched(r"(\w+) is (\w+)\.", text) for text in statements.values() if " is a " not in text)
+    kinds = [
+        matched(r"(\w+) is a (\w+)\.", text) for text in statements.values() if " is a " in text
+    ]
+    colors = dict(
+        matched(r"(\w+) is (\w+)\.", text) for text in statements.values() if " is a " not in text
+    )
     assert name not in colors
     alike = [other for other, kind in kinds if kind == dict(kinds)[name] and other != name]
     return colors[alike[-1]]
 
 
 def answer17(statements: Statements, question: str) -> str:
-    first, side, last = matched(r"Is the ([\w ]+?) (above|below|to the left of|to the right of) the ([\w ]+)\?", question)
+    first, side, last = matched(
+        r"Is the ([\w ]+?) (above|below|to the left of|to the right of) the ([\w ]+)\?", question
+    )
     x, y = places(statements, SHAPES, last)[first]
     return "yes" if x * VECTORS[side][0] + y * VECTORS[side][1] > 0 else "no"
 
@@ -121,7 +143,9 @@ def answer18(statements: Statements, question: str) -> str:
         inside.setdefault(less, set()).add(more)
 
     def larger(thing: str) -> set[str]:
-        return inside.get(thing, set()).union(*(larger(other) for other in inside.get(thing, set())))
+        return inside.get(thing, set()).union(
+            *(larger(other) for other in inside.get(thing, set()))
+        )
 
     assert (large in larger(small)) != (small in larger(large))
     return "yes" if large in larger(small) else "no"
@@ -140,13 +164,21 @@ def answer19(statements: Statements, question: str) -> str:
         (visited, told), *paths = paths
         if visited[-1] == end:
             return told.lstrip(",")
-        paths += [([*visited, room], f"{told},{step}") for step, room in ways[visited[-1]] if room not in visited]
+        paths += [
+            ([*visited, room], f"{told},{step}")
+            for step, room in ways[visited[-1]]
+            if room not in visited
+        ]
     raise AssertionError(question)
 
 
 def answer20(statements: Statements, question: str) -> str:
-    who, verb, thing = matched(r"(?:Where will|Why did) (\w+) (go|get)(?: to)?(?: the)?(?: (\w+))?\?", question)
-    motives = dict(matched(r"(\w+) is (\w+)\.", text.lower()) for text in statements.values() if " is " in text)
+    who, verb, thing = matched(
+        r"(?:Where will|Why did) (\w+) (go|get)(?: to)?(?: the)?(?: (\w+))?\?", question
+    )
+    motives = dict(
+        matched(r"(\w+) is (\w+)\.", text.lower()) for text in statements.values() if " is " in text
+    )
     if thing is not None:
         assert thing == {"go": AIMS, "get": THINGS}[verb][motives[who]]
         return motives[who]
@@ -154,11 +186,15 @@ def answer20(statements: Statements, question: str) -> str:
 
 
 Reader = Callable[[Statements, str], str]
-ANSWERS: dict[int, Reader] = dict(zip(TASKS, (answer4, answer15, answer16, answer17, answer18, answer19, answer20), strict=True))
+ANSWERS: dict[int, Reader] = dict(
+    zip(TASKS, (answer4, answer15, answer16, answer17, answer18, answer19, answer20), strict=True)
+)
 
 
 def check_answers(task: int, told: list[Line]) -> None:
-    """Asserts that each answer follows from the statements before its question, and from those alone that support it."""
+    """Asserts that each answer follows from the statements before its question, and from those
+    alone that support it.
+    """
     statements: dict[int, str] = {}
     for number, line in enumerate(told, start=1):
         if isinstance(line, str):
@@ -172,7 +208,9 @@ def check_answers(task: int, told: list[Line]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from(TASKS))
-def test_answers_follow_from_the_stories_and_from_the_supporting_facts(seed: int, task: int) -> None:
+def test_answers_follow_from_the_stories_and_from_the_supporting_facts(
+    seed: int, task: int
+) -> None:
     check_answers(task, story(task, seed))
     assert story(task, seed) == story(task, seed)
 
@@ -183,12 +221,17 @@ SIZES = {
     16: [(length, 1, 0) for length in (3, 5, 7, 9)],
     17: [(length, 3, distractors) for length in range(2, 6) for distractors in range(6 - length)],
     18: [(length, 4, 0) for length in (2, 3, 8, 20)],
-    19: [(length, 1, distractors) for length in range(1, 6) for distractors in range(1, 6 - length)] + [(5, 1, 0)],
+    19: [(length, 1, distractors) for length in range(1, 6) for distractors in range(1, 6 - length)]
+    + [(5, 1, 0)],
     20: [(length, min(length, 2), 0) for length in range(1, 10)],
 }
 
 
-@pytest.mark.parametrize(("task", "size"), [(task, StorySize(*size)) for task, sizes in SIZES.items() for size in sizes], ids=str)
+@pytest.mark.parametrize(
+    ("task", "size"),
+    [(task, StorySize(*size)) for task, sizes in SIZES.items() for size in sizes],
+    ids=str,
+)
 def test_stories_have_the_size_asked_for(task: int, size: StorySize) -> None:
     for seed in range(5):
         told = story(task, seed, size)
@@ -229,7 +272,9 @@ def test_all_of_a_longer_story_is_told_but_distractors_bear_on_no_question(task:
         (20, StorySize(length=3, questions=4), "questions=4: expected 0 to 3"),
     ],
 )
-def test_sizes_that_the_words_do_not_suffice_for_are_refused(task: int, size: StorySize, message: str) -> None:
+def test_sizes_that_the_words_do_not_suffice_for_are_refused(
+    task: int, size: StorySize, message: str
+) -> None:
     with pytest.raises(UserError, match=rf"^task {task} with .*{message}"):
         SIMULATORS[task](random.Random(0), size)
 
@@ -239,9 +284,15 @@ def test_the_induced_color_is_not_always_that_of_most_animals_of_the_kind() -> N
     for seed in range(2000):
         *statements, (question, answer, _) = story(16, seed)
         name = question.removesuffix("?").split()[-1]
-        kinds = dict(str(text).rstrip(".").split(" is a ") for text in statements if " is a " in text)
-        colors = dict(str(text).rstrip(".").split(" is ") for text in statements if " is a " not in text)
-        alike = Counter(colors[other] for other, kind in kinds.items() if kind == kinds[name] and other != name)
+        kinds = dict(
+            str(text).rstrip(".").split(" is a ") for text in statements if " is a " in text
+        )
+        colors = dict(
+            str(text).rstrip(".").split(" is ") for text in statements if " is a " not in text
+        )
+        alike = Counter(
+            colors[other] for other, kind in kinds.items() if kind == kinds[name] and other != name
+        )
         assert sum(alike.values()) in (1, 3, 4)
         ties += alike[answer] < max(alike.values())
     # 261 of 11,000 official questions.
@@ -270,15 +321,23 @@ def shares(values: Sequence[object]) -> dict[object, float]:
 def distance(first: Sequence[object], second: Sequence[object]) -> float:
     """Returns the total variation distance of two distributions."""
     one, other = shares(first), shares(second)
-    return sum(abs(one.get(value, 0.0) - other.get(value, 0.0)) for value in one.keys() | other.keys()) / 2
+    return (
+        sum(abs(one.get(value, 0.0) - other.get(value, 0.0)) for value in one.keys() | other.keys())
+        / 2
+    )
 
 
-@pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"there is no {ARCHIVE.name} in ../shared/data/babi")
+@pytest.mark.skipif(
+    not ARCHIVE.is_file(), reason=f"there is no {ARCHIVE.name} in ../shared/data/babi"
+)
 @pytest.mark.parametrize("task", TASKS)
 def test_official_files_have_the_same_sentences_with_the_same_frequencies(task: int) -> None:
     real, simulated = official(task), [story(task, seed) for seed in range(2000)]
     sentences, questions, answers, shapes, supports = (
-        [[choice(line) for one in stories for line in one if isinstance(line, kind)] for stories in (real, simulated)]
+        [
+            [choice(line) for one in stories for line in one if isinstance(line, kind)]
+            for stories in (real, simulated)
+        ]
         for kind, choice in (
             (str, lambda line: line),
             (tuple, lambda line: line[0]),
@@ -298,7 +357,9 @@ def test_official_files_have_the_same_sentences_with_the_same_frequencies(task: 
     assert distance(*lengths) < 0.05
 
 
-@pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"there is no {ARCHIVE.name} in ../shared/data/babi")
+@pytest.mark.skipif(
+    not ARCHIVE.is_file(), reason=f"there is no {ARCHIVE.name} in ../shared/data/babi"
+)
 @pytest.mark.parametrize("task", TASKS)
 def test_the_official_answers_follow_by_the_same_reading(task: int) -> None:
     for told in official(task, folder="en"):

@@ -13,14 +13,24 @@ from ut_tf import registry
 from ut_tf.config.hparams import TrainingConfig
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.simulator.supporting_facts import DROPS, MOVES, OBJECTS, PEOPLE, ROOMS, TAKES, SimulatedBabi, simulate
+from ut_tf.problems.babi.simulator.supporting_facts import (
+    DROPS,
+    MOVES,
+    OBJECTS,
+    PEOPLE,
+    ROOMS,
+    TAKES,
+    SimulatedBabi,
+    simulate,
+)
 from ut_tf.problems.babi.stories import parse_stories
 
 TINY = {"story_length": 6, "questions_per_story": 2, "train_questions": 40, "test_questions": 9}
 
 
 def answer(statements: list[str], question: str, complete: bool = True) -> str:
-    """Reads the statements from the first to the last and answers the question; knows nothing of the simulator's state.
+    """Reads the statements from the first to the last and answers the question; knows nothing of
+    the simulator's state.
 
     Only in an incomplete story may a person act whose room has not been told.
     """
@@ -54,7 +64,9 @@ def answer(statements: list[str], question: str, complete: bool = True) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([1, 2, 3]), st.integers(4, 30), st.integers(1, 5))
-def test_answers_follow_from_the_stories_and_from_the_supporting_facts(seed: int, task: int, length: int, questions: int) -> None:
+def test_answers_follow_from_the_stories_and_from_the_supporting_facts(
+    seed: int, task: int, length: int, questions: int
+) -> None:
     questions = min(questions, length // 2)
     lines = list(simulate(str(seed), task, 2 * questions, length, questions))
     story: dict[int, str] = {}
@@ -99,13 +111,18 @@ def test_prepared_through_the_same_way_as_babi(tmp_path: Path) -> None:
     problem = registry.problems.get("babi_sim")(**TINY)
     problem.prepare(tmp_path / "data", tmp_path / "none")
     data_dir = tmp_path / "data"
-    counts = {split: [int(example["task"]) for example in problem.dataset(split, data_dir)] for split in problem.splits}
+    counts = {
+        split: [int(example["task"]) for example in problem.dataset(split, data_dir)]
+        for split in problem.splits
+    }
     assert {task: counts["train"].count(task) for task in (1, 2, 3)} == {1: 36, 2: 36, 3: 36}
     assert counts["validation"] == [1] * 4 + [2] * 4 + [3] * 4
     assert counts["test"] == [1] * 9 + [2] * 9 + [3] * 9
     assert problem.spec(data_dir).target_vocab_size == len(ROOMS)
     assert problem.evaluation_sets()[0].group_by == "task"
-    batches = train_batches(problem, data_dir, TrainingConfig(batch_size=8, batch_unit="examples"), 1, seed=0, epoch=0)
+    batches = train_batches(
+        problem, data_dir, TrainingConfig(batch_size=8, batch_unit="examples"), 1, seed=0, epoch=0
+    )
     assert sum(float(batch["weight"].numpy().sum()) for batch in batches) == 3 * 36
     assert all(example["inputs"].shape[0] <= 7 for example in problem.dataset("train", data_dir))
 
@@ -114,10 +131,17 @@ def test_one_task_alone(tmp_path: Path) -> None:
     problem = registry.problems.get("babi_sim")(**TINY, supporting_facts=2)
     problem.prepare(tmp_path, tmp_path)
     assert {int(example["task"]) for example in problem.dataset("train", tmp_path)} == {2}
-    assert not registry.problems.get("babi_sim")(**TINY, supporting_facts=2, seed=1)._is_prepared(tmp_path)
+    assert not registry.problems.get("babi_sim")(**TINY, supporting_facts=2, seed=1)._is_prepared(
+        tmp_path
+    )
 
 
 def test_what_cannot_be_is_refused() -> None:
-    for arguments in ({"supporting_facts": 4}, {"story_length": 3}, {"questions_per_story": 7}, {"train_questions": 3}):
+    for arguments in (
+        {"supporting_facts": 4},
+        {"story_length": 3},
+        {"questions_per_story": 7},
+        {"train_questions": 3},
+    ):
         with pytest.raises(UserError, match=f"{next(iter(arguments))}=.*expected"):
             SimulatedBabi(**arguments)

@@ -1,4 +1,6 @@
-"""bAbI's simulated tasks about people, rooms and objects, and the problems of all twenty: what is told, asked and answered."""
+"""bAbI's simulated tasks about people, rooms and objects, and the problems of all twenty: what is
+told, asked and answered.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,14 @@ from hypothesis import strategies as st
 
 from ut_tf import registry
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.simulator.tasks import SIMULATORS, SimulatedTasks, simulated_lines, write_task
-from ut_tf.problems.babi.stories import parse_stories
 from ut_tf.problems.babi.simulator.story import Question, StorySize
+from ut_tf.problems.babi.simulator.tasks import (
+    SIMULATORS,
+    SimulatedTasks,
+    simulated_lines,
+    write_task,
+)
+from ut_tf.problems.babi.stories import parse_stories
 
 TASKS = (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 ARCHIVE = Path(__file__).parents[3] / "shared/data/babi/tasks_1-20_v1-2.tar.gz"
@@ -33,7 +40,11 @@ NAMES = {  # of each task: people, rooms, objects
     **dict.fromkeys((10, 14), (TOWNSPEOPLE, TOWN, "")),
 }
 MOVE = "(?:journeyed to|moved to|travelled to|went back to|went to) the R"
-TAKE, DROP, GIVE = "(?:got|grabbed|picked up|took) the O", "(?:discarded|dropped|left|put down) the O", "(?:gave|handed|passed) the O to P"
+TAKE, DROP, GIVE = (
+    "(?:got|grabbed|picked up|took) the O",
+    "(?:discarded|dropped|left|put down) the O",
+    "(?:gave|handed|passed) the O to P",
+)
 NEXT = "(?:After that|Afterwards|Following that|Then)"
 TIME = "(?:yesterday|this morning|this afternoon|this evening)"
 SENTENCES = {  # of each task: how many forms its statements have, and what they look like
@@ -55,7 +66,13 @@ QUESTIONS = {
     **{task: {"Where is P?"} for task in (1, 11, 12, 13)},
     2: {"Where is the O?"},
     3: {"Where was the O before the R?"},
-    5: {"What did P give to P?", "Who gave the O?", "Who gave the O to P?", "Who received the O?", "Who did P give the O to?"},
+    5: {
+        "What did P give to P?",
+        "Who gave the O?",
+        "Who gave the O to P?",
+        "Who received the O?",
+        "Who did P give the O to?",
+    },
     **{task: {"Is P in the R?"} for task in (6, 9, 10)},
     7: {"How many objects is P carrying?"},
     8: {"What is P carrying?"},
@@ -74,7 +91,9 @@ def stories_of(lines: Iterator[str]) -> list[list[Line]]:
             stories.append([])
         assert int(number) == len(stories[-1]) + 1
         question, *rest = (part.strip() for part in text.split("\t"))
-        stories[-1].append(Question(question, rest[0], tuple(map(int, rest[1].split()))) if rest else question)
+        stories[-1].append(
+            Question(question, rest[0], tuple(map(int, rest[1].split()))) if rest else question
+        )
     return stories
 
 
@@ -132,16 +151,29 @@ def test_words_and_sentences_are_those_of_the_task(task: int) -> None:
 def test_words_sentences_and_distances_are_those_of_the_archive(task: int) -> None:
     ours, theirs = simulated(task), official(task)
     for kind in (statements, lambda stories: [question.text for question in questions(stories)]):
-        assert {form(task, sentence) for sentence in kind(ours)} == {form(task, sentence) for sentence in kind(theirs)}
-        words = [{word for sentence in kind(stories) for word in sentence.split()} for stories in (ours, theirs)]
+        assert {form(task, sentence) for sentence in kind(ours)} == {
+            form(task, sentence) for sentence in kind(theirs)
+        }
+        words = [
+            {word for sentence in kind(stories) for word in sentence.split()}
+            for stories in (ours, theirs)
+        ]
         assert words[0] == words[1]
-    answers = [{word for question in questions(stories) for word in question.answer.split(",")} for stories in (ours, theirs)]
+    answers = [
+        {word for question in questions(stories) for word in question.answer.split(",")}
+        for stories in (ours, theirs)
+    ]
     assert answers[0] == answers[1]
-    # 1,000 and 2,000 questions of stories of five: one deviation of the difference is at most 3 % of any of these.
+    # 1,000 and 2,000 questions of stories of five: one deviation of the difference is at most 3 %
+    # of any of these.
     for measure in (length, far_back, nearest, supporting):
         assert measure(ours) == pytest.approx(measure(theirs), rel=0.12), measure.__name__
     for answer in ("yes", "no", "maybe", "none", "one", "nothing"):
-        shares = [sum(question.answer == answer for question in questions(stories)) / len(questions(stories)) for stories in (ours, theirs)]
+        shares = [
+            sum(question.answer == answer for question in questions(stories))
+            / len(questions(stories))
+            for stories in (ours, theirs)
+        ]
         assert shares[0] == pytest.approx(shares[1], abs=0.08), answer
 
 
@@ -150,28 +182,39 @@ def length(stories: list[list[Line]]) -> float:
 
 
 def supporting(stories: list[list[Line]]) -> float:
-    return sum(len(question.supporting) for question in questions(stories)) / len(questions(stories))
+    return sum(len(question.supporting) for question in questions(stories)) / len(
+        questions(stories)
+    )
 
 
 def distances(story: list[Line]) -> Iterator[list[int]]:
     """Yields for each question how many statements back its supporting facts are."""
     for number, line in enumerate(story):
         if isinstance(line, Question):
-            yield [sum(isinstance(other, str) for other in story[fact - 1 : number]) for fact in line.supporting]
+            yield [
+                sum(isinstance(other, str) for other in story[fact - 1 : number])
+                for fact in line.supporting
+            ]
 
 
 def far_back(stories: list[list[Line]]) -> float:
-    return sum(max(back) for story in stories for back in distances(story)) / len(questions(stories))
+    return sum(max(back) for story in stories for back in distances(story)) / len(
+        questions(stories)
+    )
 
 
 def nearest(stories: list[list[Line]]) -> float:
-    return sum(min(back) for story in stories for back in distances(story)) / len(questions(stories))
+    return sum(min(back) for story in stories for back in distances(story)) / len(
+        questions(stories)
+    )
 
 
 class Reader:
-    """Reads statements from the first to the last and answers questions; knows nothing of the simulators' state.
+    """Reads statements from the first to the last and answers questions; knows nothing of the
+    simulators' state.
 
-    Only in an incomplete story may something lie elsewhere, or be in other hands, than has been told.
+    Only in an incomplete story may something lie elsewhere, or be in other hands, than has been
+    told.
     """
 
     def __init__(self, told: list[str], complete: bool = True) -> None:
@@ -196,10 +239,14 @@ class Reader:
             self.times[who][found[1]] = room
         elif found := re.fullmatch(rf"(?:{NEXT} )?(\w+(?: and \w+)?) {MOVED}\.", sentence):
             self.move(found[1], found[2])
-        elif found := re.fullmatch(r"(\w+) is (no longer|not|either)? ?in the (\w+)(?: or the (\w+))?\.", sentence):
+        elif found := re.fullmatch(
+            r"(\w+) is (no longer|not|either)? ?in the (\w+)(?: or the (\w+))?\.", sentence
+        ):
             self.state(*found.groups())
         else:
-            who, verb, thing, receiver = re.fullmatch(r"(\w+) (.*?) the (\w+)(?: there| to (\w+))?\.", sentence).groups()  # type: ignore[union-attr]
+            who, verb, thing, receiver = re.fullmatch(
+                r"(\w+) (.*?) the (\w+)(?: there| to (\w+))?\.", sentence
+            ).groups()  # type: ignore[union-attr]
             self.handle(who, verb, thing, receiver)
 
     def move(self, who: str, room: str) -> None:
@@ -258,12 +305,22 @@ class Reader:
             who, start, end = self.paths[found[1]]
             return before(self.trails[who][start:end], found[2])
         if found := re.fullmatch(r"Where was (\w+) before the (\w+)\?", question):
-            times = [time for time in ("yesterday", "this morning", "this afternoon", "this evening") if time in self.times[found[1]]]
+            times = [
+                time
+                for time in ("yesterday", "this morning", "this afternoon", "this evening")
+                if time in self.times[found[1]]
+            ]
             return before([self.times[found[1]][time] for time in times], found[2])
         if found := re.fullmatch(r"(?:How many objects|What) is (\w+) carrying\?", question):
-            carried = [thing for thing in self.firsts[found[1]] if self.holders.get(thing) == found[1]]
+            carried = [
+                thing for thing in self.firsts[found[1]] if self.holders.get(thing) == found[1]
+            ]
             count = sum(holder == found[1] for holder in self.holders.values())
-            return ("none", "one", "two", "three")[count] if question.startswith("How") else ",".join(carried) or "nothing"
+            return (
+                ("none", "one", "two", "three")[count]
+                if question.startswith("How")
+                else ",".join(carried) or "nothing"
+            )
         return self.giving(question)
 
     def whether(self, who: str, room: str) -> str:
@@ -283,10 +340,19 @@ class Reader:
         fitting = [
             gift
             for gift in self.gifts
-            if all(found is None or found[1] == part for found, part in zip((giver, thing, receiver), gift, strict=True))
+            if all(
+                found is None or found[1] == part
+                for found, part in zip((giver, thing, receiver), gift, strict=True)
+            )
         ]
         who, what, whom = fitting[-1]
-        return what if question.startswith("What") else who if question.startswith("Who gave") else whom
+        return (
+            what
+            if question.startswith("What")
+            else who
+            if question.startswith("Who gave")
+            else whom
+        )
 
 
 def before(path: list[str], room: str) -> str:
@@ -297,10 +363,18 @@ def check_answers(story: list[Line]) -> None:
     for number, line in enumerate(story):
         if not isinstance(line, Question):
             continue
-        assert Reader([other for other in story[:number] if isinstance(other, str)]).answer(line.text) == line.answer
+        assert (
+            Reader([other for other in story[:number] if isinstance(other, str)]).answer(line.text)
+            == line.answer
+        )
         facts = [story[fact - 1] for fact in sorted(line.supporting)]
         assert all(fact <= number for fact in line.supporting)
-        assert Reader([fact for fact in facts if isinstance(fact, str)], complete=False).answer(line.text) == line.answer
+        assert (
+            Reader([fact for fact in facts if isinstance(fact, str)], complete=False).answer(
+                line.text
+            )
+            == line.answer
+        )
         assert len({*line.supporting}) == len(line.supporting) == len(facts)
 
 
@@ -311,9 +385,19 @@ def test_answers_follow_from_the_stories_and_from_the_supporting_facts(task: int
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(TASKS), st.integers(0, 10**9), st.integers(3, 8), st.integers(1, 3), st.integers(0, 12))
-def test_stories_have_the_size_asked_for(task: int, seed: int, half: int, count: int, distractors: int) -> None:
-    size = StorySize(length=12 if task == 14 else 4 * half, questions=count, distractors=distractors)
+@given(
+    st.sampled_from(TASKS),
+    st.integers(0, 10**9),
+    st.integers(3, 8),
+    st.integers(1, 3),
+    st.integers(0, 12),
+)
+def test_stories_have_the_size_asked_for(
+    task: int, seed: int, half: int, count: int, distractors: int
+) -> None:
+    size = StorySize(
+        length=12 if task == 14 else 4 * half, questions=count, distractors=distractors
+    )
     story = SIMULATORS[task](random.Random(seed), size)
     assert isinstance(story[-1], Question)
     assert len(questions([story])) == count
@@ -322,13 +406,26 @@ def test_stories_have_the_size_asked_for(task: int, seed: int, half: int, count:
         check_answers(story)
     facts = {fact for question in questions([story]) for fact in question.supporting}
     assert all(isinstance(story[fact - 1], str) and fact < len(story) for fact in facts)
-    asked = {name for question in questions([story]) for name in re.findall(r"[A-Z]\w+", question.text + question.answer)[1:]}
-    others = [sentence for sentence in statements([story]) if not asked & {*re.findall(r"\w+", sentence)}]
+    asked = {
+        name
+        for question in questions([story])
+        for name in re.findall(r"[A-Z]\w+", question.text + question.answer)[1:]
+    }
+    others = [
+        sentence for sentence in statements([story]) if not asked & {*re.findall(r"\w+", sentence)}
+    ]
     assert len(others) >= distractors
 
 
 def test_some_answers_as_the_official_files_count_and_order_them() -> None:
-    carried = Reader(["Mary got the milk there.", "Mary took the apple there.", "Mary left the milk.", "Mary got the milk there."])
+    carried = Reader(
+        [
+            "Mary got the milk there.",
+            "Mary took the apple there.",
+            "Mary left the milk.",
+            "Mary got the milk there.",
+        ]
+    )
     assert carried.answer("What is Mary carrying?") == "milk,apple"
     lists = [question for question in questions(simulated(8)) if "," in question.answer]
     assert len(lists) > 10
@@ -341,7 +438,9 @@ def test_two_statements_about_one_person_between_questions_are_told_the_later_ti
     times = ["yesterday", "this morning", "this afternoon", "this evening"]
     orders = []
     for story in simulated(14):
-        for before_them, *two, question in zip(story, story[1:], story[2:], story[3:], strict=False):
+        for before_them, *two, question in zip(
+            story, story[1:], story[2:], story[3:], strict=False
+        ):
             if isinstance(before_them, Question) and isinstance(question, Question):
                 told = [str(line) for line in two]
                 people = [re.findall("Bill|Fred|Julie|Mary", line) for line in told]
@@ -359,7 +458,9 @@ def test_no_room_is_the_answer_much_more_often_than_others(task: int) -> None:
     assert all(95 < count < 250 for count in answers.values())
 
 
-def test_files_are_decided_by_the_seed_and_longer_ones_begin_with_shorter_ones(tmp_path: Path) -> None:
+def test_files_are_decided_by_the_seed_and_longer_ones_begin_with_shorter_ones(
+    tmp_path: Path,
+) -> None:
     for task in SIMULATORS:
         lines = list(simulated_lines(task, 17, seed=3))
         assert sum("\t" in line for line in lines) == 17
@@ -368,7 +469,9 @@ def test_files_are_decided_by_the_seed_and_longer_ones_begin_with_shorter_ones(t
         assert list(simulated_lines(task, 17, seed=4)) != lines
     write_task(tmp_path / "qa3.txt", 3, 12, StorySize(length=40, questions=4, distractors=10))
     stories = list(parse_stories((tmp_path / "qa3.txt").read_text().splitlines(), 3, "qa3.txt"))
-    assert [(len(story.sentences), story.positions[-1], len(story.questions)) for story in stories] == [(50, 50, 4)] * 3
+    assert [
+        (len(story.sentences), story.positions[-1], len(story.questions)) for story in stories
+    ] == [(50, 50, 4)] * 3
 
 
 def test_stories_that_cannot_be_are_refused() -> None:
@@ -408,7 +511,9 @@ def test_prepared_through_the_same_way_as_the_archive(tmp_path: Path) -> None:
         tasks = Counter(int(example["task"]) for example in examples[split])
         assert sorted(tasks) == list(range(1, 21))
         assert all(number <= count for number in tasks.values())
-    total = Counter(int(example["task"]) for split in ("train", "validation") for example in examples[split])
+    total = Counter(
+        int(example["task"]) for split in ("train", "validation") for example in examples[split]
+    )
     assert total == dict.fromkeys(range(1, 21), 20)
     assert problem.data_note(tmp_path / "data") == "simulated"
     assert problem.max_facts == 70
@@ -420,12 +525,20 @@ def test_one_task_as_facts_or_tokens_and_longer(tmp_path: Path) -> None:
     assert problem().max_facts == 130
     assert problem(story_length=150, distractors=30).max_facts == 180
     assert problem(distractors=100).max_facts == 230
-    arguments = {"train_questions": 20, "test_questions": 5, "story_length": 30, "questions_per_story": 1, "distractors": 10}
+    arguments = {
+        "train_questions": 20,
+        "test_questions": 5,
+        "story_length": 30,
+        "questions_per_story": 1,
+        "distractors": 10,
+    }
     problem(**arguments).prepare(tmp_path, tmp_path)
     facts = list(problem(**arguments).dataset("test", tmp_path))
     assert [example["inputs"].shape[0] for example in facts] == [41] * 5
     assert {int(example["task"]) for example in facts} == {3}
     tokens = list(problem(**arguments, form="tokens").dataset("test", tmp_path))
-    assert [int(example["targets"]) for example in tokens] == [int(example["targets"]) for example in facts]
+    assert [int(example["targets"]) for example in tokens] == [
+        int(example["targets"]) for example in facts
+    ]
     assert not problem(**arguments, seed=1)._is_prepared(tmp_path)
     assert "babi_sim_task20" in registry.problems.names()

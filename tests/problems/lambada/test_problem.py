@@ -16,11 +16,18 @@ import tensorflow as tf
 
 from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
-from ut_tf.problems.lambada.problem import LambadaLM, LambadaRC
-from ut_tf.problems.lambada.archive import ARCHIVE, NOVELS_FILE, PASSAGE_FILES, VOCABULARY_FILE, find_sources, text_files
+from ut_tf.problems.lambada.archive import (
+    ARCHIVE,
+    NOVELS_FILE,
+    PASSAGE_FILES,
+    VOCABULARY_FILE,
+    find_sources,
+    text_files,
+)
+from ut_tf.problems.lambada.codec import PassageCodec, WordsCodec
 from ut_tf.problems.lambada.corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Texts, fold_of
 from ut_tf.problems.lambada.passages import cut_passages, gathered, number_unknown, windows
-from ut_tf.problems.lambada.codec import PassageCodec, WordsCodec
+from ut_tf.problems.lambada.problem import LambadaLM, LambadaRC
 from ut_tf.problems.lambada.tokens import treebank_tokens
 
 NOVELS = {
@@ -51,7 +58,9 @@ def _novels(texts: dict[str, str | bytes]) -> bytes:
 
 def _archive(folder: Path, without: str = "", **changes: str | bytes) -> Path:
     """Writes LAMBADA's archive in small; `changes` by split, `novels` or `vocabulary`."""
-    contents: dict[str, Any] = {file: changes.get(split, PASSAGES[split]) for split, file in PASSAGE_FILES.items()}
+    contents: dict[str, Any] = {
+        file: changes.get(split, PASSAGES[split]) for split, file in PASSAGE_FILES.items()
+    }
     contents[VOCABULARY_FILE] = changes.get("vocabulary", VOCABULARY)
     contents[NOVELS_FILE] = changes.get("novels", _novels(NOVELS))
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,9 +93,15 @@ def _spoken(problem: Any, data_dir: Path, ids: Any) -> str:
     ("text", "tokens"),
     [
         ('"I can\'t go," said Mr. Pip.', "`` i ca n't go , '' said mr. pip ."),
-        ("'What?!' he cried at 5 p.m. on the dogs' day.", "` what ?! ' he cried at 5 p.m. on the dogs ' day ."),
+        (
+            "'What?!' he cried at 5 p.m. on the dogs' day.",
+            "` what ?! ' he cried at 5 p.m. on the dogs ' day .",
+        ),
         ("'Tis J. Smith's--isn't it?", "'t is j. smith 's -- is n't it ?"),
-        ("Yes... so said I. O'clock; 3,000.50 (e.g. 'em)", "yes ... so said i . o'clock ; 3,000.50 -lrb- e.g. 'em -rrb-"),
+        (
+            "Yes... so said I. O'clock; 3,000.50 (e.g. 'em)",
+            "yes ... so said i . o'clock ; 3,000.50 -lrb- e.g. 'em -rrb-",
+        ),
         ("“We’ll cannot”—she’d said", "`` we 'll can not '' -- she 'd said"),
         ('line\nbreak"\n"next', "line break '' `` next"),
     ],
@@ -101,7 +116,10 @@ def test_tokens_have_neither_capitals_nor_blanks_and_lose_no_letter() -> None:
     assert all(token == token.lower() and not any(map(str.isspace, token)) for token in tokens)
     letters = [character for character in text.lower() if character.isalnum()]
     assert [
-        character for token in tokens for character in token.replace("-lrb-", "").replace("-rrb-", "") if character.isalnum()
+        character
+        for token in tokens
+        for character in token.replace("-lrb-", "").replace("-rrb-", "")
+        if character.isalnum()
     ] == letters
 
 
@@ -113,29 +131,54 @@ def test_the_archive_gives_vocabulary_passages_and_novels(tmp_path: Path) -> Non
     problem = LambadaLM(vocab_size=4, unknown_words=2)
     data_dir = _prepared(problem, tmp_path)
     # The four most frequent of the file; equal counts in the alphabet's order.
-    assert _symbols(problem, data_dir)[2:-1] == ["<unknown>", "<absent>", "<unknown-1>", "<unknown-2>", "saw", "the", ".", "and"]
+    assert _symbols(problem, data_dir)[2:-1] == [
+        "<unknown>",
+        "<absent>",
+        "<unknown-1>",
+        "<unknown-2>",
+        "saw",
+        "the",
+        ".",
+        "and",
+    ]
     assert problem.spec(data_dir).target_vocab_size == 10
     summary = problem._prepared(data_dir).summary
     assert summary["splits"]["train"] == {"texts": 2, "words": 22, "unknown": 10, "unknown_last": 0}
-    assert {split: counts["texts"] for split, counts in summary["splits"].items()} == {"train": 2, "validation": 2, "test": 1, "control": 1}
+    assert {split: counts["texts"] for split, counts in summary["splits"].items()} == {
+        "train": 2,
+        "validation": 2,
+        "test": 1,
+        "control": 1,
+    }
     assert problem.data_note(data_dir) == ""
     control = LambadaLM(name="lambada_lm_control", control=True, vocab_size=4, unknown_words=2)
-    assert _spoken(control, data_dir, next(iter(control.dataset("test", data_dir)))["targets"]) == (
-        "<unknown-1> saw the <unknown-2> . <unknown> <absent>"
+    assert (
+        _spoken(control, data_dir, next(iter(control.dataset("test", data_dir)))["targets"])
+        == "<unknown-1> saw the <unknown-2> . <unknown> <absent>"
     )
 
 
-def test_running_text_makes_its_own_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_text_makes_its_own_vocabulary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "tmp" / "lambada" / "books").mkdir(parents=True)
-    for number, text in enumerate(('"Zork," he said. The cat sat.', "Then he sat; the cat didn't.", "The CAT!")):
+    for number, text in enumerate(
+        ('"Zork," he said. The cat sat.', "Then he sat; the cat didn't.", "The CAT!")
+    ):
         (tmp_path / "tmp" / "lambada" / "books" / f"{number}.txt").write_text(text)
-    with gzip.open(tmp_path / "tmp" / "lambada" / f"{PASSAGE_FILES['validation']}.gz", "wt") as file:
+    with gzip.open(
+        tmp_path / "tmp" / "lambada" / f"{PASSAGE_FILES['validation']}.gz", "wt"
+    ) as file:
         file.write(PASSAGES["validation"])
     problem = LambadaLM(train_files="books", min_books=2)
     data_dir = _prepared(problem, tmp_path)
     assert _symbols(problem, data_dir)[24:-1] == [".", "cat", "the", "he", "sat"]
     told = capsys.readouterr().err
-    assert "3 books" in told and "there is no lambada_test_plain_text.txt" in told and "made from the training text" in told
+    assert (
+        "3 books" in told
+        and "there is no lambada_test_plain_text.txt" in told
+        and "made from the training text" in told
+    )
     assert "trained on 3 other books" in problem.data_note(data_dir)
     with pytest.raises(UserError, match="without the test passages"):
         problem.examples("test", data_dir)
@@ -147,29 +190,63 @@ def test_a_folder_and_a_tar_file_of_texts_give_the_same(tmp_path: Path) -> None:
     (tmp_path / PASSAGE_FILES["validation"]).write_text(PASSAGES["validation"])
     (tmp_path / "books").mkdir()
     (tmp_path / "books" / "a.txt").write_text("one two .")
-    (tmp_path / "books.tar").write_bytes(_novels({"books/a.txt": "one two .", "books/README.md": "no text"}))
+    (tmp_path / "books.tar").write_bytes(
+        _novels({"books/a.txt": "one two .", "books/README.md": "no text"})
+    )
     sources = [find_sources(tmp_path, name, "lambada_lm") for name in ("books", "books.tar")]
-    assert [[words for _, words in one.books(tokenize=True)] for one in sources] == [[["one", "two", "."]]] * 2
+    assert [[words for _, words in one.books(tokenize=True)] for one in sources] == [
+        [["one", "two", "."]]
+    ] * 2
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"vocabulary": "and\t3\ncat\n"}, rf"{VOCABULARY_FILE}, line 2: 'cat' has 1 columns: expected two"),
+        (
+            {"vocabulary": "and\t3\ncat\n"},
+            rf"{VOCABULARY_FILE}, line 2: 'cat' has 1 columns: expected two",
+        ),
         ({"vocabulary": "and\t3\tx\n"}, rf"{VOCABULARY_FILE}, line 1.*has 3 columns"),
-        ({"vocabulary": "and\t3\ncat\t1\nand\t2\n"}, rf"{VOCABULARY_FILE}, line 3: 'and' has a row before"),
-        ({"test": "one two\nalone\n"}, r"lambada_test_plain_text.txt, line 2: 'alone': expected a passage"),
-        ({"validation": b"one two\nthr\xe9e four\n"}, r"lambada_development_plain_text.txt, line 2: byte 0xe9 is no UTF-8"),
-        ({"novels": _novels({"train-novels/X/x.txt": b"a\nb\n\xff"})}, r"train-novels.tar:train-novels/X/x.txt, line 3"),
-        ({"novels": _novels(NOVELS)[:700]}, r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end"),
-        # Cut off where the first novel ends, and inside of the header of the second: tarfile itself takes these for whole.
-        ({"novels": _novels(NOVELS)[:1024]}, r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end \(it has no end\)"),
-        ({"novels": _novels(NOVELS)[:1200]}, r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end \(it has no end\)"),
+        (
+            {"vocabulary": "and\t3\ncat\t1\nand\t2\n"},
+            rf"{VOCABULARY_FILE}, line 3: 'and' has a row before",
+        ),
+        (
+            {"test": "one two\nalone\n"},
+            r"lambada_test_plain_text.txt, line 2: 'alone': expected a passage",
+        ),
+        (
+            {"validation": b"one two\nthr\xe9e four\n"},
+            r"lambada_development_plain_text.txt, line 2: byte 0xe9 is no UTF-8",
+        ),
+        (
+            {"novels": _novels({"train-novels/X/x.txt": b"a\nb\n\xff"})},
+            r"train-novels.tar:train-novels/X/x.txt, line 3",
+        ),
+        (
+            {"novels": _novels(NOVELS)[:700]},
+            r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end",
+        ),
+        # Cut off where the first novel ends, and inside of the header of the second: tarfile itself
+        # takes these for whole.
+        (
+            {"novels": _novels(NOVELS)[:1024]},
+            r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end \(it has no end\)",
+        ),
+        (
+            {"novels": _novels(NOVELS)[:1200]},
+            r"lambada-dataset.tar.gz:train-novels.tar cannot be read to its end \(it has no end\)",
+        ),
         ({"novels": _novels({})}, r"has no training text"),
-        *(({"without": name}, rf"lambada-dataset.tar.gz has no {name}") for name in (NOVELS_FILE, VOCABULARY_FILE, PASSAGE_FILES["test"])),
+        *(
+            ({"without": name}, rf"lambada-dataset.tar.gz has no {name}")
+            for name in (NOVELS_FILE, VOCABULARY_FILE, PASSAGE_FILES["test"])
+        ),
     ],
 )
-def test_what_is_wrong_in_the_archive_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_in_the_archive_is_named(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
     _archive(tmp_path / "tmp", **changes)
     with pytest.raises(UserError, match=message):
         _prepared(LambadaLM(), tmp_path)
@@ -191,7 +268,9 @@ def test_a_changed_archive_is_refused(tmp_path: Path) -> None:
         LambadaLM().prepare(data_dir, tmp_path / "tmp")
 
 
-def test_other_texts_than_those_that_were_prepared_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_texts_than_those_that_were_prepared_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(PASSAGES["validation"])
     for place in ("here", "there"):
@@ -202,7 +281,9 @@ def test_other_texts_than_those_that_were_prepared_are_refused(tmp_path: Path, m
     data_dir = _prepared(problem, tmp_path)
     problem.prepare(data_dir, tmp_path / "tmp")
     monkeypatch.chdir(tmp_path / "there")
-    with pytest.raises(UserError, match=r"there/books/a.txt is not among the files that .* was prepared from"):
+    with pytest.raises(
+        UserError, match=r"there/books/a.txt is not among the files that .* was prepared from"
+    ):
         problem.prepare(data_dir, tmp_path / "tmp")
     monkeypatch.chdir(tmp_path / "here")
     (tmp_path / "here" / "books" / "b.txt").write_text("More.")
@@ -210,7 +291,9 @@ def test_other_texts_than_those_that_were_prepared_are_refused(tmp_path: Path, m
         problem.prepare(data_dir, tmp_path / "tmp")
 
 
-def test_a_folder_that_cannot_be_read_is_no_folder_without_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_no_folder_without_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "books" / "locked").mkdir(parents=True)
     scandir = os.scandir
 
@@ -229,7 +312,9 @@ def test_data_of_another_format_is_to_be_prepared_again(tmp_path: Path) -> None:
     data_dir = _prepared(LambadaLM(), tmp_path)
     summary = LambadaLM()._corpus(data_dir).folder / "summary.json"
     summary.write_text(json.dumps({**json.loads(summary.read_text()), "format": 0}))
-    with pytest.raises(UserError, match=r"its format is 0, expected 1.*delete it, it will be prepared again"):
+    with pytest.raises(
+        UserError, match=r"its format is 0, expected 1.*delete it, it will be prepared again"
+    ):
         LambadaLM().prepare(data_dir, tmp_path / "tmp")
 
 
@@ -259,18 +344,29 @@ def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
 def test_windows_cover_every_text_once_and_follow_from_the_seed() -> None:
     starts = np.array([0, 50, 153])
     begins, lengths = windows(starts, 16, np.random.default_rng([3, 1]))
-    covered = np.concatenate([np.arange(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)])
+    covered = np.concatenate(
+        [np.arange(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)]
+    )
     assert len(np.unique(covered)) == len(covered) >= 153 - 4 * 7
     assert lengths.max() == 16 and lengths.min() >= 8
-    assert not any(begin < 50 < begin + length for begin, length in zip(begins, lengths, strict=True))
+    assert not any(
+        begin < 50 < begin + length for begin, length in zip(begins, lengths, strict=True)
+    )
     again, other = (windows(starts, 16, np.random.default_rng([3, epoch]))[0] for epoch in (1, 2))
     assert begins.tolist() == again.tolist() != other.tolist()
 
 
 def test_unknown_words_are_numbered_inside_each_row() -> None:
-    ids, fresh = number_unknown(tf.constant([[5, 90, 91, 90, 92, 92, 0], [91, 5, 90, 91, 0, 0, 0]]), vocab_size=50, unknown_words=2)
+    ids, fresh = number_unknown(
+        tf.constant([[5, 90, 91, 90, 92, 92, 0], [91, 5, 90, 91, 0, 0, 0]]),
+        vocab_size=50,
+        unknown_words=2,
+    )
     first, second = FIRST_NUMBERED_ID, FIRST_NUMBERED_ID + 1
-    assert ids.numpy().tolist() == [[5, first, second, first, UNKNOWN_ID, UNKNOWN_ID, 0], [first, 5, second, first, 0, 0, 0]]
+    assert ids.numpy().tolist() == [
+        [5, first, second, first, UNKNOWN_ID, UNKNOWN_ID, 0],
+        [first, 5, second, first, 0, 0, 0],
+    ]
     assert fresh.numpy().astype(int).tolist() == [[0, 1, 1, 0, 1, 0, 0], [1, 0, 1, 0, 0, 0, 0]]
 
 
@@ -279,17 +375,24 @@ def test_a_language_model_sees_windows_and_is_judged_on_passages(tmp_path: Path)
     problem = LambadaLM(vocab_size=8, window=100)
     data_dir = _prepared(problem, tmp_path)
     batch = problem.examples("validation", data_dir).batch(tf.constant([0, 1]))["targets"].numpy()
-    # A name that the passage has is told apart; one that comes only at the end can never be guessed rightly.
+    # A name that the passage has is told apart; one that comes only at the end can never be guessed
+    # rightly.
     assert _spoken(problem, data_dir, batch[0]) == "<unknown-1> saw the cat . she saw <unknown-1>"
     assert _spoken(problem, data_dir, batch[1]) == "the cat saw <unknown-1> . he saw <absent>"
     assert END_ID not in batch
     train = list(problem.dataset("train", data_dir, seed=1))
     assert all(ABSENT_ID not in example["targets"].numpy() for example in train)
-    assert {_spoken(problem, data_dir, example["targets"]).split(" ")[-1] for example in train} <= {".", *_symbols(problem, data_dir)}
+    assert {_spoken(problem, data_dir, example["targets"]).split(" ")[-1] for example in train} <= {
+        ".",
+        *_symbols(problem, data_dir),
+    }
     one_symbol = LambadaLM(vocab_size=8, unknown_words=0)
     one_symbol.prepare(data_dir, tmp_path / "tmp")
-    assert _spoken(one_symbol, data_dir, next(iter(one_symbol.dataset("validation", data_dir)))["targets"]) == (
-        "<unknown> saw the cat . she saw <absent>"
+    assert (
+        _spoken(
+            one_symbol, data_dir, next(iter(one_symbol.dataset("validation", data_dir)))["targets"]
+        )
+        == "<unknown> saw the cat . she saw <absent>"
     )
 
 
@@ -302,7 +405,10 @@ def test_scored_text_has_the_ids_of_training(tmp_path: Path) -> None:
     ids = codec.encode_targets(tf.constant(["Zork saw the cat . she saw zork", "the cat"]))
     judged = problem.examples("validation", data_dir).batch(tf.constant([0]))["targets"]
     assert ids[0].numpy().tolist() == judged[0].numpy().tolist()
-    assert codec.decode(ids).numpy().tolist() == [b"<unknown-1> saw the cat . she saw <unknown-1>", b"the cat"]
+    assert codec.decode(ids).numpy().tolist() == [
+        b"<unknown-1> saw the cat . she saw <unknown-1>",
+        b"the cat",
+    ]
     with pytest.raises(UserError, match="no inputs"):
         codec.encode()
 
@@ -311,7 +417,10 @@ def test_scored_text_has_the_ids_of_training(tmp_path: Path) -> None:
 
 
 def test_reading_asks_with_the_last_sentence(tmp_path: Path) -> None:
-    passages = "zork sat . he saw the cat and zork\nzork sat . he saw blob\n`` he sat . '' zork saw he\nall one cat\n"
+    passages = (
+        "zork sat . he saw the cat and zork\nzork sat . he saw blob\n`` he sat . '' zork saw"
+        " he\nall one cat\n"
+    )
     _archive(tmp_path / "tmp", validation=passages, vocabulary=VOCABULARY + "``\t1\n''\t1\n")
     problem = LambadaRC()
     data_dir = _prepared(problem, tmp_path)
@@ -321,21 +430,40 @@ def test_reading_asks_with_the_last_sentence(tmp_path: Path) -> None:
     # Marks that close a sentence belong to it, not to the question.
     assert said[2] == "`` he sat . '' <end> <unknown-1> saw <end>"
     symbols = _symbols(problem, data_dir)
-    # The second passage's word is not in the context, the last passage has no context but its own beginning.
+    # The second passage's word is not in the context, the last passage has no context but its own
+    # beginning.
     assert [symbols[number] for number in batch["targets"].numpy()] == ["<unknown-1>", "", "he", ""]
     assert said[3].endswith("<end> <end>")
 
 
 def test_passages_of_novels_end_with_a_word_that_stands_before() -> None:
-    vocabulary = ["w" + "".join(chr(ord("a") + int(digit)) for digit in str(number)) for number in range(300)]
+    vocabulary = [
+        "w" + "".join(chr(ord("a") + int(digit)) for digit in str(number)) for number in range(300)
+    ]
     words = ["<unknown>", *vocabulary, ".", "''"]
     ids = {word: 2 + place for place, word in enumerate(words)}
     rare, other, common = vocabulary[250], vocabulary[260], vocabulary[3]
     sentence = [*vocabulary[:25], "."]
-    book = [*sentence, *sentence, rare, rare, ".", rare, *sentence, *sentence, vocabulary[7], rare, ".", "''"]
-    # The word of the next to last sentence stands nowhere before, that of the last one is too common to be asked for.
+    book = [
+        *sentence,
+        *sentence,
+        rare,
+        rare,
+        ".",
+        rare,
+        *sentence,
+        *sentence,
+        vocabulary[7],
+        rare,
+        ".",
+        "''",
+    ]
+    # The word of the next to last sentence stands nowhere before, that of the last one is too
+    # common to be asked for.
     book += [vocabulary[8], other, ".", vocabulary[9], common, "."]
-    texts = Texts(np.array([ids[word] for word in book], np.int32), np.array([0, len(book)], np.int64))
+    texts = Texts(
+        np.array([ids[word] for word in book], np.int32), np.array([0, len(book)], np.int64)
+    )
     found = cut_passages(texts, words, longest=120)
     assert len(found) == 1
     start, question, answer = found.starts[0], found.questions[0], found.answers[0]
@@ -344,10 +472,16 @@ def test_passages_of_novels_end_with_a_word_that_stands_before() -> None:
     assert book[start:question] == [rare, *sentence, *sentence]
     assert len(cut_passages(texts, words, longest=50)) == 0
     # Of two books each has its own: a context never begins in the book before.
-    two = Texts(np.concatenate([texts.words[len(sentence) :], texts.words]), np.array([0, len(book) - 26, 2 * len(book) - 26], np.int64))
+    two = Texts(
+        np.concatenate([texts.words[len(sentence) :], texts.words]),
+        np.array([0, len(book) - 26, 2 * len(book) - 26], np.int64),
+    )
     of_second = found.moved(len(book) - 26)
     again = cut_passages(two, words, longest=120)
-    assert again.starts.tolist() == [start - 26, *of_second.starts] and again.answers.tolist() == [answer - 26, *of_second.answers]
+    assert again.starts.tolist() == [start - 26, *of_second.starts] and again.answers.tolist() == [
+        answer - 26,
+        *of_second.answers,
+    ]
     own, alone = gathered(two, again)
     for number in range(2):
         kept = own.words[alone.starts[number] : alone.answers[number] + 1]
@@ -355,7 +489,9 @@ def test_passages_of_novels_end_with_a_word_that_stands_before() -> None:
     assert len(own.words) == 2 * (answer + 1 - start) == own.starts[-1]
 
 
-def test_cross_validation_judges_every_passage_once_and_trains_on_none_of_them(tmp_path: Path) -> None:
+def test_cross_validation_judges_every_passage_once_and_trains_on_none_of_them(
+    tmp_path: Path,
+) -> None:
     passages = "".join(f"w{number} sat . he saw w{number}\n" for number in range(40))
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(passages)
@@ -373,7 +509,8 @@ def test_cross_validation_judges_every_passage_once_and_trains_on_none_of_them(t
 
 def test_passages_that_overlap_are_in_one_fold() -> None:
     drawn = np.random.default_rng(5).integers(1, 2**20, [30, 40]).astype(np.int32)
-    # The first 15 words of passage 20 end passage 3, and those that end it begin passage 11; of passage 7 only 14 are in passage 8.
+    # The first 15 words of passage 20 end passage 3, and those that end it begin passage 11; of
+    # passage 7 only 14 are in passage 8.
     drawn[20, :15], drawn[11, :15], drawn[8, :14] = drawn[3, -15:], drawn[20, -15:], drawn[7, -14:]
     passages = Texts(drawn.ravel(), np.arange(0, 30 * 40 + 1, 40))
     for folds in (2, 5, 30):
@@ -385,7 +522,9 @@ def test_passages_that_overlap_are_in_one_fold() -> None:
 
 def test_what_cannot_be_answered_is_judged_but_not_trained_on(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
-    passages = "".join(f"w{number} sat . he saw {f'w{number}' if number % 2 else 'blob'}\n" for number in range(40))
+    passages = "".join(
+        f"w{number} sat . he saw {f'w{number}' if number % 2 else 'blob'}\n" for number in range(40)
+    )
     (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(passages)
     problem = LambadaRC(passages=0, folds=2)
     data_dir = _prepared(problem, tmp_path)
@@ -406,8 +545,16 @@ def test_passages_as_text_have_the_features_of_training(tmp_path: Path) -> None:
     expected = problem.examples("validation", data_dir).batch(tf.constant([0]))
     assert inputs.numpy().tolist() == expected["inputs"].numpy().tolist()
     assert codec.decode(expected["targets"]).numpy().tolist() == [b"<unknown-1>"]
-    assert codec.encode(tf.constant(["zork saw the cat ."]), tf.constant(["she saw"]))["inputs"].numpy().tolist() == inputs.numpy().tolist()
-    assert codec.encode_targets(tf.constant(["Cat ", "zork"])).numpy().tolist() == [_symbols(problem, data_dir).index("cat"), -1]
+    assert (
+        codec.encode(tf.constant(["zork saw the cat ."]), tf.constant(["she saw"]))["inputs"]
+        .numpy()
+        .tolist()
+        == inputs.numpy().tolist()
+    )
+    assert codec.encode_targets(tf.constant(["Cat ", "zork"])).numpy().tolist() == [
+        _symbols(problem, data_dir).index("cat"),
+        -1,
+    ]
     for wrong in ("no tab", "two\ttabs\there", " \tno context"):
         with pytest.raises(UserError, match=r"passages\.txt, line 2"):
             list(codec.read([lines[0], wrong], "passages.txt"))

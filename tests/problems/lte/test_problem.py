@@ -1,4 +1,6 @@
-"""Learning to execute: results are Python's, difficulties are drawn as the strategy says, and no split meets another."""
+"""Learning to execute: results are Python's, difficulties are drawn as the strategy says, and no
+split meets another.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ from ut_tf.config.hparams import TrainingConfig
 from ut_tf.data.pipeline import eval_batches, train_batches
 from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
+from ut_tf.problems.lte.codec import CharacterCodec
+from ut_tf.problems.lte.problem import LearningToExecute, split_of
 from ut_tf.problems.lte.problem import programs as lte_programs
 from ut_tf.problems.lte.problem import zaremba as lte_zaremba
-from ut_tf.problems.lte.problem import LearningToExecute, split_of
-from ut_tf.problems.lte.codec import CharacterCodec
 
 DATA_DIR = Path("nowhere")
 COMPUTING: Any = ("program", "control", "addition")
@@ -31,7 +33,9 @@ MEMORISING: Any = ("copy", "double", "reverse")
 
 
 def small(task: Any = "program", **arguments: Any) -> LearningToExecute:
-    return LearningToExecute(task, **{"train_examples": 400, "validation_examples": 40, "test_examples": 60, **arguments})
+    return LearningToExecute(
+        task, **{"train_examples": 400, "validation_examples": 40, "test_examples": 60, **arguments}
+    )
 
 
 def turn(start: int, turns: int, added: int) -> int:
@@ -42,7 +46,9 @@ def turn(start: int, turns: int, added: int) -> int:
 
 
 def value_by_python(program: str) -> int:
-    """What Python makes of a program, after its loops have become calls; the last numeral of a loop is its last character."""
+    """What Python makes of a program, after its loops have become calls; the last numeral of a loop
+    is its last character.
+    """
     calls = re.sub(r"for\[(\d)\]x\+=(\d+)", r",\1,\2)", program).replace("x=", "turn(")
     return int(eval(calls.replace("if", " if ").replace("else", " else "), {"turn": turn}))
 
@@ -74,7 +80,9 @@ def test_results_of_programs_are_pythons(task: str, seed: int, length: int, nest
 @pytest.mark.parametrize("task", COMPUTING)
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**31), length=st.integers(1, 6), nesting=st.integers(1, 4))
-def test_what_is_printed_is_what_python_prints(task: str, seed: int, length: int, nesting: int) -> None:
+def test_what_is_printed_is_what_python_prints(
+    task: str, seed: int, length: int, nesting: int
+) -> None:
     draws = random.Random(seed)
     names, signs = lte_zaremba.SETS[task]
     for _ in range(20):
@@ -105,27 +113,51 @@ def test_programs_of_the_published_form() -> None:
     for name, form in forms.items():
         for program, _ in small(operations=name, length=3, nesting=1).pairs("test", length=3):
             assert re.fullmatch(form, program), program
-    nested = [program for program, _ in small(operations="subtract", length=3).pairs("test", length=3)]
+    nested = [
+        program for program, _ in small(operations="subtract", length=3).pairs("test", length=3)
+    ]
     assert all(re.fullmatch(r"\(\d{3}-\d{3}\)-\d{3}", program) for program in nested)
 
 
 def test_negative_results_become_digits_of_the_modulus() -> None:
     pairs = small(operations="subtract", length=2, nesting=1).pairs("test", length=2)
-    below = [(int(program[:2]) - int(program[3:]), int(result)) for program, result in pairs if int(program[:2]) < int(program[3:])]
+    below = [
+        (int(program[:2]) - int(program[3:]), int(result))
+        for program, result in pairs
+        if int(program[:2]) < int(program[3:])
+    ]
     assert below
     assert all(result == 1000 + difference for difference, result in below)
 
 
 def test_statements_of_the_published_form() -> None:
-    # The paper's example is one of those that can be written: assignments, a loop, nested sums and a print.
-    programs = [program for program, _ in small(form="statements", nesting=3, test_examples=300).pairs("test", length=4)]
+    # The paper's example is one of those that can be written: assignments, a loop, nested sums and
+    # a print.
+    programs = [
+        program
+        for program, _ in small(form="statements", nesting=3, test_examples=300).pairs(
+            "test", length=4
+        )
+    ]
     loops = [program for program in programs if "for x in range(" in program]
-    assert any(re.fullmatch(r"([a-z])=\d{4}\nfor x in range\(\d+\):\n  \1\+=\d{4}\n[\s\S]*print\(.*\)", program) for program in loops)
-    assert any(re.search(r"print\(\(.*\) if \d{4}[<>]\d{4} else \d{4}\)$", program) for program in programs)
-    assert max(int(turns) for program in loops for turns in re.findall(r"range\((\d+)\)", program)) == 16
+    assert any(
+        re.fullmatch(
+            r"([a-z])=\d{4}\nfor x in range\(\d+\):\n  \1\+=\d{4}\n[\s\S]*print\(.*\)", program
+        )
+        for program in loops
+    )
+    assert any(
+        re.search(r"print\(\(.*\) if \d{4}[<>]\d{4} else \d{4}\)$", program) for program in programs
+    )
+    assert (
+        max(int(turns) for program in loops for turns in re.findall(r"range\((\d+)\)", program))
+        == 16
+    )
 
 
-@pytest.mark.parametrize(("task", "expected"), [("copy", "{0}"), ("double", "{0}{0}"), ("reverse", "{1}")])
+@pytest.mark.parametrize(
+    ("task", "expected"), [("copy", "{0}"), ("double", "{0}{0}"), ("reverse", "{1}")]
+)
 def test_digit_strings_by_definition(task: Any, expected: str) -> None:
     for digits, result in small(task).pairs("train", seed=1):
         assert result == expected.format(digits, digits[::-1])
@@ -134,23 +166,41 @@ def test_digit_strings_by_definition(task: Any, expected: str) -> None:
 
 def test_length_and_nesting_are_uniform_in_training_and_the_targets_own_when_judged() -> None:
     problem = LearningToExecute("addition", train_examples=10_000)
-    drawn = [(digits_of(program), program.count("+")) for program, _ in problem.pairs("train", seed=1)]
-    counts = np.array([[drawn.count((length, nesting)) for nesting in (1, 2)] for length in range(1, 6)])
-    # 1000 of each are expected, with a deviation of 30; of one digit and one sum there are 81 inputs, and what share of them is trained on
-    # the checksum decides.
+    drawn = [
+        (digits_of(program), program.count("+")) for program, _ in problem.pairs("train", seed=1)
+    ]
+    counts = np.array(
+        [[drawn.count((length, nesting)) for nesting in (1, 2)] for length in range(1, 6)]
+    )
+    # 1000 of each are expected, with a deviation of 30; of one digit and one sum there are 81
+    # inputs, and what share of them is trained on the checksum decides.
     assert counts.sum() == 10_000
     assert (abs(counts.ravel()[1:] - 1000) < 130).all() and counts[0, 0] > 800
-    assert {(digits_of(program), program.count("+")) for program, _ in problem.pairs("test", length=5)} == {(5, 2)}
-    lengths = [len(digits) for digits, _ in LearningToExecute("copy", train_examples=11_000).pairs("train", seed=1)]
-    assert sorted(set(lengths)) == list(range(1, 56)) and abs(np.bincount(lengths)[2:] - 200).max() < 75
-    assert {len(digits) for digits, _ in LearningToExecute("copy").pairs("validation", length=55)} == {55}
+    assert {
+        (digits_of(program), program.count("+")) for program, _ in problem.pairs("test", length=5)
+    } == {(5, 2)}
+    lengths = [
+        len(digits)
+        for digits, _ in LearningToExecute("copy", train_examples=11_000).pairs("train", seed=1)
+    ]
+    assert (
+        sorted(set(lengths)) == list(range(1, 56))
+        and abs(np.bincount(lengths)[2:] - 200).max() < 75
+    )
+    assert {
+        len(digits) for digits, _ in LearningToExecute("copy").pairs("validation", length=55)
+    } == {55}
 
 
 @pytest.mark.parametrize("task", ["addition", "copy"])
 def test_no_input_is_in_two_splits(task: Any) -> None:
     # Short inputs are few enough that chance alone would bring every one of them into every split.
-    problem = small(task, length=3, nesting=1, train_examples=8000, validation_examples=800, test_examples=800)
-    splits = {split: {source for source, _ in problem.pairs(split, seed=7)} for split in problem.splits}
+    problem = small(
+        task, length=3, nesting=1, train_examples=8000, validation_examples=800, test_examples=800
+    )
+    splits = {
+        split: {source for source, _ in problem.pairs(split, seed=7)} for split in problem.splits
+    }
     assert all(split_of(source) == split for split, sources in splits.items() for source in sources)
     assert not splits["train"] & splits["test"] and not splits["train"] & splits["validation"]
     if task == "copy":
@@ -158,16 +208,21 @@ def test_no_input_is_in_two_splits(task: Any) -> None:
 
 
 def test_a_split_without_any_input_is_refused_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of the nine numerals of one digit every split has some; a checksum that put them elsewhere would leave one empty.
+    # Of the nine numerals of one digit every split has some; a checksum that put them elsewhere
+    # would leave one empty.
     monkeypatch.setattr("ut_tf.problems.lte.problem.split_of", lambda _: "train")
-    with pytest.raises(UserError, match="lte_copy has no inputs of 1 digits or less that belong to its test split"):
+    with pytest.raises(
+        UserError, match="lte_copy has no inputs of 1 digits or less that belong to its test split"
+    ):
         small("copy", length=1).pairs("test")
 
 
 def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
     problem = small()
     assert problem.pairs("train", 1, 2) == problem.pairs("train", 1, 2)
-    assert len({str(problem.pairs("train", seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
+    assert (
+        len({str(problem.pairs("train", seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
+    )
     assert problem.pairs("test", 1, 2) == problem.pairs("test", 3, 4)
     assert small(train_examples=900).pairs("train", 1)[:400] == problem.pairs("train", 1)
 
@@ -175,21 +230,30 @@ def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
 def test_features_are_the_characters_with_an_end() -> None:
     problem = small("reverse", length=9)
     pairs = problem.pairs("validation")
-    for example, (source, target) in zip(problem.dataset("validation", DATA_DIR).as_numpy_iterator(), pairs, strict=True):
+    for example, (source, target) in zip(
+        problem.dataset("validation", DATA_DIR).as_numpy_iterator(), pairs, strict=True
+    ):
         assert example["inputs"].tolist() == [*(int(one) + 2 for one in source), END_ID]
         assert example["targets"].tolist() == [*(int(one) + 2 for one in target), END_ID]
 
 
 def test_lengths_of_the_table_count_the_longer_side() -> None:
     problem = small("double", length=6)
-    assert problem.examples("train", DATA_DIR).lengths.tolist() == [1 + 2 * len(source) for source, _ in problem.pairs("train")]
+    assert problem.examples("train", DATA_DIR).lengths.tolist() == [
+        1 + 2 * len(source) for source, _ in problem.pairs("train")
+    ]
 
 
 def test_every_training_example_is_in_its_batches() -> None:
     problem = small("control")
-    batches = train_batches(problem, DATA_DIR, TrainingConfig(batch_size=512), 1, seed=4, epoch=1).as_numpy_iterator()
+    batches = train_batches(
+        problem, DATA_DIR, TrainingConfig(batch_size=512), 1, seed=4, epoch=1
+    ).as_numpy_iterator()
     rows = sorted(row[row > 0].tolist() for batch in batches for row in batch["inputs"])
-    assert rows == sorted(example["inputs"].tolist() for example in problem.dataset("train", DATA_DIR, 4, 1).as_numpy_iterator())
+    assert rows == sorted(
+        example["inputs"].tolist()
+        for example in problem.dataset("train", DATA_DIR, 4, 1).as_numpy_iterator()
+    )
 
 
 @pytest.mark.parametrize(("task", "length"), [("program", 5), ("reverse", 55)])
@@ -197,7 +261,12 @@ def test_validation_chooses_by_the_target_difficulty(task: Any, length: int) -> 
     problem = small(task)
     mixed, target = problem.validation_sets()
     assert problem.selection_metric == (f"{target.name}/char_acc", "max")
-    assert (mixed.method, mixed.length, target.method, target.length) == ("teacher_forced", None, "greedy", length)
+    assert (mixed.method, mixed.length, target.method, target.length) == (
+        "teacher_forced",
+        None,
+        "greedy",
+        length,
+    )
     judged = eval_batches(problem, problem.evaluation_sets()[0], DATA_DIR, batch_tokens=4096)
     assert sum(len(batch["weight"]) for batch in judged) == problem.test_examples
     assert [one.length for one in problem.evaluation_sets((2, 3))] == [2, 3]
@@ -210,7 +279,9 @@ def test_names() -> None:
     program, _ = registry.problems.get("lte_zaremba_control")().pairs("test")[0]
     assert "print(" in program
     spec = registry.problems.get("lte_program")().spec(DATA_DIR)
-    assert spec.shared_vocab and spec.input_vocab_size == 2 + len(set(lte_programs.SYMBOLS)) == 2 + len(lte_programs.SYMBOLS)
+    assert spec.shared_vocab and spec.input_vocab_size == 2 + len(
+        set(lte_programs.SYMBOLS)
+    ) == 2 + len(lte_programs.SYMBOLS)
 
 
 def test_operations_can_be_chosen() -> None:
@@ -232,7 +303,8 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 def test_programs_are_written_quickly() -> None:
-    # 20,000 a second are wanted on a core of its own; a tenth of that tells a mistake from a busy machine.
+    # 20,000 a second are wanted on a core of its own; a tenth of that tells a mistake from a busy
+    # machine.
     began = time.process_time()
     for form in ("expressions", "statements"):
         LearningToExecute("program", form=form, train_examples=10_000).examples("train", DATA_DIR)  # type: ignore[arg-type]
@@ -252,7 +324,9 @@ def test_lines_become_the_features_of_training_and_outputs_the_results(name: str
     features = problem.examples("test", DATA_DIR, length=4).batch(np.arange(50, dtype=np.int32))
     read = [line for (line,) in codec.read(lines, "programs.txt")]
     np.testing.assert_array_equal(codec.encode(read)["inputs"], features["inputs"])
-    np.testing.assert_array_equal(codec.encode_targets([result for _, result in pairs]), features["targets"])
+    np.testing.assert_array_equal(
+        codec.encode_targets([result for _, result in pairs]), features["targets"]
+    )
     assert texts(codec.decode(features["targets"])) == [result for _, result in pairs]
     assert texts(codec.decode(features["inputs"])) == lines
     assert codec.vocab_sizes == (problem.spec(DATA_DIR).input_vocab_size,) * 2
@@ -260,17 +334,31 @@ def test_lines_become_the_features_of_training_and_outputs_the_results(name: str
 
 def test_blanks_mean_nothing_in_expressions_and_count_in_statements() -> None:
     written = CharacterCodec(lte_programs.SYMBOLS)
-    assert texts(written.decode(written.encode([" 5 if 3>2 else 1\r"])["inputs"])) == ["5if3>2else1"]
+    assert texts(written.decode(written.encode([" 5 if 3>2 else 1\r"])["inputs"])) == [
+        "5if3>2else1"
+    ]
     printing = CharacterCodec(lte_zaremba.SYMBOLS)
-    assert texts(printing.decode(printing.encode([r" print(5 if 3>2 else 1) "])["inputs"])) == ["print(5 if 3>2 else 1)"]
+    assert texts(printing.decode(printing.encode([r" print(5 if 3>2 else 1) "])["inputs"])) == [
+        "print(5 if 3>2 else 1)"
+    ]
     assert texts(printing.tokens(printing.encode([r"a=1\n"]))[0]) == ["a", "=", "1", r"\n", "<end>"]
 
 
 @pytest.mark.parametrize(
-    ("symbols", "line"), [(lte_programs.SYMBOLS, "1/2"), (lte_programs.DIGITS, "1+2"), (lte_zaremba.SYMBOLS, "print(1);"), ("01", r"0\n1")]
+    ("symbols", "line"),
+    [
+        (lte_programs.SYMBOLS, "1/2"),
+        (lte_programs.DIGITS, "1+2"),
+        (lte_zaremba.SYMBOLS, "print(1);"),
+        ("01", r"0\n1"),
+    ],
 )
 def test_a_line_with_a_foreign_symbol_is_named(symbols: str, line: str) -> None:
     with pytest.raises(
-        UserError, match=r"^programs\.txt, line 2: .* is no symbol of this problem: expected characters of .*; mend the line\.$"
+        UserError,
+        match=(
+            r"^programs\.txt, line 2: .* is no symbol of this problem: expected characters of .*;"
+            r" mend the line\.$"
+        ),
     ):
         list(CharacterCodec(symbols).read(["", line], "programs.txt"))

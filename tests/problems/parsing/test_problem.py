@@ -1,4 +1,6 @@
-"""Constituency parsing: trees and their symbols, EVALB's rules, files and splits, examples and codec."""
+"""Constituency parsing: trees and their symbols, EVALB's rules, files and splits, examples and
+codec.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ import tensorflow as tf
 from ut_tf import registry
 from ut_tf.data.arguments import absolute_files
 from ut_tf.errors import UserError
-from ut_tf.problems.parsing.problem import Parsing
-from ut_tf.problems.parsing.files import find_treebank, read_tree_files, split_treebank
-from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.codec import kinds_of_words
+from ut_tf.problems.parsing.files import find_treebank, read_tree_files, split_treebank
+from ut_tf.problems.parsing.problem import Parsing
+from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees, rebuild, simplify
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "treebank"
@@ -48,7 +50,10 @@ def plain_of(text: str) -> Tree:
 def random_tree(draws: random.Random, depth: int = 4) -> Tree:
     if depth == 0 or draws.random() < 0.3:
         return Tree(draws.choice(["NN", "DT", ",", "."]), word=draws.choice("abc"))
-    return Tree(draws.choice(["S", "NP", "VP"]), tuple(random_tree(draws, depth - 1) for _ in range(draws.randint(1, 3))))
+    return Tree(
+        draws.choice(["S", "NP", "VP"]),
+        tuple(random_tree(draws, depth - 1) for _ in range(draws.randint(1, 3))),
+    )
 
 
 def test_traces_and_functional_tags_are_taken_out() -> None:
@@ -58,7 +63,10 @@ def test_traces_and_functional_tags_are_taken_out() -> None:
 
 
 def test_linearised_trees_by_hand() -> None:
-    expected = "(S (NP XX XX )NP (VP XX (ADVP XX )ADVP (S (VP XX (VP XX )VP )VP )S )VP (PRN XX (NP XX )NP XX )PRN XX )S"
+    expected = (
+        "(S (NP XX XX )NP (VP XX (ADVP XX )ADVP (S (VP XX (VP XX )VP )VP )S )VP (PRN XX (NP XX )NP"
+        " XX )PRN XX )S"
+    )
     assert " ".join(linearise(plain_of(RAW))) == expected
 
 
@@ -83,10 +91,22 @@ def test_any_symbols_give_a_tree_over_all_words() -> None:
 @pytest.mark.parametrize(
     ("symbols", "expected"),
     [
-        ("(S (NP XX XX )NP (VP XX", "(S (NP (N a) (N b)) (VP (N c)))"),  # Unclosed brackets are closed.
-        ("(S (NP XX )S", "(S (NP (N a)) (N b) (N c))"),  # Words left over go to the outermost constituent.
-        ("(S (NP XX XX )S XX )S", "(TOP (S (NP (N a) (N b))) (N c))"),  # What closes closes what is inside; the second )S is left out.
-        ("(S (NP )NP XX XX XX XX )S", "(S (N a) (N b) (N c))"),  # Empty constituents and words beyond the last are left out.
+        (
+            "(S (NP XX XX )NP (VP XX",
+            "(S (NP (N a) (N b)) (VP (N c)))",
+        ),  # Unclosed brackets are closed.
+        (
+            "(S (NP XX )S",
+            "(S (NP (N a)) (N b) (N c))",
+        ),  # Words left over go to the outermost constituent.
+        (
+            "(S (NP XX XX )S XX )S",
+            "(TOP (S (NP (N a) (N b))) (N c))",
+        ),  # What closes closes what is inside; the second )S is left out.
+        (
+            "(S (NP )NP XX XX XX XX )S",
+            "(S (N a) (N b) (N c))",
+        ),  # Empty constituents and words beyond the last are left out.
         ("", "(TOP (N a) (N b) (N c))"),
     ],
 )
@@ -97,19 +117,43 @@ def test_how_malformed_symbols_are_mended(symbols: str, expected: str) -> None:
 
 
 def test_scores_worked_out_by_hand() -> None:
-    reference = "(S (NP (DT the) (NN man)) (VP (VBD saw) (NP (DT a) (NN dog)) (PP (IN with) (NP (NN joy)))) (. .))"
-    # Of the reference S, NP, VP, NP, PP, NP; the output has PP inside of the NP, which is then longer: S, NP, VP, NP, NP, PP, NP.
+    reference = (
+        "(S (NP (DT the) (NN man)) (VP (VBD saw) (NP (DT a) (NN dog)) (PP (IN with) (NP (NN joy))))"
+        " (. .))"
+    )
+    # Of the reference S, NP, VP, NP, PP, NP; the output has PP inside of the NP, which is then
+    # longer: S, NP, VP, NP, NP, PP, NP.
     written = "(S (NP XX XX )NP (VP XX (NP (NP XX XX )NP (PP XX (NP XX )NP )PP )NP )VP XX )S"
     counts = compare(written, reference)
     assert counts == (6, 6, 7, False, False)
-    found = scores([counts, compare("(S (NP XX )NP (VP XX )VP )S", "(S (NP (PRP it)) (VP (VBZ works)))")])
-    assert found == pytest.approx({"f1": 100 * 18 / 19, "precision": 90.0, "recall": 100.0, "exact_match": 50.0, "malformed": 0.0})
+    found = scores(
+        [counts, compare("(S (NP XX )NP (VP XX )VP )S", "(S (NP (PRP it)) (VP (VBZ works)))")]
+    )
+    assert found == pytest.approx(
+        {
+            "f1": 100 * 18 / 19,
+            "precision": 90.0,
+            "recall": 100.0,
+            "exact_match": 50.0,
+            "malformed": 0.0,
+        }
+    )
 
 
 def test_evalbs_rules() -> None:
-    # Punctuation is taken out: where it hangs changes nothing. PRT is ADVP. The root of two constituents does not count.
-    assert compare("(S (NP XX XX )NP (VP XX (ADVP XX )ADVP XX )VP )S", "(S (NP (NN a)) (, ,) (VP (VB b) (PRT (RP c))) (. .))").is_exact
-    assert compare("(TOP (S XX )S (NP XX )NP )TOP", "(TOP (S (UH a)) (NP (NN b)))") == (2, 2, 2, True, False)
+    # Punctuation is taken out: where it hangs changes nothing. PRT is ADVP. The root of two
+    # constituents does not count.
+    assert compare(
+        "(S (NP XX XX )NP (VP XX (ADVP XX )ADVP XX )VP )S",
+        "(S (NP (NN a)) (, ,) (VP (VB b) (PRT (RP c))) (. .))",
+    ).is_exact
+    assert compare("(TOP (S XX )S (NP XX )NP )TOP", "(TOP (S (UH a)) (NP (NN b)))") == (
+        2,
+        2,
+        2,
+        True,
+        False,
+    )
     # A constituent inside of its like counts for itself.
     assert compare("(NP (NP XX )NP )NP", "(NP (NP (NN a)))") == (2, 2, 2, True, False)
     assert compare("(NP XX )NP", "(NP (NP (NN a)))") == (1, 2, 1, False, False)
@@ -125,7 +169,15 @@ def test_malformed_outputs_count() -> None:
     reference = "(S (NP (PRP it)) (VP (VBZ works)))"
     assert compare("", reference) == (0, 3, 0, False, True)
     found = scores([compare("", reference), compare("(S (NP XX )NP (VP XX )VP )S", reference)])
-    assert found == pytest.approx({"f1": 100 * 6 / 9, "precision": 100.0, "recall": 50.0, "exact_match": 50.0, "malformed": 50.0})
+    assert found == pytest.approx(
+        {
+            "f1": 100 * 6 / 9,
+            "precision": 100.0,
+            "recall": 50.0,
+            "exact_match": 50.0,
+            "malformed": 50.0,
+        }
+    )
     bounds = intervals([compare("", reference), compare("(S (NP XX )NP (VP XX )VP )S", reference)])
     assert all(bounds[name][0] <= value <= bounds[name][1] for name, value in found.items())
     assert scores([compare("", reference)])["f1"] == 0.0
@@ -156,7 +208,9 @@ def test_archives_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("bank/wsj_0001.mrg", RAW * 50)
         archive.writestr("bank/wsj_0002.mrg", b"( (S\n(NN \xff)))")
-    with pytest.raises(UserError, match=r"treebank\.zip:bank/wsj_0002\.mrg, line 2: bytes that are no UTF-8"):
+    with pytest.raises(
+        UserError, match=r"treebank\.zip:bank/wsj_0002\.mrg, line 2: bytes that are no UTF-8"
+    ):
         read_tree_files([path])
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
@@ -182,7 +236,9 @@ def bank(folder: Path, names: list[str]) -> Path:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         word = Path(name).stem
-        (folder / name).write_text(f"( (S (NP-SBJ (NNP {word}) ) (VP (VBZ works) ) (. .) ))\n" * 2, encoding="utf-8")
+        (folder / name).write_text(
+            f"( (S (NP-SBJ (NNP {word}) ) (VP (VBZ works) ) (. .) ))\n" * 2, encoding="utf-8"
+        )
     return folder
 
 
@@ -191,18 +247,31 @@ def words(trees: list[Tree]) -> set[str]:
 
 
 def test_the_usual_sections_are_the_usual_splits(tmp_path: Path) -> None:
-    folder = bank(tmp_path / "treebank", [f"wsj/{section:02}/wsj_{section:02}{n:02}.mrg" for section in range(25) for n in range(2)])
+    folder = bank(
+        tmp_path / "treebank",
+        [f"wsj/{section:02}/wsj_{section:02}{n:02}.mrg" for section in range(25) for n in range(2)],
+    )
     found = find_treebank(tmp_path)
     assert found == folder
     splits = split_treebank(found)
-    assert words(splits.train) == {f"wsj_{section:02}{n:02}" for section in range(2, 22) for n in range(2)}
-    assert (words(splits.validation), words(splits.test)) == ({"wsj_2200", "wsj_2201"}, {"wsj_2300", "wsj_2301"})
+    assert words(splits.train) == {
+        f"wsj_{section:02}{n:02}" for section in range(2, 22) for n in range(2)
+    }
+    assert (words(splits.validation), words(splits.test)) == (
+        {"wsj_2200", "wsj_2201"},
+        {"wsj_2300", "wsj_2301"},
+    )
     assert splits.note == "" and splits.told.endswith("; 6 files of other sections left out")
     with zipfile.ZipFile(tmp_path / "wsj.zip", "w") as archive:
         for path in folder.glob("wsj/*/*.mrg"):
             archive.write(path, path.relative_to(folder / "wsj"))
     zipped = split_treebank(tmp_path / "wsj.zip")
-    assert (zipped.train, zipped.validation, zipped.test, zipped.note) == (splits.train, splits.validation, splits.test, "")
+    assert (zipped.train, zipped.validation, zipped.test, zipped.note) == (
+        splits.train,
+        splits.validation,
+        splits.test,
+        "",
+    )
 
 
 def test_another_treebank_is_divided_by_files(tmp_path: Path) -> None:
@@ -249,41 +318,78 @@ def test_depth_has_a_bound() -> None:
 
 def test_kinds_of_unknown_words() -> None:
     given = tf.constant(["Walking", "1987", "mid-1980s", "up", "U.S.", "semi-annual", "Öl"])
-    assert [kind.decode() for kind in kinds_of_words(given).numpy()] == ["<Ang>", "<0>", "<0->", "<>", "<A>", "<-al>", "<A>"]
+    assert [kind.decode() for kind in kinds_of_words(given).numpy()] == [
+        "<Ang>",
+        "<0>",
+        "<0->",
+        "<>",
+        "<A>",
+        "<-al>",
+        "<A>",
+    ]
 
 
 def prepared(tmp_path: Path, leaves: Literal["words", "XX"] = "words") -> Parsing:
-    """Returns the problem of 40 trees for training, one of which has rare words of one kind, and of 4 for the rest."""
-    trees = [f"( (S (NP-SBJ (NNP Mr.) (NNP W{'x' * n}ing) ) (VP (VBZ works) ) (. .) ))" for n in range(40)]
+    """Returns the problem of 40 trees for training, one of which has rare words of one kind, and of
+    4 for the rest.
+    """
+    trees = [
+        f"( (S (NP-SBJ (NNP Mr.) (NNP W{'x' * n}ing) ) (VP (VBZ works) ) (. .) ))"
+        for n in range(40)
+    ]
     (tmp_path / "train.mrg").write_text("\n".join(trees), encoding="utf-8")
     (tmp_path / "dev.mrg").write_text("( (NP (NNP Mr.) (NNP Xing)) )\n" * 4, encoding="utf-8")
-    problem = Parsing(train_trees=str(tmp_path / "train.mrg"), dev_trees=(str(tmp_path / "dev.mrg"),), leaves=leaves)
+    problem = Parsing(
+        train_trees=str(tmp_path / "train.mrg"),
+        dev_trees=(str(tmp_path / "dev.mrg"),),
+        leaves=leaves,
+    )
     problem.prepare(tmp_path / "data", tmp_path)
     return problem
 
 
-@pytest.mark.parametrize(("leaves", "written"), [("words", "(NP Mr. <Ang> )NP"), ("XX", "(NP XX XX )NP")])
-def test_from_files_to_examples_and_back(tmp_path: Path, leaves: Literal["words", "XX"], written: str) -> None:
+@pytest.mark.parametrize(
+    ("leaves", "written"), [("words", "(NP Mr. <Ang> )NP"), ("XX", "(NP XX XX )NP")]
+)
+def test_from_files_to_examples_and_back(
+    tmp_path: Path, leaves: Literal["words", "XX"], written: str
+) -> None:
     problem = prepared(tmp_path, leaves)
     data = tmp_path / "data"
     codec = problem.text_codec(problem.vocab_files(data)[0].parent)
     spec = problem.spec(data)
-    assert codec.vocab_sizes == (spec.input_vocab_size, spec.target_vocab_size) and spec.shared_vocab == (leaves == "words")
+    assert codec.vocab_sizes == (
+        spec.input_vocab_size,
+        spec.target_vocab_size,
+    ) and spec.shared_vocab == (leaves == "words")
     sources, references = problem.text_pairs("validation", data)
     assert (sources[0], references[0]) == ("Mr. Xing", "(NP (NNP Mr.) (NNP Xing))")
     example = next(iter(problem.dataset("validation", data)))
-    assert codec.tokens({"inputs": example["inputs"]}).numpy().tolist() == [b"Mr.", b"<Ang>", b"<end>"], "unknown words keep their kind"
+    assert codec.tokens({"inputs": example["inputs"]}).numpy().tolist() == [
+        b"Mr.",
+        b"<Ang>",
+        b"<end>",
+    ], "unknown words keep their kind"
     rarer = codec.encode(tf.constant(["Mr. Vinken"]))
-    assert codec.tokens(rarer).numpy().tolist() == [[b"Mr.", b"<A>", b"<end>"]], "or a wider one that training had"
+    assert codec.tokens(rarer).numpy().tolist() == [[b"Mr.", b"<A>", b"<end>"]], (
+        "or a wider one that training had"
+    )
     assert codec.decode(example["targets"][tf.newaxis]).numpy().tolist() == [written.encode()]
     assert problem.text_metrics([written] * 4, references)["f1"] == 100.0
-    assert [one.split for one in problem.evaluation_sets()] == ["validation", "validation"], "no test trees were named"
+    assert [one.split for one in problem.evaluation_sets()] == [
+        "validation",
+        "validation",
+    ], "no test trees were named"
     assert problem.data_note(data) == "your own trees"
     lines = ["(NP XX XX )NP", "( (S (NP-SBJ (NN a)) (VP (VB b))))"]
     made = "(S (NP a )NP (VP b )VP )S" if leaves == "words" else "(S (NP XX )NP (VP XX )VP )S"
     assert list(codec.read_targets(lines, "file")) == [lines[0], made]
     if leaves == "words":
-        words = [word for word in example["targets"].numpy().tolist() if word in example["inputs"].numpy().tolist()]
+        words = [
+            word
+            for word in example["targets"].numpy().tolist()
+            if word in example["inputs"].numpy().tolist()
+        ]
         assert words == example["inputs"].numpy().tolist(), "words have the same ids on both sides"
     with pytest.raises(UserError, match="training trees of parse_ptb are not kept"):
         problem.text_pairs("train", data)
@@ -292,14 +398,19 @@ def test_from_files_to_examples_and_back(tmp_path: Path, leaves: Literal["words"
 
 
 def test_a_word_may_look_like_a_kind_of_words(tmp_path: Path) -> None:
-    (tmp_path / "train.mrg").write_text("( (NP (NN <>) (NN <>) (NN <unknown>) (NN <unknown>) (NN of)) )\n(NP (NN a))", encoding="utf-8")
+    (tmp_path / "train.mrg").write_text(
+        "( (NP (NN <>) (NN <>) (NN <unknown>) (NN <unknown>) (NN of)) )\n(NP (NN a))",
+        encoding="utf-8",
+    )
     problem = Parsing(train_trees=str(tmp_path / "train.mrg"))
     problem.prepare(tmp_path / "data", tmp_path)
     symbols = problem.vocab_files(tmp_path / "data")[0].read_text(encoding="utf-8").splitlines()
     assert symbols[0] == "<unknown>" and len(symbols) == len({*symbols}) and "<>" in symbols
 
 
-def test_what_is_prepared_is_not_prepared_again_and_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_prepared_is_not_prepared_again_and_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     problem = prepared(tmp_path)
     capsys.readouterr()
     problem.prepare(tmp_path / "data", tmp_path)
@@ -311,7 +422,13 @@ def test_what_is_prepared_is_not_prepared_again_and_is_checked(tmp_path: Path, c
     (tmp_path / "train.mrg").unlink()
     problem.prepare(tmp_path / "data", tmp_path)
     assert capsys.readouterr().err == "", "the files are gone, what was made of them is there"
-    orders = [[one["inputs"].numpy().tobytes() for one in problem.dataset("train", tmp_path / "data", 1, epoch)] for epoch in (0, 0, 1)]
+    orders = [
+        [
+            one["inputs"].numpy().tobytes()
+            for one in problem.dataset("train", tmp_path / "data", 1, epoch)
+        ]
+        for epoch in (0, 0, 1)
+    ]
     assert orders[0] == orders[1] and len(orders[2]) == 40
     (problem.vocab_files(tmp_path / "data")[1]).write_text("(S\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"damaged .*labels\.txt"):
@@ -328,13 +445,19 @@ def test_arguments_that_cannot_be() -> None:
 def test_a_run_keeps_absolute_paths_of_trees() -> None:
     arguments = {"train_trees": ["a.mrg", "/b"], "dev_trees": "c.zip", "vocab_words": 5}
     here = os.getcwd()
-    expected = {"train_trees": [f"{here}/a.mrg", "/b"], "dev_trees": [f"{here}/c.zip"], "vocab_words": 5}
+    expected = {
+        "train_trees": [f"{here}/a.mrg", "/b"],
+        "dev_trees": [f"{here}/c.zip"],
+        "vocab_words": 5,
+    }
     assert absolute_files("parse_ptb", arguments) == expected
     assert absolute_files("another", arguments) == arguments
 
 
 def test_without_trees_it_says_where_it_looked(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"finds no trees: expected treebank\.zip or a folder treebank"):
+    with pytest.raises(
+        UserError, match=r"finds no trees: expected treebank\.zip or a folder treebank"
+    ):
         registry.problems.get("wsj_parsing")().prepare(tmp_path / "data", tmp_path / "tmp")
 
 

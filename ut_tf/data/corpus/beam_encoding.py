@@ -1,12 +1,14 @@
-"""Parallel text turned into ids by Apache Beam, through tensorflow-datasets: for corpora that several machines encode.
+"""Parallel text turned into ids by Apache Beam, through tensorflow-datasets: for corpora that
+several machines encode.
 
 How it is used::
 
     counts = encode_with_beam(pairs, folder, "train", vocab_file, Filters(), "runner=FlinkRunner,flink_master=host:8081")
 
-How it works: chunks of pairs are first written as files beside the shards, where every worker must be able to read them. A
-tensorflow-datasets builder makes one record of each chunk, in a pipeline on the runner that the options name; the records then
-become the same shards as ``encoding`` writes. Beam is optional: pip install apache-beam.
+How it works: chunks of pairs are first written as files beside the shards, where every worker must
+be able to read them. A tensorflow-datasets builder makes one record of each chunk, in a pipeline on
+the runner that the options name; the records then become the same shards as ``encoding`` writes.
+Beam is optional: pip install apache-beam.
 """
 
 from __future__ import annotations
@@ -27,10 +29,20 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, id_type, write_shard
-from ut_tf.data.corpus.encoding import CHUNK, Filters, Pair, cached_subwords, chunks, encode_chunk, progress_bar, read_split_counts, shard_file
-from ut_tf.storage.files import write_bytes
+from ut_tf.data.corpus.encoding import (
+    CHUNK,
+    Filters,
+    Pair,
+    cached_subwords,
+    chunks,
+    encode_chunk,
+    progress_bar,
+    read_split_counts,
+    shard_file,
+)
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.errors import UserError
+from ut_tf.storage.files import write_bytes
 
 _VERSION = "1.0.0"
 _COLUMNS = ("sources", "source_lengths", "targets", "target_lengths")
@@ -48,7 +60,13 @@ class EncodedChunks(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
 
     VERSION = tfds.core.Version(_VERSION)
 
-    def __init__(self, files: list[tuple[int, str]], vocab_file: str, filters: dict[str, Any] | None, data_dir: str) -> None:
+    def __init__(
+        self,
+        files: list[tuple[int, str]],
+        vocab_file: str,
+        filters: dict[str, Any] | None,
+        data_dir: str,
+    ) -> None:
         self._files = files
         self._vocab_file = vocab_file
         self._filters = filters
@@ -56,7 +74,9 @@ class EncodedChunks(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
 
     def _info(self) -> Any:
         ids = {name: tfds.features.Tensor(shape=(None,), dtype=np.int32) for name in _COLUMNS}
-        features = tfds.features.FeaturesDict({"number": np.int32, "counts": tfds.features.Text(), **ids})
+        features = tfds.features.FeaturesDict(
+            {"number": np.int32, "counts": tfds.features.Text(), **ids}
+        )
         return tfds.core.DatasetInfo(builder=self, features=features)
 
     def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
@@ -95,15 +115,28 @@ def encode_with_beam(
 
     waiting, count = _write_chunks(pairs, folder, split, total, chunk)
     if waiting:
-        builder = EncodedChunks(waiting, str(vocab_file), None if filters is None else vars(filters), str(folder / "beam"))
+        builder = EncodedChunks(
+            waiting,
+            str(vocab_file),
+            None if filters is None else vars(filters),
+            str(folder / "beam"),
+        )
         flags = [f"--{option.strip()}" for option in options.split(",") if option.strip()]
         # A stopped pipeline begins anew: its records are one piece.
         shutil.rmtree(folder / "beam", ignore_errors=True)
         with contextlib.redirect_stdout(io.StringIO()):
-            builder.download_and_prepare(download_config=tfds.download.DownloadConfig(beam_options=PipelineOptions(flags=flags)))
+            builder.download_and_prepare(
+                download_config=tfds.download.DownloadConfig(
+                    beam_options=PipelineOptions(flags=flags)
+                )
+            )
         size = Subwords.read(vocab_file).size
         for record in builder.as_dataset(split="chunks").as_numpy_iterator():
-            write_shard(shard_file(folder, split, int(record["number"])), _pairs(record, size), json.loads(record["counts"]))
+            write_shard(
+                shard_file(folder, split, int(record["number"])),
+                _pairs(record, size),
+                json.loads(record["counts"]),
+            )
     shutil.rmtree(folder / "beam", ignore_errors=True)
     shutil.rmtree(folder / "chunks", ignore_errors=True)
     return read_split_counts(folder, split, count)
@@ -113,13 +146,18 @@ def require_beam() -> None:
     """Raises UserError where Apache Beam is not installed."""
     if importlib.util.find_spec("apache_beam") is None:
         raise UserError(
-            "--beam_pipeline_options needs Apache Beam, which is not installed: pip install apache-beam, or leave the flag out: "
-            "several processes then encode the text on this machine."
+            "--beam_pipeline_options needs Apache Beam, which is not installed: pip install"
+            " apache-beam, or leave the flag out: several processes then encode the text on this"
+            " machine."
         )
 
 
-def _write_chunks(pairs: Iterable[Pair], folder: Path, split: str, total: int | None, size: int) -> tuple[list[tuple[int, str]], int]:
-    """Returns number and file of every chunk without a shard, after writing those files, and how many chunks there are in all."""
+def _write_chunks(
+    pairs: Iterable[Pair], folder: Path, split: str, total: int | None, size: int
+) -> tuple[list[tuple[int, str]], int]:
+    """Returns number and file of every chunk without a shard, after writing those files, and how
+    many chunks there are in all.
+    """
     waiting, count = [], 0
     with progress_bar(f"{split}, chunks", total) as bar:
         for number, chunk in enumerate(chunks(pairs, size)):
@@ -127,17 +165,23 @@ def _write_chunks(pairs: Iterable[Pair], folder: Path, split: str, total: int | 
             if not shard_file(folder, split, number).is_file():
                 waiting.append((number, str(file)))
                 if not file.is_file():
-                    write_bytes(file, gzip.compress(json.dumps(chunk).encode("utf-8"), compresslevel=1))
+                    write_bytes(
+                        file, gzip.compress(json.dumps(chunk).encode("utf-8"), compresslevel=1)
+                    )
             count = number + 1
             bar.update(len(chunk))
     return waiting, count
 
 
-def _record(item: tuple[int, str], vocab_file: str, filters: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
+def _record(
+    item: tuple[int, str], vocab_file: str, filters: dict[str, Any] | None
+) -> tuple[int, dict[str, Any]]:
     """Returns the key and the record of a chunk; runs on a worker."""
     number, file = item
     chunk = json.loads(gzip.decompress(Path(file).read_bytes()))
-    pairs, counts = encode_chunk(chunk, cached_subwords(Path(vocab_file)), None if filters is None else Filters(**filters))
+    pairs, counts = encode_chunk(
+        chunk, cached_subwords(Path(vocab_file)), None if filters is None else Filters(**filters)
+    )
     columns = (pairs.sources.ids, pairs.sources.lengths, pairs.targets.ids, pairs.targets.lengths)
     arrays = {name: column.astype(np.int32) for name, column in zip(_COLUMNS, columns, strict=True)}
     return number, {"number": number, "counts": json.dumps(counts), **arrays}
@@ -146,4 +190,6 @@ def _record(item: tuple[int, str], vocab_file: str, filters: dict[str, Any] | No
 def _pairs(record: dict[str, Any], vocab_size: int) -> PairIds:
     sources, source_lengths, targets, target_lengths = (record[name] for name in _COLUMNS)
     dtype = id_type(vocab_size)
-    return PairIds(Side(sources.astype(dtype), source_lengths), Side(targets.astype(dtype), target_lengths))
+    return PairIds(
+        Side(sources.astype(dtype), source_lengths), Side(targets.astype(dtype), target_lengths)
+    )

@@ -1,4 +1,5 @@
-"""A parallel corpus made ready for training: its vocabulary, its ids, its raw validation and test text.
+"""A parallel corpus made ready for training: its vocabulary, its ids, its raw validation and test
+text.
 
 How it is used::
 
@@ -7,10 +8,11 @@ How it is used::
         corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files", files=pairs.files)
     corpus.vocab_size, corpus.ids("train"), corpus.text("validation")
 
-How it works: a first pass counts the training pairs and finds what is wrong with them; a second feeds a sample to the training of
-the vocabulary; a third encodes them. Every file is complete or absent and ``summary.json`` is the last one written, so a stopped
-preparation goes on where it was. ``plan.json`` says what the files in the folder were made from; where it says another thing than
-is wanted now, they are made anew.
+How it works: a first pass counts the training pairs and finds what is wrong with them; a second
+feeds a sample to the training of the vocabulary; a third encodes them. Every file is complete or
+absent and ``summary.json`` is the last one written, so a stopped preparation goes on where it was.
+``plan.json`` says what the files in the folder were made from; where it says another thing than is
+wanted now, they are made anew.
 """
 
 from __future__ import annotations
@@ -31,17 +33,18 @@ import numpy.typing as npt
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, read_shards
 from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar
-from ut_tf.storage.files import sha256_of, write_bytes, write_text
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import undamaged
 from ut_tf.data.text.subwords import SubwordKind, Subwords, train_subwords
 from ut_tf.errors import UserError, counted
+from ut_tf.storage.files import sha256_of, write_bytes, write_text
 
 VOCAB_FILE = "subwords.model"
 FORMAT = 2
 _SAMPLED_PAIRS = 1_000_000
 _HELD_OUT_SHARE, _HELD_OUT_MOST = 0.02, 2000
-# Symbols of one side that is judged whole: attention weights grow with the square of it, to some hundred megabytes here.
+# Symbols of one side that is judged whole: attention weights grow with the square of it, to some
+# hundred megabytes here.
 LONGEST_JUDGED = 2000
 # Why pairs are left out, as it is told.
 _REASONS = {
@@ -72,7 +75,9 @@ class CorpusSettings:
     filters: Filters = field(default_factory=Filters)
 
     def decisive(self) -> dict[str, Any]:
-        """Returns what two corpora with the same files have in common, ready for JSON: `exact` only says which of them is accepted."""
+        """Returns what two corpora with the same files have in common, ready for JSON: `exact` only
+        says which of them is accepted.
+        """
         values = dataclasses.asdict(self)
         del values["exact"]
         return {**values, "vocab_size": 0} if self.vocab_file else values
@@ -85,10 +90,13 @@ class Corpus:
       folder: where it lies.
       settings: how it is made.
       processes: how many encode at once; 0: one for each core that this process may use.
-      beam_options: of the Apache Beam pipeline that encodes the training text instead; empty: none does.
+      beam_options: of the Apache Beam pipeline that encodes the training text instead; empty: none
+        does.
     """
 
-    def __init__(self, folder: Path, settings: CorpusSettings, processes: int = 0, beam_options: str = "") -> None:
+    def __init__(
+        self, folder: Path, settings: CorpusSettings, processes: int = 0, beam_options: str = ""
+    ) -> None:
         self.folder = folder
         self.settings = settings
         self._processes = processes or _cores()
@@ -99,11 +107,14 @@ class Corpus:
         """Returns whether everything is there."""
         return self._summary_file.is_file() and self.vocab_file.is_file()
 
-    def prepare(self, splits: Mapping[str, Iterable[Pair]], name: str, files: Iterable[Path] = ()) -> None:
+    def prepare(
+        self, splits: Mapping[str, Iterable[Pair]], name: str, files: Iterable[Path] = ()
+    ) -> None:
         """Makes what is missing, and tells on standard error what was made and what was left out.
 
         Args:
-          splits: "train", and "validation" and "test" where there are any; without "validation" training pairs are held out.
+          splits: "train", and "validation" and "test" where there are any; without "validation"
+            training pairs are held out.
           name: of the problem, for messages.
           files: that the text is read from: what is prepared is known to be of these.
 
@@ -118,11 +129,17 @@ class Corpus:
         train = splits["train"]
         sources = [_identity(path) for path in files]
         total = self._begin(train, sources)
-        held_out = HeldOut(train, total, self.settings.filters) if "validation" not in splits else None
+        held_out = (
+            HeldOut(train, total, self.settings.filters) if "validation" not in splits else None
+        )
         subwords = self._vocabulary(train, total, held_out)
         counts: dict[str, dict[str, int]] = {}
         for split in ("validation", "test"):
-            pairs = held_out.pairs if split == "validation" and held_out else list(splits.get(split, ()))
+            pairs = (
+                held_out.pairs
+                if split == "validation" and held_out
+                else list(splits.get(split, ()))
+            )
             if pairs:
                 self._write_text(split, pairs)
                 counts[split] = dict(encode_split(pairs, self.folder, split, self.vocab_file))
@@ -130,7 +147,11 @@ class Corpus:
         kept = held_out.rest(train) if held_out else train
         left = self._encode_training(kept, total)
         if held_out:
-            left.update(pairs=total - left["pairs"], held_out=len(held_out.pairs), like_held_out=held_out.alike)
+            left.update(
+                pairs=total - left["pairs"],
+                held_out=len(held_out.pairs),
+                like_held_out=held_out.alike,
+            )
         counts["train"] = dict(left)
         summary = {
             "format": FORMAT,
@@ -170,23 +191,35 @@ class Corpus:
         return pairs
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """Returns the sources and the targets of the validation or the test split, as they stood in the files."""
+        """Returns the sources and the targets of the validation or the test split, as they stood in
+        the files.
+        """
         with undamaged(self.folder):
-            return _read_text(self._text_file(split, "source")), _read_text(self._text_file(split, "target"))
+            return _read_text(self._text_file(split, "source")), _read_text(
+                self._text_file(split, "target")
+            )
 
     def check(self) -> None:
-        """Raises UserError where what is prepared is not what is wanted now: a file has changed, or `exact` is not met."""
+        """Raises UserError where what is prepared is not what is wanted now: a file has changed, or
+        `exact` is not met.
+        """
         summary, settings = self.summary, self.settings
         for before in summary["files"]:
             path = Path(before["path"])
             if path.is_file() and not _is_same(path, before):
                 raise UserError(
-                    f"{path} has changed since {self.folder} was prepared from it: put the former file back, "
-                    "or delete that folder and begin new runs with what is prepared then."
+                    f"{path} has changed since {self.folder} was prepared from it: put the former"
+                    " file back, or delete that folder and begin new runs with what is prepared"
+                    " then."
                 )
-        if settings.exact and not settings.vocab_file and summary["vocab_size"] != settings.vocab_size:
+        if (
+            settings.exact
+            and not settings.vocab_file
+            and summary["vocab_size"] != settings.vocab_size
+        ):
             raise UserError(
-                f"vocab_size={settings.vocab_size}: the training text supports at most {summary['vocab_size']} subwords; give that or less."
+                f"vocab_size={settings.vocab_size}: the training text supports at most"
+                f" {summary['vocab_size']} subwords; give that or less."
             )
 
     @property
@@ -205,24 +238,37 @@ class Corpus:
             write_text(self._text_file(split, side), "".join(f"{pair[number]}\n" for pair in pairs))
 
     def _check_judged(self, split: str, pairs: list[Pair], origin: Iterable[Pair] | None) -> None:
-        """Raises UserError where a pair is too long to be judged: nothing is left out of validation and test text."""
+        """Raises UserError where a pair is too long to be judged: nothing is left out of validation
+        and test text.
+        """
         encoded = read_shards(sorted(self.folder.glob(f"{split}-*.npz")))
         for of_target, side in enumerate((encoded.sources, encoded.targets)):
             if not len(side.lengths) or side.lengths.max() <= LONGEST_JUDGED:
                 continue
             number = int(side.lengths.argmax())
-            where = origin.place(number, bool(of_target)) if isinstance(origin, ParallelFiles) else f"pair {number + 1} for {split}"
+            where = (
+                origin.place(number, bool(of_target))
+                if isinstance(origin, ParallelFiles)
+                else f"pair {number + 1} for {split}"
+            )
             raise UserError(
-                f"{where}: {side.lengths[number]} subwords ({pairs[number][of_target][:40]!r} ...), expected at most {LONGEST_JUDGED} in "
-                f"text for {split}: split the line, or take it and its translation out."
+                f"{where}: {side.lengths[number]} subwords ({pairs[number][of_target][:40]!r} ...),"
+                f" expected at most {LONGEST_JUDGED} in text for {split}: split the line, or take"
+                " it and its translation out."
             )
 
     def _begin(self, train: Iterable[Pair], sources: list[dict[str, Any]]) -> int:
-        """Returns the number of training pairs, after removing what an earlier preparation made from other things."""
+        """Returns the number of training pairs, after removing what an earlier preparation made
+        from other things.
+        """
         wanted = {"format": FORMAT, "settings": self.settings.decisive(), "files": sources}
         plan = _read_plan(self._plan_file)
         vocabulary = sha256_of(self.vocab_file) if self.vocab_file.is_file() else None
-        if plan and {name: plan.get(name) for name in wanted} == wanted and plan.get("vocab_sha256") == vocabulary:
+        if (
+            plan
+            and {name: plan.get(name) for name in wanted} == wanted
+            and plan.get("vocab_sha256") == vocabulary
+        ):
             return int(plan["train_pairs"])
         shutil.rmtree(self.folder, ignore_errors=True)
         total = sum(1 for _ in progress_bar("counting", items=train))
@@ -235,12 +281,22 @@ class Corpus:
             if settings.vocab_file:
                 model = Subwords.read(Path(settings.vocab_file)).model
             else:
-                print(f"training a {settings.subword_model} vocabulary of {settings.vocab_size} subwords", file=sys.stderr, flush=True)
+                print(
+                    f"training a {settings.subword_model} vocabulary of {settings.vocab_size}"
+                    " subwords",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 pairs = _sample(held_out.rest(train) if held_out else train, total)
-                texts = (text for pair in pairs if not settings.filters.of_text(*pair) for text in pair)
-                model = train_subwords(texts, settings.vocab_size, settings.subword_model, settings.exact)
+                texts = (
+                    text for pair in pairs if not settings.filters.of_text(*pair) for text in pair
+                )
+                model = train_subwords(
+                    texts, settings.vocab_size, settings.subword_model, settings.exact
+                )
             write_bytes(self.vocab_file, model)
-            # The shards that follow are of this vocabulary: another one in its place is found out by it.
+            # The shards that follow are of this vocabulary: another one in its place is found out
+            # by it.
             plan = {**_read_plan(self._plan_file), "vocab_sha256": sha256_of(self.vocab_file)}
             write_text(self._plan_file, json.dumps(plan, indent=2) + "\n")
         return Subwords.read(self.vocab_file)
@@ -248,21 +304,38 @@ class Corpus:
     def _encode_training(self, pairs: Iterable[Pair], total: int) -> Counter[str]:
         filters = self.settings.filters
         if not self._beam_options:
-            return encode_split(pairs, self.folder, "train", self.vocab_file, filters, total, self._processes)
+            return encode_split(
+                pairs, self.folder, "train", self.vocab_file, filters, total, self._processes
+            )
         from ut_tf.data.corpus.beam_encoding import encode_with_beam
 
-        return encode_with_beam(pairs, self.folder, "train", self.vocab_file, filters, self._beam_options, total)
+        return encode_with_beam(
+            pairs, self.folder, "train", self.vocab_file, filters, self._beam_options, total
+        )
 
-    def _told(self, name: str, subwords: Subwords, counts: dict[str, dict[str, int]]) -> Iterator[str]:
+    def _told(
+        self, name: str, subwords: Subwords, counts: dict[str, dict[str, int]]
+    ) -> Iterator[str]:
         train = counts["train"]
-        others = "".join(f", {found['pairs']} for {split}" for split, found in counts.items() if split != "train")
-        yield f"{name}: {counted(train['kept'], 'pair')} for training{others}; {subwords.size} subwords"
+        others = "".join(
+            f", {found['pairs']} for {split}" for split, found in counts.items() if split != "train"
+        )
+        yield (
+            f"{name}: {counted(train['kept'], 'pair')} for training{others}; {subwords.size}"
+            " subwords"
+        )
         values = dataclasses.asdict(self.settings.filters)
         for reason, words in _REASONS.items():
             if train.get(reason):
-                yield f"{name}: left out of training: {counted(train[reason], 'pair')} {words.format(**values)}"
+                yield (
+                    f"{name}: left out of training: {counted(train[reason], 'pair')}"
+                    f" {words.format(**values)}"
+                )
         if subwords.size < self.settings.vocab_size and not self.settings.vocab_file:
-            yield f"{name}: the training text supports {subwords.size} subwords, fewer than the {self.settings.vocab_size} by default"
+            yield (
+                f"{name}: the training text supports {subwords.size} subwords, fewer than the"
+                f" {self.settings.vocab_size} by default"
+            )
 
 
 class HeldOut:
@@ -271,27 +344,36 @@ class HeldOut:
     Args:
       train: all training pairs.
       total: their number.
-      filters: pairs that these leave out are not held out, nor those with a side of more bytes than symbols may be judged.
+      filters: pairs that these leave out are not held out, nor those with a side of more bytes than
+        symbols may be judged.
     """
 
     def __init__(self, train: Iterable[Pair], total: int, filters: Filters) -> None:
         size = min(_HELD_OUT_MOST, int(np.ceil(_HELD_OUT_SHARE * total)))
         chosen = {*np.random.default_rng(0).choice(total, size, replace=False).tolist()}
-        held_out = {number: pair for number, pair in enumerate(train) if number in chosen and _may_be_judged(pair, filters)}
+        held_out = {
+            number: pair
+            for number, pair in enumerate(train)
+            if number in chosen and _may_be_judged(pair, filters)
+        }
         if not held_out or size == total:
             raise UserError(
-                f"{counted(total, 'training pair')} leave none to hold out for validation: give more, "
-                "or files for validation (--dev_source_files)."
+                f"{counted(total, 'training pair')} leave none to hold out for validation: give"
+                " more, or files for validation (--dev_source_files)."
             )
         self._numbers = held_out.keys()
         self.pairs = list(held_out.values())
         self._sources = {source for source, _ in self.pairs}
         self._targets = {target for _, target in self.pairs}
         self.alike = 0
-        """Pairs left out by the last pass of ``rest`` because their source or their target was held out as well."""
+        """Pairs left out by the last pass of ``rest`` because their source or their target was held
+        out as well.
+        """
 
     def rest(self, train: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields the pairs that are not held out and neither side of which is: the reverse problem is judged on them too."""
+        """Yields the pairs that are not held out and neither side of which is: the reverse problem
+        is judged on them too.
+        """
         self.alike = 0
         for number, pair in enumerate(train):
             if number in self._numbers:
@@ -303,12 +385,15 @@ class HeldOut:
 
 
 def _may_be_judged(pair: Pair, filters: Filters) -> bool:
-    # A blank is three bytes for sentencepiece, but one symbol; no vocabulary exists yet that would tell the exact number.
+    # A blank is three bytes for sentencepiece, but one symbol; no vocabulary exists yet that would
+    # tell the exact number.
     return not filters.of_text(*pair) and max(len(text.encode()) for text in pair) < LONGEST_JUDGED
 
 
 def _read_plan(path: Path) -> dict[str, Any]:
-    """Returns the plan of a preparation that was stopped; nothing where there is none that can be read."""
+    """Returns the plan of a preparation that was stopped; nothing where there is none that can be
+    read.
+    """
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -321,7 +406,9 @@ def _cores() -> int:
 
 
 def _sample(pairs: Iterable[Pair], total: int) -> Iterator[Pair]:
-    """Yields about `_SAMPLED_PAIRS` of the pairs, chosen by a fixed seed; all of them where there are no more."""
+    """Yields about `_SAMPLED_PAIRS` of the pairs, chosen by a fixed seed; all of them where there
+    are no more.
+    """
     if total <= _SAMPLED_PAIRS:
         yield from pairs
         return
@@ -334,9 +421,16 @@ def _sample(pairs: Iterable[Pair], total: int) -> Iterator[Pair]:
 def _identity(path: Path) -> dict[str, Any]:
     try:
         status = path.stat()
-        return {"path": str(path), "size": status.st_size, "modified": status.st_mtime_ns, "sha256": sha256_of(path)}
+        return {
+            "path": str(path),
+            "size": status.st_size,
+            "modified": status.st_mtime_ns,
+            "sha256": sha256_of(path),
+        }
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror or error}): check its name and its rights.") from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror or error}): check its name and its rights."
+        ) from error
 
 
 def _is_same(path: Path, before: dict[str, Any]) -> bool:

@@ -1,4 +1,5 @@
-"""Ids of parallel text on disk, in shards that are whole or absent, and in memory as a table of examples.
+"""Ids of parallel text on disk, in shards that are whole or absent, and in memory as a table of
+examples.
 
 How it is used::
 
@@ -6,8 +7,9 @@ How it is used::
     pairs = read_shards(sorted(folder.glob("train-*.npz")))
     table = pairs.table(order)         # ExampleTable; batches are gathers from two flat arrays
 
-How it works: the ids of all sources stand one after the other in one array, those of all targets in another; lengths say where one
-ends. They take two bytes each where the vocabulary allows it, so 4.5 million pairs of 30 subwords are half a gigabyte.
+How it works: the ids of all sources stand one after the other in one array, those of all targets in
+another; lengths say where one ends. They take two bytes each where the vocabulary allows it, so 4.5
+million pairs of 30 subwords are half a gigabyte.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.storage.files import write_bytes
 from ut_tf.data.table import ExampleTable
+from ut_tf.storage.files import write_bytes
 
 Array = npt.NDArray[Any]
 _LARGEST_SHORT = 65_536
@@ -41,7 +43,9 @@ class Side:
     def of(cls, sequences: Sequence[Sequence[int]], vocab_size: int) -> Side:
         """Returns the side with these sequences of ids."""
         lengths = np.fromiter(map(len, sequences), np.int32, len(sequences))
-        ids = np.fromiter(itertools.chain.from_iterable(sequences), id_type(vocab_size), int(lengths.sum()))
+        ids = np.fromiter(
+            itertools.chain.from_iterable(sequences), id_type(vocab_size), int(lengths.sum())
+        )
         return cls(ids, lengths)
 
 
@@ -88,15 +92,26 @@ def read_counts(path: Path) -> dict[str, int]:
 
 def read_shards(paths: Sequence[Path]) -> PairIds:
     """Returns the pairs of all shards, in their order."""
-    columns: dict[str, list[Array]] = {name: [] for name in ("sources", "source_lengths", "targets", "target_lengths")}
+    columns: dict[str, list[Array]] = {
+        name: [] for name in ("sources", "source_lengths", "targets", "target_lengths")
+    }
     for path in paths:
         with np.load(path) as shard:
             for name, found in columns.items():
                 found.append(shard[name])
-    whole = {name: np.concatenate(found) if found else np.zeros(0, np.int32) for name, found in columns.items()}
-    if (int(whole["source_lengths"].sum()), int(whole["target_lengths"].sum())) != (len(whole["sources"]), len(whole["targets"])):
+    whole = {
+        name: np.concatenate(found) if found else np.zeros(0, np.int32)
+        for name, found in columns.items()
+    }
+    if (int(whole["source_lengths"].sum()), int(whole["target_lengths"].sum())) != (
+        len(whole["sources"]),
+        len(whole["targets"]),
+    ):
         raise ValueError("lengths and ids do not agree")
-    return PairIds(Side(whole["sources"], whole["source_lengths"]), Side(whole["targets"], whole["target_lengths"]))
+    return PairIds(
+        Side(whole["sources"], whole["source_lengths"]),
+        Side(whole["targets"], whole["target_lengths"]),
+    )
 
 
 class PairTable:
@@ -137,7 +152,9 @@ class HostSide:
         with tf.device("/CPU:0"):
             self._ids = tf.constant(side.ids)
             self._lengths = tf.constant(side.lengths, tf.int32)
-            self._begins = tf.constant(np.cumsum(side.lengths, dtype=np.int64) - side.lengths, tf.int64)
+            self._begins = tf.constant(
+                np.cumsum(side.lengths, dtype=np.int64) - side.lengths, tf.int64
+            )
 
     def padded(self, rows: Any) -> Any:
         """Returns int32 [rows, longest]: the ids of these examples, padded with 0."""

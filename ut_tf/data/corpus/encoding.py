@@ -5,9 +5,10 @@ How it is used::
     counts = encode_split(pairs, folder, "train", vocab_file, filters=Filters(), total=29000, processes=4)
     # {"pairs": 29000, "kept": 28990, "empty": 10}
 
-How it works: pairs are read in chunks, each of which becomes one shard, in one of several processes where there are many; a shard
-that is there already is not made again, so that a stopped preparation goes on where it was. What is left out is counted by its
-reason, in the shard itself. The processes need no TensorFlow.
+How it works: pairs are read in chunks, each of which becomes one shard, in one of several processes
+where there are many; a shard that is there already is not made again, so that a stopped preparation
+goes on where it was. What is left out is counted by its reason, in the shard itself. The processes
+need no TensorFlow.
 """
 
 from __future__ import annotations
@@ -62,11 +63,19 @@ class Filters:
     def of_ids(self, source: Sequence[int], target: Sequence[int]) -> str | None:
         """Returns why a pair is left out after it is encoded; the end counts as a subword."""
         longer, shorter = max(len(source), len(target)), min(len(source), len(target))
-        return "length_ratio" if self.max_length_ratio and longer > self.max_length_ratio * shorter else None
+        return (
+            "length_ratio"
+            if self.max_length_ratio and longer > self.max_length_ratio * shorter
+            else None
+        )
 
 
-def encode_chunk(chunk: Sequence[Pair], subwords: Subwords, filters: Filters | None) -> tuple[PairIds, Counter[str]]:
-    """Returns the ids of the pairs that the filters leave, and the count of pairs, of those kept, and of those left out by reason."""
+def encode_chunk(
+    chunk: Sequence[Pair], subwords: Subwords, filters: Filters | None
+) -> tuple[PairIds, Counter[str]]:
+    """Returns the ids of the pairs that the filters leave, and the count of pairs, of those kept,
+    and of those left out by reason.
+    """
     counts: Counter[str] = Counter(pairs=len(chunk))
     if filters:
         reasons = [filters.of_text(*pair) for pair in chunk]
@@ -77,7 +86,10 @@ def encode_chunk(chunk: Sequence[Pair], subwords: Subwords, filters: Filters | N
     if filters:
         reasons = [filters.of_ids(*ids) for ids in zip(sources, targets, strict=True)]
         counts.update(filter(None, reasons))
-        sources, targets = ([ids for ids, reason in zip(side, reasons, strict=True) if reason is None] for side in (sources, targets))
+        sources, targets = (
+            [ids for ids, reason in zip(side, reasons, strict=True) if reason is None]
+            for side in (sources, targets)
+        )
     counts["kept"] = len(sources)
     return PairIds(Side.of(sources, subwords.size), Side.of(targets, subwords.size)), counts
 
@@ -100,7 +112,8 @@ def encode_split(
       split: the first part of their names.
       vocab_file: the vocabulary.
       filters: what to leave out; None: nothing.
-      total: the number of pairs where it is known: for the progress bar, and for the choice to do without other processes.
+      total: the number of pairs where it is known: for the progress bar, and for the choice to do
+        without other processes.
       processes: how many encode at once; a corpus of few chunks is encoded by this process.
       chunk: pairs in a shard, those left out included.
 
@@ -109,7 +122,9 @@ def encode_split(
     """
     is_small = total is not None and total <= _FEW_CHUNKS * chunk
     jobs = (
-        functools.partial(_encode_shard, some, shard_file(folder, split, number), vocab_file, filters)
+        functools.partial(
+            _encode_shard, some, shard_file(folder, split, number), vocab_file, filters
+        )
         for number, some in enumerate(chunks(pairs, chunk))
     )
     with progress_bar(split, total) as bar:
@@ -119,8 +134,9 @@ def encode_split(
             return _encode_in_processes(jobs, bar, processes)
         except BrokenProcessPool as error:
             raise UserError(
-                f"the {processes} processes that encode {split} text ended too early: a script that prepares a large corpus needs "
-                'its calls below `if __name__ == "__main__":`, or ut-datagen before it; where memory ran out, set processes=1.'
+                f"the {processes} processes that encode {split} text ended too early: a script that"
+                ' prepares a large corpus needs its calls below `if __name__ == "__main__":`, or'
+                " ut-datagen before it; where memory ran out, set processes=1."
             ) from error
 
 
@@ -138,8 +154,17 @@ def read_split_counts(folder: Path, split: str, shards: int) -> Counter[str]:
 
 
 def progress_bar(what: str, total: int | None = None, items: Iterable[Pair] | None = None) -> Any:
-    """Returns a bar on standard error that counts pairs, and yields `items`; a log gets a line every half minute."""
-    return tqdm.tqdm(items, total=total, unit=" pairs", desc=what, delay=1.0, mininterval=0.5 if sys.stderr.isatty() else 30.0)
+    """Returns a bar on standard error that counts pairs, and yields `items`; a log gets a line
+    every half minute.
+    """
+    return tqdm.tqdm(
+        items,
+        total=total,
+        unit=" pairs",
+        desc=what,
+        delay=1.0,
+        mininterval=0.5 if sys.stderr.isatty() else 30.0,
+    )
 
 
 def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
@@ -150,7 +175,9 @@ def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
 
 
 def _encode_in_processes(jobs: Iterable[Job], bar: Any, processes: int) -> Counter[str]:
-    """Runs the jobs in other processes; reading stays at most two chunks per process ahead, so memory does not grow with the corpus."""
+    """Runs the jobs in other processes; reading stays at most two chunks per process ahead, so
+    memory does not grow with the corpus.
+    """
     counts: Counter[str] = Counter()
     waiting: deque[Future[dict[str, int]]] = deque()
 
@@ -158,7 +185,9 @@ def _encode_in_processes(jobs: Iterable[Job], bar: Any, processes: int) -> Count
         _count(waiting.popleft().result(), counts, bar)
 
     # TensorFlow may run threads in this process already, which a forked process would not survive.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_begin_process) as pool:
+    with ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), initializer=_begin_process
+    ) as pool:
         try:
             for job in jobs:
                 waiting.append(pool.submit(job))
@@ -185,7 +214,9 @@ def _count(found: dict[str, int], counts: Counter[str], bar: Any) -> None:
 
 
 def _begin_process() -> None:
-    """Makes a new process leave an interrupt from the keyboard to the one that started it, and end when that one is gone."""
+    """Makes a new process leave an interrupt from the keyboard to the one that started it, and end
+    when that one is gone.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -197,7 +228,9 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _encode_shard(chunk: Sequence[Pair], path: Path, vocab_file: Path, filters: Filters | None) -> dict[str, int]:
+def _encode_shard(
+    chunk: Sequence[Pair], path: Path, vocab_file: Path, filters: Filters | None
+) -> dict[str, int]:
     """Writes one shard, unless it is there, and returns its counts."""
     if not path.is_file():
         write_shard(path, *encode_chunk(chunk, cached_subwords(vocab_file), filters))

@@ -1,4 +1,5 @@
-"""Pairs of lines that say the same in two languages, read from the user's files and checked on the way.
+"""Pairs of lines that say the same in two languages, read from the user's files and checked on the
+way.
 
 How it is used::
 
@@ -6,8 +7,9 @@ How it is used::
     pairs = ParallelFiles((Path("pairs.tsv"),))                               # source<TAB>target<TAB>whatever follows
     for source, target in pairs: ...
 
-How it works: lines end with a line feed (a carriage return before it is left out) and are UTF-8; a file that begins with gzip's
-mark is unpacked as it is read. Nothing is held in memory, and every pass over the pairs reads the files again.
+How it works: lines end with a line feed (a carriage return before it is left out) and are UTF-8; a
+file that begins with gzip's mark is unpacked as it is read. Nothing is held in memory, and every
+pass over the pairs reads the files again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class ParallelFiles:
     """Files of parallel text.
 
     Args:
-      sources: files with one sentence a line; without `targets`, files whose lines hold source, tab, target.
+      sources: files with one sentence a line; without `targets`, files whose lines hold source,
+        tab, target.
       targets: as many files as `sources`, each with as many lines as its counterpart.
 
     Raises:
@@ -58,12 +61,15 @@ class ParallelFiles:
         """Yields (source, target), as they stand in the files, without line ends.
 
         Raises:
-          UserError: a file cannot be read, is no UTF-8 or has no lines, two files have different numbers of lines, or a line lacks its
-            tab; names file and line.
+          UserError: a file cannot be read, is no UTF-8 or has no lines, two files have different
+            numbers of lines, or a line lacks its tab; names file and line.
         """
         for file in self.files:
             if not file.is_file():
-                raise UserError(f"{file} is no file: expected {'parallel text' if self.targets else 'lines of source, tab, target'}.")
+                raise UserError(
+                    f"{file} is no file: expected"
+                    f" {'parallel text' if self.targets else 'lines of source, tab, target'}."
+                )
         if not self.targets:
             for path in self.sources:
                 yield from _tabbed(path)
@@ -82,7 +88,8 @@ class ParallelFiles:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a text file, plain or packed by gzip, without their ends; a byte order mark at the start is left out.
+    """Yields the lines of a text file, plain or packed by gzip, without their ends; a byte order
+    mark at the start is left out.
 
     Raises:
       UserError: the file cannot be read, or a line is no UTF-8; names file and line.
@@ -93,7 +100,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def read_byte_lines(path: Path) -> Iterator[bytes]:
-    """Yields the lines of a file, plain or packed by gzip, as bytes with their ends; of a pipe too, which can be opened once only.
+    """Yields the lines of a file, plain or packed by gzip, as bytes with their ends; of a pipe too,
+    which can be opened once only.
 
     Raises:
       UserError: the file cannot be read; names file and line.
@@ -105,9 +113,14 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
                 yield line
                 number += 1
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} cannot be unpacked after line {number} ({error}): it is cut off or damaged; restore it.") from error
+        raise UserError(
+            f"{path} cannot be unpacked after line {number} ({error}): it is cut off or damaged;"
+            " restore it."
+        ) from error
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror or error}): check its name and its rights.") from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror or error}): check its name and its rights."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -125,8 +138,9 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
         return line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path}, line {number}: byte {error.start + 1} of the line is no UTF-8 ({line[error.start : error.start + 1]!r}): "
-            "convert the file to UTF-8 (iconv does it)."
+            f"{path}, line {number}: byte {error.start + 1} of the line is no UTF-8"
+            f" ({line[error.start : error.start + 1]!r}): convert the file to UTF-8 (iconv does"
+            " it)."
         ) from None
 
 
@@ -138,8 +152,8 @@ def _paired(source: Path, target: Path) -> Iterator[tuple[str, str]]:
             longest = count + 1 + sum(1 for _ in lines)
             counts = (count, longest) if first is None else (longest, count)
             raise UserError(
-                f"{source} has {counted(counts[0], 'line')}, {target} {counts[1]}: expected as many lines in both, of which line n of one "
-                "translates line n of the other."
+                f"{source} has {counted(counts[0], 'line')}, {target} {counts[1]}: expected as many"
+                " lines in both, of which line n of one translates line n of the other."
             )
         count += 1
         yield first, second
@@ -153,8 +167,8 @@ def _tabbed(path: Path) -> Iterator[tuple[str, str]]:
         columns = line.split("\t", 2)
         if len(columns) < 2:
             raise UserError(
-                f"{path}, line {number}: {line[:80]!r} has no tab: expected source, tab, target (or name the files of the targets, "
-                "where these are sources alone)."
+                f"{path}, line {number}: {line[:80]!r} has no tab: expected source, tab, target (or"
+                " name the files of the targets, where these are sources alone)."
             )
         yield columns[0], columns[1]
     if not number:

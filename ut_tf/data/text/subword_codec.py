@@ -6,8 +6,8 @@ How it is used::
     codec.encode(tf.constant(["Ein Hund läuft."]))["inputs"]     # int32 [1, length], the last id END_ID
     codec.decode(symbols)                                       # strings [batch]: plain text, blanks and punctuation in their places
 
-How it works: tensorflow-text's SentencepieceTokenizer runs the model that ``subwords`` trained, so an exported model takes and
-returns raw strings. Source and target share one vocabulary.
+How it works: tensorflow-text's SentencepieceTokenizer runs the model that ``subwords`` trained, so
+an exported model takes and returns raw strings. Source and target share one vocabulary.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.problem import END_ID, PADDING_ID
-from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.subwords import Subwords
 from ut_tf.errors import UserError
 
 _END_TOKEN = "</s>"
@@ -37,12 +37,15 @@ class TranslationCodec(TextCodec):
 
     def __init__(self, subwords: Subwords) -> None:
         super().__init__()
-        self._tokenizer = _tensorflow_text().SentencepieceTokenizer(model=subwords.model, out_type=tf.int32)
+        self._tokenizer = _tensorflow_text().SentencepieceTokenizer(
+            model=subwords.model, out_type=tf.int32
+        )
         self._shift = subwords.shift
         self.vocab_sizes = (subwords.size, subwords.size)
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]}: the subwords of each of texts[0] (strings [batch]), END_ID, padding.
+        """Returns {"inputs": int32 [batch, length]}: the subwords of each of texts[0] (strings
+        [batch]), END_ID, padding.
 
         An empty text, or one of blanks alone, is END_ID alone.
         """
@@ -54,22 +57,31 @@ class TranslationCodec(TextCodec):
         return self._ids(texts)
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding of each row."""
+        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
+        padding of each row.
+        """
         ended = tf.logical_or(tf.equal(outputs, END_ID), tf.equal(outputs, PADDING_ID))
         before_end = tf.equal(tf.cumsum(tf.cast(ended, tf.int32), axis=1), 0)
         return self._tokenizer.detokenize(tf.ragged.boolean_mask(outputs - self._shift, before_end))
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns strings [batch, length]: the pieces of features["inputs"] ("▁" is a blank), "</s>" for END_ID, "" on padding."""
+        """Returns strings [batch, length]: the pieces of features["inputs"] ("▁" is a blank),
+        "</s>" for END_ID, "" on padding.
+        """
         ids = features["inputs"]
         pieces = self._tokenizer.id_to_string(tf.maximum(ids - self._shift, 0))
-        return tf.where(tf.equal(ids, PADDING_ID), "", tf.where(tf.equal(ids, END_ID), _END_TOKEN, pieces))
+        return tf.where(
+            tf.equal(ids, PADDING_ID), "", tf.where(tf.equal(ids, END_ID), _END_TOKEN, pieces)
+        )
 
     def _ids(self, texts: Any) -> Any:
         pieces = self._tokenizer.tokenize(texts)
         ends = tf.fill([pieces.nrows(tf.int32), 1], END_ID)
         shifted = pieces.with_flat_values(pieces.flat_values + self._shift)
-        return tf.concat([shifted, tf.RaggedTensor.from_tensor(ends, row_splits_dtype=shifted.row_splits.dtype)], 1).to_tensor()
+        return tf.concat(
+            [shifted, tf.RaggedTensor.from_tensor(ends, row_splits_dtype=shifted.row_splits.dtype)],
+            1,
+        ).to_tensor()
 
 
 def _tensorflow_text() -> Any:
@@ -78,6 +90,7 @@ def _tensorflow_text() -> Any:
     except ImportError as error:
         version = ".".join(tf.__version__.split(".")[:2])
         raise UserError(
-            f"subwords in graph need tensorflow-text, which cannot be imported ({error}): pip install 'tensorflow-text=={version}.*' "
-            "(where there is no wheel for this platform, decode on Linux or macOS; problems without subwords need none of it)."
+            f"subwords in graph need tensorflow-text, which cannot be imported ({error}): pip"
+            f" install 'tensorflow-text=={version}.*' (where there is no wheel for this platform,"
+            " decode on Linux or macOS; problems without subwords need none of it)."
         ) from error

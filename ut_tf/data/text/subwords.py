@@ -1,4 +1,5 @@
-"""Subword vocabularies: trained with the sentencepiece package or read from a file, and text turned into ids by them.
+"""Subword vocabularies: trained with the sentencepiece package or read from a file, and text turned
+into ids by them.
 
 How it is used::
 
@@ -6,11 +7,13 @@ How it is used::
     subwords = Subwords(model, "my.model")
     subwords.size, subwords.encode(["Ein Hund läuft."])                 # 8000, [[17, 403, 96, 5, 1]]
 
-How it works: ids of models trained here are ours: 0 padding, 1 end, 2 unknown, then 256 bytes, so that no character is ever lost:
-what is too rare for a piece of its own is written as its UTF-8 bytes. The ids of a model from elsewhere are moved up by 2, unless
-its padding and end are 0 and 1 as well. Text is brought to Unicode's composed form (NFC) and control characters become blanks;
-nothing else is changed, so what is encoded and decoded comes back as it was, but for runs of blanks and blanks at the ends. This
-module needs no TensorFlow: processes that encode a corpus start quickly.
+How it works: ids of models trained here are ours: 0 padding, 1 end, 2 unknown, then 256 bytes, so
+that no character is ever lost: what is too rare for a piece of its own is written as its UTF-8
+bytes. The ids of a model from elsewhere are moved up by 2, unless its padding and end are 0 and 1
+as well. Text is brought to Unicode's composed form (NFC) and control characters become blanks;
+nothing else is changed, so what is encoded and decoded comes back as it was, but for runs of blanks
+and blanks at the ends. This module needs no TensorFlow: processes that encode a corpus start
+quickly.
 """
 
 from __future__ import annotations
@@ -29,32 +32,41 @@ from ut_tf.errors import UserError
 
 SubwordKind = Literal["bpe", "unigram"]
 SUBWORD_KINDS: tuple[SubwordKind, ...] = ("bpe", "unigram")
-# Characters that make up this share of the text have pieces of their own; the rest is written as bytes.
+# Characters that make up this share of the text have pieces of their own; the rest is written as
+# bytes.
 _COVERAGE = 0.9999
-# Sentencepiece splits its work in this many parts; a fixed number, so that a vocabulary does not follow from the machine.
+# Sentencepiece splits its work in this many parts; a fixed number, so that a vocabulary does not
+# follow from the machine.
 _THREADS = 16
 _LONGEST_WORD = 16
 # Sentencepiece keeps the size as a 32-bit number.
 _LARGEST_SIZE = 2**31 - 1
 
 
-def train_subwords(texts: Iterable[str], size: int, kind: SubwordKind = "bpe", exact: bool = True) -> bytes:
+def train_subwords(
+    texts: Iterable[str], size: int, kind: SubwordKind = "bpe", exact: bool = True
+) -> bytes:
     """Returns a sentencepiece model trained on `texts`.
 
     Args:
       texts: lines; those above 4,192 bytes are left out.
       size: ids of the vocabulary, padding, end, unknown and bytes included.
-      kind: "bpe" (byte pair encoding, Sennrich et al., arXiv 1508.07909) or "unigram" (Kudo, arXiv 1804.10959).
-      exact: whether `size` must be met; otherwise the vocabulary is as large as the text supports, at most `size`.
+      kind: "bpe" (byte pair encoding, Sennrich et al., arXiv 1508.07909) or "unigram" (Kudo, arXiv
+        1804.10959).
+      exact: whether `size` must be met; otherwise the vocabulary is as large as the text supports,
+        at most `size`.
 
     Raises:
-      UserError: `size` is no size, too small for the characters of the text or, with `exact`, larger than what the text supports; the
-        message names the bound.
+      UserError: `size` is no size, too small for the characters of the text or, with `exact`,
+        larger than what the text supports; the message names the bound.
     """
     import sentencepiece
 
     if not 0 < size <= _LARGEST_SIZE:
-        raise UserError(f"vocab_size={size}: expected a whole number from 1 to {_LARGEST_SIZE:,}, such as 32000.")
+        raise UserError(
+            f"vocab_size={size}: expected a whole number from 1 to {_LARGEST_SIZE:,}, such as"
+            " 32000."
+        )
     written = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as rules:
         rules.write(_normalization_rules())
@@ -98,12 +110,17 @@ class Subwords:
 
         # No bytes are to sentencepiece as if no model were given.
         if not model:
-            raise UserError(f"{where} is empty: expected the .model file that sentencepiece's training wrote.")
+            raise UserError(
+                f"{where} is empty: expected the .model file that sentencepiece's training wrote."
+            )
         self.model = model
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
-            raise UserError(f"{where} is no sentencepiece model: expected the .model file that sentencepiece's training wrote.") from error
+            raise UserError(
+                f"{where} is no sentencepiece model: expected the .model file that sentencepiece's"
+                " training wrote."
+            ) from error
         has_our_ids = (self._processor.pad_id(), self._processor.eos_id()) == (PADDING_ID, END_ID)
         self.shift = 0 if has_our_ids else FIRST_SYMBOL_ID
         """What is added to the model's ids to give ours."""
@@ -121,7 +138,8 @@ class Subwords:
             return cls(path.read_bytes(), path)
         except OSError as error:
             raise UserError(
-                f"the vocabulary {path} cannot be read ({error.strerror}): prepare the data with ut-datagen, or copy the file there."
+                f"the vocabulary {path} cannot be read ({error.strerror}): prepare the data with"
+                " ut-datagen, or copy the file there."
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -136,7 +154,9 @@ class Subwords:
 
 @functools.cache
 def _normalization_rules() -> str:
-    """Returns sentencepiece's rules (hexadecimal code points, tab, what they become) for NFC and control characters."""
+    """Returns sentencepiece's rules (hexadecimal code points, tab, what they become) for NFC and
+    control characters.
+    """
     rules = {chr(code): " " for code in [*range(1, 0x20), *range(0x7F, 0xA0)]}
     rules["\ufeff"] = ""
     for code in range(0xA0, 0x30000):
@@ -150,7 +170,9 @@ def _normalization_rules() -> str:
             for spelled in (character, parts, unicodedata.normalize("NFD", character)):
                 if spelled != composed:
                     rules[spelled] = composed
-    return "".join(f"{_hexadecimal(old)}\t{_hexadecimal(new)}\n" for old, new in sorted(rules.items()))
+    return "".join(
+        f"{_hexadecimal(old)}\t{_hexadecimal(new)}\n" for old, new in sorted(rules.items())
+    )
 
 
 def _hexadecimal(text: str) -> str:
@@ -158,7 +180,9 @@ def _hexadecimal(text: str) -> str:
 
 
 def _without_file_name(model: bytes) -> bytes:
-    """Returns the model without the name of the temporary file with its rules, so that equal text gives equal bytes."""
+    """Returns the model without the name of the temporary file with its rules, so that equal text
+    gives equal bytes.
+    """
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
@@ -170,10 +194,19 @@ def _told(error: RuntimeError, size: int) -> Exception:
     text = str(error)
     too_high = re.search(r"too high .*<= (\d+)", text)
     if too_high:
-        return UserError(f"vocab_size={size}: the training text supports at most {too_high[1]} subwords; give that or less.")
+        return UserError(
+            f"vocab_size={size}: the training text supports at most {too_high[1]} subwords; give"
+            " that or less."
+        )
     if "sentences_.empty()" in text:
-        return UserError("the training text has no line that a vocabulary could be trained on: give more text, or other filters.")
+        return UserError(
+            "the training text has no line that a vocabulary could be trained on: give more text,"
+            " or other filters."
+        )
     too_low = re.search(r"smaller than required_chars\. \d+ vs (\d+)", text)
     if too_low:
-        return UserError(f"vocab_size={size}: the characters of the training text and the 256 bytes need at least {too_low[1]}; give more.")
+        return UserError(
+            f"vocab_size={size}: the characters of the training text and the 256 bytes need at"
+            f" least {too_low[1]}; give more."
+        )
     return error

@@ -1,4 +1,5 @@
-"""Words and their ids, by TensorFlow operations, so that the same code runs in training, decoding and an exported model.
+"""Words and their ids, by TensorFlow operations, so that the same code runs in training, decoding
+and an exported model.
 
 How it is used::
 
@@ -14,21 +15,25 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.storage.files import write_text
 from ut_tf.data.problem import FIRST_SYMBOL_ID
 from ut_tf.errors import UserError
+from ut_tf.storage.files import write_text
 
 UNKNOWN = "<unknown>"
 
 
 def split_words(texts: Any) -> Any:
-    """Returns the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]: lower-cased, without punctuation."""
+    """Returns the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]: lower-cased,
+    without punctuation.
+    """
     plain = tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), r"[^\pL\pN\s]", "")
     return tf.strings.split(plain)
 
 
 def split_blanks(texts: Any) -> Any:
-    """Returns what stands between the white space of `texts` (strings [texts]) as a RaggedTensor [texts, words]: for text in tokens."""
+    """Returns what stands between the white space of `texts` (strings [texts]) as a RaggedTensor
+    [texts, words]: for text in tokens.
+    """
     return tf.strings.split(texts)
 
 
@@ -50,20 +55,31 @@ def read_symbols(path: Path) -> list[str]:
       UserError: the file does not exist, holds nothing, or is no text in UTF-8.
     """
     if not path.is_file():
-        raise UserError(f"there is no vocabulary {path}: prepare the data with ut-datagen, or copy the file there.")
+        raise UserError(
+            f"there is no vocabulary {path}: prepare the data with ut-datagen, or copy the file"
+            " there."
+        )
     content = path.read_bytes()
     if not content:
-        raise UserError(f"the vocabulary {path} is empty: expected one symbol a line; delete it and prepare the data again.")
+        raise UserError(
+            f"the vocabulary {path} is empty: expected one symbol a line; delete it and prepare the"
+            " data again."
+        )
     try:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise UserError(f"the vocabulary {path} is no text in UTF-8 ({error.reason}): delete it and prepare the data again.") from error
-    # Not splitlines: a word may hold what Unicode calls a line's end, and every id after it would be another word's.
+        raise UserError(
+            f"the vocabulary {path} is no text in UTF-8 ({error.reason}): delete it and prepare the"
+            " data again."
+        ) from error
+    # Not splitlines: a word may hold what Unicode calls a line's end, and every id after it would
+    # be another word's.
     return [line.removesuffix("\r") for line in lines]
 
 
 class WordVocabulary(tf.Module):  # type: ignore[misc]
-    """The words of a file, in the order of their ids, the first of which is FIRST_SYMBOL_ID and stands for every unknown word.
+    """The words of a file, in the order of their ids, the first of which is FIRST_SYMBOL_ID and
+    stands for every unknown word.
 
     A ``tf.Module``, so that its table is saved with whatever holds it.
 
@@ -78,17 +94,27 @@ class WordVocabulary(tf.Module):  # type: ignore[misc]
         self.words = read_symbols(path)
         keys = tf.constant(self.words)
         ids = tf.range(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(self.words), dtype=tf.int64)
-        self._table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=FIRST_SYMBOL_ID)
+        self._table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=FIRST_SYMBOL_ID
+        )
 
     def __len__(self) -> int:
         """Returns the number of ids, padding and end of sequence included."""
         return FIRST_SYMBOL_ID + len(self.words)
 
     def encode(self, texts: Any) -> Any:
-        """Returns the int32 ids of the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]."""
+        """Returns the int32 ids of the words of `texts` (strings [texts]) as a RaggedTensor [texts,
+        words].
+        """
         words = self._split(texts)
         return words.with_flat_values(tf.cast(self._table.lookup(words.flat_values), tf.int32))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the words of `ids` with blanks between them; ids that stand for no word are left out."""
-        return " ".join(self.words[number - FIRST_SYMBOL_ID] for number in ids if FIRST_SYMBOL_ID <= number < len(self))
+        """Returns the words of `ids` with blanks between them; ids that stand for no word are left
+        out.
+        """
+        return " ".join(
+            self.words[number - FIRST_SYMBOL_ID]
+            for number in ids
+            if FIRST_SYMBOL_ID <= number < len(self)
+        )

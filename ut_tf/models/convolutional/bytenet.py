@@ -1,4 +1,5 @@
-"""ByteNet: a decoder of dilated convolutions on top of an encoder's representation, position by position (arXiv 1610.10099).
+"""ByteNet: a decoder of dilated convolutions on top of an encoder's representation, position by
+position (arXiv 1610.10099).
 
 How it is used::
 
@@ -6,7 +7,8 @@ How it is used::
     model = ByteNet(NetworkConfig(num_layers=10, source_stretch=1.2), spec)
     logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
 
-How it works: ``models/convolutional/dilated_convolutions.py`` has the equations. A classifier reads the last symbol's state or the mean.
+How it works: ``models/convolutional/dilated_convolutions.py`` has the equations. A classifier reads
+the last symbol's state or the mean.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from ut_tf.models.stateful_model import StatefulModel
 
 @keras.saving.register_keras_serializable("ut_tf")
 class ByteNet(StatefulModel):
-    """Dilated convolutions for a problem's inputs and targets; arguments and call as in ``StatefulModel``."""
+    """Dilated convolutions for a problem's inputs and targets; arguments and call as in
+    ``StatefulModel``.
+    """
 
     catalogue_name: ClassVar[str] = "bytenet"
 
@@ -32,4 +36,6 @@ class ByteNet(StatefulModel):
 
     def make_decoder(self) -> DilatedDecoder:
         """Returns num_layers dilated convolutions that see no later position."""
-        return DilatedDecoder(self.network, self.has_encoder, name="decoder", dtype=self.dtype_policy)
+        return DilatedDecoder(
+            self.network, self.has_encoder, name="decoder", dtype=self.dtype_policy
+        )

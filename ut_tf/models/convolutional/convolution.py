@@ -1,4 +1,5 @@
-"""Convolution over positions as one matrix product, dilated or not, causal or not; and one position at a time.
+"""Convolution over positions as one matrix product, dilated or not, causal or not; and one position
+at a time.
 
 How it is used::
 
@@ -6,9 +7,10 @@ How it is used::
     y = convolution(x, keep)                                          # [batch, length, channels] -> [batch, length, units]
     y, earlier = convolution.step(x, convolution.prepare(), earlier)  # x [batch, n, channels], of n hypotheses
 
-How it works: the kernel_size positions that an output sees lie `dilation` apart: where it is causal its own and those before it, else as
-many on either side. Their channels are put side by side and multiplied by a kernel [kernel_size * channels, units]: TensorFlow's own
-dilated convolution has no gradient on a CPU.
+How it works: the kernel_size positions that an output sees lie `dilation` apart: where it is causal
+its own and those before it, else as many on either side. Their channels are put side by side and
+multiplied by a kernel [kernel_size * channels, units]: TensorFlow's own dilated convolution has no
+gradient on a CPU.
 """
 
 from __future__ import annotations
@@ -22,13 +24,17 @@ from ut_tf.layers.linear import kernel_initializer, matmul
 
 
 def gated(x: Any) -> Any:
-    """Returns the gated linear unit a * σ(b) of x [..., 2 * units], whose halves are a and b (arXiv 1612.08083): [..., units]."""
+    """Returns the gated linear unit a * σ(b) of x [..., 2 * units], whose halves are a and b (arXiv
+    1612.08083): [..., units].
+    """
     values, gates = tf.split(x, 2, -1)
     return values * tf.sigmoid(gates)
 
 
 def masked(x: Any, keep: Any) -> Any:
-    """Returns x [batch, length, channels] with zeros where keep [batch, length] is 0; x itself where keep is None."""
+    """Returns x [batch, length, channels] with zeros where keep [batch, length] is 0; x itself
+    where keep is None.
+    """
     return x if keep is None else x * tf.cast(keep, x.dtype)[..., None]
 
 
@@ -42,7 +48,8 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
       dilation: how far these lie apart.
       causal: whether an output sees no later position.
       kernel_init: "glorot" or "unit_scaling".
-      gain: variance of the outputs for inputs of variance 1, with normally distributed initial kernels; None: as kernel_init says.
+      gain: variance of the outputs for inputs of variance 1, with normally distributed initial
+        kernels; None: as kernel_init says.
 
     Call arguments:
       x: [batch, length, channels] -> [batch, length, units].
@@ -71,23 +78,33 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
     def build(self, input_shape: Any) -> None:
         initializer = kernel_initializer(self.kernel_init)
         if self.gain is not None:
-            initializer = keras.initializers.VarianceScaling(self.gain, "fan_in", "untruncated_normal")
+            initializer = keras.initializers.VarianceScaling(
+                self.gain, "fan_in", "untruncated_normal"
+            )
         shape = (self.kernel_size * input_shape[-1], self.units)
-        self.kernel = self.add_weight(shape=shape, initializer=initializer, name="kernel", autocast=False)
-        self.bias = self.add_weight(shape=(self.units,), initializer="zeros", name="bias", autocast=False)
+        self.kernel = self.add_weight(
+            shape=shape, initializer=initializer, name="kernel", autocast=False
+        )
+        self.bias = self.add_weight(
+            shape=(self.units,), initializer="zeros", name="bias", autocast=False
+        )
 
     def call(self, x: Any, keep: Any = None) -> Any:
         x = masked(tf.cast(x, self.compute_dtype), keep)
         length, channels = tf.shape(x)[1], x.shape[-1]
         before = self.reach if self.causal else self.reach // 2
         padded = tf.pad(x, [[0, 0], [before, self.reach - before], [0, 0]])
-        seen = [padded[:, place : place + length] for place in range(0, self.reach + 1, self.dilation)]
+        seen = [
+            padded[:, place : place + length] for place in range(0, self.reach + 1, self.dilation)
+        ]
         window = tf.ensure_shape(tf.concat(seen, -1), [None, None, self.kernel_size * channels])
         return matmul(window, self.kernel) + tf.cast(self.bias, x.dtype)
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``."""
-        return {name: tf.cast(getattr(self, name), self.compute_dtype) for name in ("kernel", "bias")}
+        return {
+            name: tf.cast(getattr(self, name), self.compute_dtype) for name in ("kernel", "bias")
+        }
 
     def start(self, batch_size: Any, beam_size: int, channels: int) -> Any:
         """Returns what lies before the first position: zeros [batch, beam_size, reach, channels]."""
@@ -106,7 +123,10 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
         """
         window = tf.concat([earlier, tf.cast(x, earlier.dtype)[:, :, None]], 2)
         shape = tf.concat([tf.shape(x)[:2], [self.kernel_size * x.shape[-1]]], 0)
-        seen = tf.ensure_shape(tf.reshape(window[:, :, :: self.dilation], shape), [None, None, self.kernel_size * x.shape[-1]])
+        seen = tf.ensure_shape(
+            tf.reshape(window[:, :, :: self.dilation], shape),
+            [None, None, self.kernel_size * x.shape[-1]],
+        )
         return matmul(seen, weights["kernel"]) + weights["bias"], window[:, :, 1:]
 
     def get_config(self) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""ConvS2S: encoder and decoder of gated convolutions, with attention at every layer of the decoder (arXiv 1705.03122).
+"""ConvS2S: encoder and decoder of gated convolutions, with attention at every layer of the decoder
+(arXiv 1705.03122).
 
 How it is used::
 
@@ -6,7 +7,8 @@ How it is used::
     model = ConvS2S(NetworkConfig(num_layers=4, embedding_scale="none", embedding_stddev=0.1), spec)
     logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
 
-How it works: ``models/convolutional/gated_convolutions.py`` has the equations. A classifier reads the last symbol's state or the mean.
+How it works: ``models/convolutional/gated_convolutions.py`` has the equations. A classifier reads
+the last symbol's state or the mean.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from ut_tf.models.stateful_model import StatefulModel
 
 @keras.saving.register_keras_serializable("ut_tf")
 class ConvS2S(StatefulModel):
-    """Gated convolutions for a problem's inputs and targets; arguments and call as in ``StatefulModel``."""
+    """Gated convolutions for a problem's inputs and targets; arguments and call as in
+    ``StatefulModel``.
+    """
 
     catalogue_name: ClassVar[str] = "convs2s"
 

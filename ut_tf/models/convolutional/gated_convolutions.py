@@ -1,4 +1,5 @@
-"""ConvS2S: blocks of gated convolutions with attention at every layer of the decoder (arXiv 1705.03122).
+"""ConvS2S: blocks of gated convolutions with attention at every layer of the decoder (arXiv
+1705.03122).
 
 How it is used::
 
@@ -6,19 +7,22 @@ How it is used::
     decoder = GatedDecoder(network, with_memory=True)
     states, attention = decoder(targets, decoder.read(encoded), training=True)    # attention: one per layer
 
-How it works: e = w + p, embedded symbols w plus learned embeddings p of their positions; then num_layers blocks
+How it works: e = w + p, embedded symbols w plus learned embeddings p of their positions; then
+num_layers blocks
 
     y = GLU(conv(x));  in a decoder: y = (y + c) · √½;  x' = (y + x) · √½
 
-where the convolution sees conv_kernel positions and gives twice the width for the gates. A decoder's block asks with its y and its
-embedded symbol g, by scores (W y + b + g) · √½ · z with the encoder's last states z; what it reads are z + e. Each sum of two is
-multiplied by √½, which keeps its variance; the context c by √m, m the number of input symbols, as a mean over m has less. The gradient
-that z gets is divided by num_layers, the number of attentions. Dropout lies on what goes into a convolution, and on the decoder's output.
-Kernels start at variance 4 (1 - dropout) / (conv_kernel · d), which a GLU halves twice. Where embeddings are large the scores are sharp
-from the start: the paper has embeddings of deviation 0.1 (embedding_scale=none, embedding_stddev=0.1).
+where the convolution sees conv_kernel positions and gives twice the width for the gates. A
+decoder's block asks with its y and its embedded symbol g, by scores (W y + b + g) · √½ · z with the
+encoder's last states z; what it reads are z + e. Each sum of two is multiplied by √½, which keeps
+its variance; the context c by √m, m the number of input symbols, as a mean over m has less. The
+gradient that z gets is divided by num_layers, the number of attentions. Dropout lies on what goes
+into a convolution, and on the decoder's output. Kernels start at variance 4 (1 - dropout) /
+(conv_kernel · d), which a GLU halves twice. Where embeddings are large the scores are sharp from
+the start: the paper has embeddings of deviation 0.1 (embedding_scale=none, embedding_stddev=0.1).
 
-Left out: weight normalisation, and the maps between different widths of embeddings and states. A decoder that takes one position at a
-time keeps the last conv_kernel - 1 inputs of each convolution.
+Left out: weight normalisation, and the maps between different widths of embeddings and states. A
+decoder that takes one position at a time keeps the last conv_kernel - 1 inputs of each convolution.
 """
 
 from __future__ import annotations
@@ -31,11 +35,11 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.alignment import hidden_padding, mix
-from ut_tf.models.convolutional.convolution import Convolution, gated
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import TokenEmbedding
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.linear import Linear, matmul
+from ut_tf.models.convolutional.convolution import Convolution, gated
 
 _HALF = 0.5**0.5
 
@@ -47,10 +51,12 @@ def divided_gradient(x: Any, count: int) -> Any:
 
 @keras.saving.register_keras_serializable("ut_tf")
 class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]
-    """Adds a learned embedding of each position; those beyond network.learned_positions share the last.
+    """Adds a learned embedding of each position; those beyond network.learned_positions share the
+    last.
 
     Args:
-      network: its learned_positions, position ("none": nothing is added), hidden_size and the embedding's scale and deviation are used.
+      network: its learned_positions, position ("none": nothing is added), hidden_size and the
+        embedding's scale and deviation are used.
 
     Call arguments:
       x: [batch, length, hidden_size].
@@ -63,7 +69,9 @@ class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]
         if network.position != "none":
             # As symbols are embedded, those of words left out apart; id 0 would be padding.
             plain = dataclasses.replace(network, word_dropout=0.0)
-            self.table = TokenEmbedding(network.learned_positions + 1, plain, name="embedding", dtype=self.dtype_policy)
+            self.table = TokenEmbedding(
+                network.learned_positions + 1, plain, name="embedding", dtype=self.dtype_policy
+            )
 
     def build(self, input_shape: Any) -> None:
         if self.table is not None:
@@ -83,7 +91,9 @@ class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]
         """Returns x [batch, n, hidden_size], all at position `index`, with its embedding."""
         if self.table is None:
             return x
-        return x + self.table.step(tf.minimum(index + 1, self.network.learned_positions)[None], weights)
+        return x + self.table.step(
+            tf.minimum(index + 1, self.network.learned_positions)[None], weights
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "network": self.network.to_dict()}
@@ -110,10 +120,13 @@ class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
       training: whether to drop.
 
     Returns:
-      (states [batch, length, hidden_size], attention weights float32 [batch, length, memory_length] or None).
+      (states [batch, length, hidden_size], attention weights float32 [batch, length, memory_length]
+      or None).
     """
 
-    def __init__(self, network: NetworkConfig, causal: bool, with_memory: bool, **kwargs: Any) -> None:
+    def __init__(
+        self, network: NetworkConfig, causal: bool, with_memory: bool, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.causal = causal
@@ -121,25 +134,49 @@ class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
         policy, width = self.dtype_policy, network.hidden_size
         gain = 4.0 * (1.0 - network.dropout)
         self.dropout = Dropout(network.dropout, name="dropout", dtype=policy)
-        self.convolution = Convolution(2 * width, network.conv_kernel, causal=causal, gain=gain, name="convolution", dtype=policy)
-        self.query = Linear(width, True, network.kernel_init, name="query", dtype=policy) if with_memory else None
+        self.convolution = Convolution(
+            2 * width,
+            network.conv_kernel,
+            causal=causal,
+            gain=gain,
+            name="convolution",
+            dtype=policy,
+        )
+        self.query = (
+            Linear(width, True, network.kernel_init, name="query", dtype=policy)
+            if with_memory
+            else None
+        )
 
     def build(self, input_shape: Any) -> None:
         self.convolution.build(input_shape)
         if self.query is not None:
             self.query.build(input_shape)
 
-    def call(self, x: Any, keep: Any = None, embedded: Any = None, memory: Any = None, training: bool = False) -> tuple[Any, Any]:
+    def call(
+        self,
+        x: Any,
+        keep: Any = None,
+        embedded: Any = None,
+        memory: Any = None,
+        training: bool = False,
+    ) -> tuple[Any, Any]:
         y = gated(self.convolution(self.dropout(x, training=training), keep))
-        return self._joined(y, x, embedded, memory, None if self.query is None else self.query.prepare())
+        return self._joined(
+            y, x, embedded, memory, None if self.query is None else self.query.prepare()
+        )
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``."""
         weights = {"convolution": self.convolution.prepare()}
         return weights if self.query is None else {**weights, "query": self.query.prepare()}
 
-    def step(self, x: Any, embedded: Any, weights: dict[str, Any], memory: dict[str, Any], earlier: Any) -> tuple[Any, Any]:
-        """Returns (state [batch, n, hidden_size], the inputs before the next position) of one new position x [batch, n, hidden_size]."""
+    def step(
+        self, x: Any, embedded: Any, weights: dict[str, Any], memory: dict[str, Any], earlier: Any
+    ) -> tuple[Any, Any]:
+        """Returns (state [batch, n, hidden_size], the inputs before the next position) of one new
+        position x [batch, n, hidden_size].
+        """
         y, earlier = self.convolution.step(x, weights["convolution"], earlier)
         return self._joined(gated(y), x, embedded, memory, weights.get("query"))[0], earlier
 
@@ -163,14 +200,18 @@ class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
 class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
     """What encoder and decoder share: positions and num_layers blocks."""
 
-    def __init__(self, network: NetworkConfig, causal: bool, with_memory: bool, **kwargs: Any) -> None:
+    def __init__(
+        self, network: NetworkConfig, causal: bool, with_memory: bool, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.with_memory = with_memory
         self.positions = LearnedPositions(network, name="positions", dtype=self.dtype_policy)
         # Attributes of their own: TensorFlow's checkpoints find those.
         for number in range(network.num_layers):
-            block = GatedBlock(network, causal, with_memory, name=f"block_{number}", dtype=self.dtype_policy)
+            block = GatedBlock(
+                network, causal, with_memory, name=f"block_{number}", dtype=self.dtype_policy
+            )
             setattr(self, f"block_{number}", block)
 
     def build(self, shape: Any, *_: Any) -> None:
@@ -232,14 +273,17 @@ class GatedDecoder(_GatedStack):
       training: whether to drop.
 
     Returns:
-      (states [batch, length, hidden_size], attention: float32 [batch, length, memory_length] for each layer, or an empty list).
+      (states [batch, length, hidden_size], attention: float32 [batch, length, memory_length] for
+      each layer, or an empty list).
     """
 
     def __init__(self, network: NetworkConfig, with_memory: bool, **kwargs: Any) -> None:
         super().__init__(network, causal=True, with_memory=with_memory, **kwargs)
         self.dropout = Dropout(network.dropout, name="dropout", dtype=self.dtype_policy)
 
-    def call(self, inputs: Any, memory: dict[str, Any], training: bool = False) -> tuple[Any, list[Any]]:
+    def call(
+        self, inputs: Any, memory: dict[str, Any], training: bool = False
+    ) -> tuple[Any, list[Any]]:
         x = embedded = self.positions(inputs)
         attention = []
         for block in self.blocks:
@@ -248,21 +292,35 @@ class GatedDecoder(_GatedStack):
         return self.dropout(x, training=training), attention
 
     def read(self, encoded: Encoded) -> dict[str, Any]:
-        """Returns what the blocks read of an encoder: keys z, values (z + e) √m, and what hides padding."""
+        """Returns what the blocks read of an encoder: keys z, values (z + e) √m, and what hides
+        padding.
+        """
         keys = divided_gradient(encoded.states, self.network.num_layers)
         count = tf.cast(tf.sqrt(tf.maximum(tf.reduce_sum(encoded.keep, 1), 1.0)), keys.dtype)
-        return {"keys": keys, "values": (keys + encoded.extra) * count[:, None, None], "bias": hidden_padding(encoded.keep)}
+        return {
+            "keys": keys,
+            "values": (keys + encoded.extra) * count[:, None, None],
+            "bias": hidden_padding(encoded.keep),
+        }
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``."""
-        return {"positions": self.positions.prepare(), "blocks": [block.prepare() for block in self.blocks]}
+        return {
+            "positions": self.positions.prepare(),
+            "blocks": [block.prepare() for block in self.blocks],
+        }
 
     def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> list[Any]:
         """Returns the inputs of each convolution before the first position: zeros."""
         del memory
-        return [block.convolution.start(batch_size, beam_size, self.network.hidden_size) for block in self.blocks]
+        return [
+            block.convolution.start(batch_size, beam_size, self.network.hidden_size)
+            for block in self.blocks
+        ]
 
-    def step(self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]) -> tuple[Any, list[Any]]:
+    def step(
+        self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
+    ) -> tuple[Any, list[Any]]:
         """Computes one new position of n hypotheses per example.
 
         Args:
@@ -277,7 +335,9 @@ class GatedDecoder(_GatedStack):
         """
         x = embedded = self.positions.step(x, index, weights["positions"])
         new = []
-        for block, block_weights, earlier in zip(self.blocks, weights["blocks"], state, strict=True):
+        for block, block_weights, earlier in zip(
+            self.blocks, weights["blocks"], state, strict=True
+        ):
             x, earlier = block.step(x, embedded, block_weights, memory, earlier)
             new.append(earlier)
         return x, new

@@ -1,4 +1,5 @@
-"""LSTM baselines: encoder and decoder (arXiv 1409.3215), with Luong's or Bahdanau's attention; classifier; language model.
+"""LSTM baselines: encoder and decoder (arXiv 1409.3215), with Luong's or Bahdanau's attention;
+classifier; language model.
 
 How it is used::
 
@@ -6,8 +7,9 @@ How it is used::
     model = LSTMModel(NetworkConfig(num_layers=2, lstm_attention="bahdanau"), spec)
     logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
 
-How it works: ``models/lstm/layers.py`` has the equations. A classifier reads the top layer's state that has read everything (summary=last) or the
-mean; words of the inputs are pointed at by the last word's state.
+How it works: ``models/lstm/layers.py`` has the equations. A classifier reads the top layer's state
+that has read everything (summary=last) or the mean; words of the inputs are pointed at by the last
+word's state.
 """
 
 from __future__ import annotations
@@ -36,12 +38,25 @@ class LSTMModel(StatefulModel):
 
     def mistakes(self) -> list[str]:
         """Returns what lstm_attention and lstm_direction cannot do for this problem."""
-        attention, direction, spec = self.network.lstm_attention, self.network.lstm_direction, self.spec
+        attention, direction, spec = (
+            self.network.lstm_attention,
+            self.network.lstm_direction,
+            self.spec,
+        )
         found = []
         if attention != "none" and (spec.inputs == "none" or spec.targets != "tokens"):
-            found.append(f"lstm_attention={attention} joins a decoder to an encoder, and this problem has only one of them: set it to none")
+            found.append(
+                f"lstm_attention={attention} joins a decoder to an encoder, and this problem has"
+                " only one of them: set it to none"
+            )
         if direction != "forward" and spec.inputs == "none":
-            found.append(f"lstm_direction={direction} says how inputs are read, and a language model has none: set it to forward")
+            found.append(
+                f"lstm_direction={direction} says how inputs are read, and a language model has"
+                " none: set it to forward"
+            )
         if direction == "backward" and spec.targets == "word":
-            found.append("lstm_direction=backward reads the last word first, whose state points at the answer: set it to forward or both")
+            found.append(
+                "lstm_direction=backward reads the last word first, whose state points at the"
+                " answer: set it to forward or both"
+            )
         return found

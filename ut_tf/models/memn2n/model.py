@@ -7,8 +7,9 @@ How it is used::
     logits, details = model({"inputs": facts}, return_attention=True)             # [batch, 6]
     details.encoder.attention_weights                                             # [hops, batch, 1, 1, rows]: what the question read
 
-How it works: ``models/memn2n/hops.py`` has the equations; the answer is softmax(W u) of the last hop's u. Answers are classes of their own here,
-not words of the facts, so W is not tied to an embedding.
+How it works: ``models/memn2n/hops.py`` has the equations; the answer is softmax(W u) of the last
+hop's u. Answers are classes of their own here, not words of the facts, so W is not tied to an
+embedding.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
 from ut_tf.config.checks import impossible_hops
-from ut_tf.data.problem import ProblemSpec
-from ut_tf.search.strategies import Decoded
-from ut_tf.errors import UserError
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
-from ut_tf.models.memn2n.hops import MemoryHops
-from ut_tf.layers.linear import Linear
-from ut_tf.models.heads import write_outputs
-from ut_tf.models.encoder_decoder import ModelDetails
+from ut_tf.config.hparams import NetworkConfig
 from ut_tf.config.unused import refuse_needless
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.errors import UserError
+from ut_tf.layers.linear import Linear
+from ut_tf.models.encoder_decoder import ModelDetails
+from ut_tf.models.heads import write_outputs
+from ut_tf.models.memn2n.hops import MemoryHops
+from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.search.strategies import Decoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -36,20 +37,24 @@ class MemN2N(keras.Model):  # type: ignore[misc]
     """A memory network for problems whose inputs are facts and whose targets are classes.
 
     Args:
-      network: NetworkConfig; num_steps is the number of hops, memory_size that of the facts that are read.
+      network: NetworkConfig; num_steps is the number of hops, memory_size that of the facts that
+        are read.
       spec: ProblemSpec.
 
     Call arguments:
       features: {"inputs": int32 [batch, rows, words]}; other keys are ignored.
       training: which number of hops and facts holds.
-      return_details: whether to return (logits, ModelDetails). Its ponder times are the number of hops.
-      return_attention: the same, with the attention of the question over all rows, float32 [hops, batch, 1, 1, rows].
+      return_details: whether to return (logits, ModelDetails). Its ponder times are the number of
+        hops.
+      return_attention: the same, with the attention of the question over all rows, float32 [hops,
+        batch, 1, 1, rows].
 
     Returns:
       float32 logits [batch, classes].
 
     Raises:
-      UserError: the network asks for what the model has no use for, or the spec for what it cannot answer.
+      UserError: the network asks for what the model has no use for, or the spec for what it cannot
+        answer.
     """
 
     has_encoder = True
@@ -62,13 +67,18 @@ class MemN2N(keras.Model):  # type: ignore[misc]
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
         if (self.spec.inputs, self.spec.targets) != ("facts", "class"):
             raise UserError(
-                f"the model memn2n answers questions on facts with a class, and this problem has inputs={self.spec.inputs!r} and "
-                f"targets={self.spec.targets!r}: use a problem such as babi_qa, or another model."
+                "the model memn2n answers questions on facts with a class, and this problem has"
+                f" inputs={self.spec.inputs!r} and targets={self.spec.targets!r}: use a problem"
+                " such as babi_qa, or another model."
             )
         refuse_needless("memn2n", self.network, impossible_hops("memn2n", self.network))
-        self.hops = MemoryHops(self.spec.input_vocab_size, self.network, name="hops", dtype=self.dtype_policy)
+        self.hops = MemoryHops(
+            self.spec.input_vocab_size, self.network, name="hops", dtype=self.dtype_policy
+        )
         init = self.network.kernel_init
-        self.classifier = Linear(self.spec.target_vocab_size, False, init, name="classifier", dtype=self.dtype_policy)
+        self.classifier = Linear(
+            self.spec.target_vocab_size, False, init, name="classifier", dtype=self.dtype_policy
+        )
         self.hops.build((None, None, None))
         self.classifier.build((None, self.network.hidden_size))
         for part in self._flatten_layers(include_self=True):
@@ -89,7 +99,9 @@ class MemN2N(keras.Model):  # type: ignore[misc]
         (mask,) = self.counted_positions(features)
         weights = attention[:, :, None, None] if return_attention else None
         times = float(self.hops.hops(training)) * mask
-        return logits, ModelDetails(RecurrenceDetails(times, tf.zeros_like(mask), mask, None, weights), None)
+        return logits, ModelDetails(
+            RecurrenceDetails(times, tf.zeros_like(mask), mask, None, weights), None
+        )
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
         """Returns the rows that are not padding, float32 [batch, rows]: the mask of the details."""
@@ -100,7 +112,11 @@ class MemN2N(keras.Model):  # type: ignore[misc]
         return write_outputs(self, features, seed, options)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "spec": self.spec.to_dict()}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            "spec": self.spec.to_dict(),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> MemN2N:

@@ -1,20 +1,25 @@
-"""Memory: learned vectors in front of a sequence, and the stacks of layers that read and write them.
+"""Memory: learned vectors in front of a sequence, and the stacks of layers that read and write
+them.
 
-How it is used: as the encoder of a model, or (``MemoryStack``) as its causal decoder where there is nothing else to read::
+How it is used: as the encoder of a model, or (``MemoryStack``) as its causal decoder where there is
+nothing else to read::
 
     stack = MemoryStack(NetworkConfig(num_layers=6, memory_size=10))
     states, details = stack(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
 
-How it works (Burtsev et al., arXiv 2006.11527). ``MemoryStack``: X = [X_mem; X_seq] passes through the layers of a Transformer, which do
-not tell memory from symbols. ``BottleneckStack``: symbols do not see each other; each layer writes the memory, then the symbols read it:
+How it works (Burtsev et al., arXiv 2006.11527). ``MemoryStack``: X = [X_mem; X_seq] passes through
+the layers of a Transformer, which do not tell memory from symbols. ``BottleneckStack``: symbols do
+not see each other; each layer writes the memory, then the symbols read it:
 
     A_mem = LN(X_mem + MultiHead(X_mem, X_all, X_all));   H_mem = LN(A_mem + FF(A_mem))
     A_seq = LN(X_seq + MultiHead(X_seq, H_mem, H_mem));   H_seq = LN(A_seq + FF(A_seq))
 
-with weights of their own for the two halves: m · (m + n) + n · m attention weights for m vectors and n symbols, where a Transformer has n².
+with weights of their own for the two halves: m · (m + n) + n · m attention weights for m vectors
+and n symbols, where a Transformer has n².
 
-Memory has no position: nothing is added to it, and rotary attention does not turn it. Nor does it count as length: the logit scale of an
-encoder or a language model is that of the symbols alone. (A decoder that attends over memory and symbols counts both.)
+Memory has no position: nothing is added to it, and rotary attention does not turn it. Nor does it
+count as length: the logit scale of an encoder or a language model is that of the symbols alone. (A
+decoder that attends over memory and symbols counts both.)
 """
 
 from __future__ import annotations
@@ -28,27 +33,41 @@ import tensorflow as tf
 from ut_tf.config.hparams import NetworkConfig
 from ut_tf.layers.attention import causal_bias
 from ut_tf.layers.block import Block, Rotation, StepSurroundings, Surroundings
-from ut_tf.layers.coordinates import positioned
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
 from ut_tf.layers.cache import Place
+from ut_tf.layers.coordinates import positioned
 from ut_tf.layers.normalization import LayerNorm
-from ut_tf.models.universal_transformer.recurrence import Observer, StepView
 from ut_tf.layers.stack import LayerStack
+from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.models.universal_transformer.recurrence import Observer, StepView
 
 
 def memory_size(network: NetworkConfig, training: bool) -> int:
     """Returns how many memory vectors there are in training, or at evaluation."""
-    return network.memory_size if training or not network.eval_memory_size else network.eval_memory_size
+    return (
+        network.memory_size
+        if training or not network.eval_memory_size
+        else network.eval_memory_size
+    )
 
 
 def in_front(tensor: Any, size: int, value: float, axis: int) -> Any:
     """Returns the tensor with `size` entries of `value` before its own, along `axis`."""
-    return tf.pad(tensor, [[size if number == axis else 0, 0] for number in range(tensor.shape.rank)], constant_values=value)
+    return tf.pad(
+        tensor,
+        [[size if number == axis else 0, 0] for number in range(tensor.shape.rank)],
+        constant_values=value,
+    )
 
 
 def unturned_in_front(rotation: Rotation | None, size: int) -> Rotation | None:
-    """Returns the rotation of `size` memory vectors, which are not turned, and of the symbols behind them."""
-    return None if rotation is None else (in_front(rotation[0], size, 1.0, 2), in_front(rotation[1], size, 0.0, 2))
+    """Returns the rotation of `size` memory vectors, which are not turned, and of the symbols
+    behind them.
+    """
+    return (
+        None
+        if rotation is None
+        else (in_front(rotation[0], size, 1.0, 2), in_front(rotation[1], size, 0.0, 2))
+    )
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -58,8 +77,9 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
     Args:
       network: its memory_size, eval_memory_size and hidden_size are used.
 
-    At evaluation there may be fewer, the first of them, or more: vector i of m trained ones is then that of i modulo m, so that in an
-    encoder r copies of a vector go on being alike and have ln r more attention than one.
+    At evaluation there may be fewer, the first of them, or more: vector i of m trained ones is then
+    that of i modulo m, so that in an encoder r copies of a vector go on being alike and have ln r
+    more attention than one.
     """
 
     def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
@@ -70,7 +90,9 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
         del input_shape
         shape = (self.network.memory_size, self.network.hidden_size)
         normal = keras.initializers.RandomNormal(stddev=1.0)
-        self.vectors = self.add_weight(shape=shape, initializer=normal, name="vectors", autocast=False)
+        self.vectors = self.add_weight(
+            shape=shape, initializer=normal, name="vectors", autocast=False
+        )
 
     def call(self, batch_size: Any, training: bool = False) -> Any:
         """Returns [batch_size, memory size, hidden_size]."""
@@ -97,25 +119,38 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
 
     Args:
       network: NetworkConfig.
-      causal: whether positions see only earlier ones, memory among them; all symbols see all of the memory.
-      returns_memory: whether the memory's states stand in front of the symbols' in what is returned.
+      causal: whether positions see only earlier ones, memory among them; all symbols see all of the
+        memory.
+      returns_memory: whether the memory's states stand in front of the symbols' in what is
+        returned.
 
     Call arguments:
       as those of ``LayerStack`` and ``Surroundings``, of the symbols alone.
 
     Returns:
-      (states [batch, length, hidden_size], or [batch, memory size + length, hidden_size]; RecurrenceDetails of the symbols, whose attention
-      weights are those of memory and symbols).
+      (states [batch, length, hidden_size], or [batch, memory size + length, hidden_size];
+      RecurrenceDetails of the symbols, whose attention weights are those of memory and symbols).
     """
 
-    def __init__(self, network: NetworkConfig, causal: bool = False, returns_memory: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        network: NetworkConfig,
+        causal: bool = False,
+        returns_memory: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.network = network
         self.causal = causal
         self.returns_memory = returns_memory
         self.memory = MemoryVectors(network, name="memory", dtype=self.dtype_policy)
         # Positions are added here, to the symbols alone.
-        self.stack = LayerStack(dataclasses.replace(network, position="none"), causal, name="stack", dtype=self.dtype_policy)
+        self.stack = LayerStack(
+            dataclasses.replace(network, position="none"),
+            causal,
+            name="stack",
+            dtype=self.dtype_policy,
+        )
 
     def build(self, input_shape: Any) -> None:
         self.memory.build(input_shape)
@@ -144,18 +179,32 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
             return_attention=return_attention,
             observer=observer,
         )
-        own = {name: getattr(details, name)[:, size:] for name in ("ponder_times", "remainders", "mask")}
+        own = {
+            name: getattr(details, name)[:, size:]
+            for name in ("ponder_times", "remainders", "mask")
+        }
         return states if self.returns_memory else states[:, size:], details._replace(**own)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``remember`` and ``step``, read, joined and cast once for all positions."""
+        """Returns the weights for ``remember`` and ``step``, read, joined and cast once for all
+        positions.
+        """
         return {"memory": self.memory.prepare(), "stack": self.stack.prepare()}
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
-        """Returns the caches before the first memory vector: one per layer, whose first places are the memory's."""
+        """Returns the caches before the first memory vector: one per layer, whose first places are
+        the memory's.
+        """
         return self.stack.empty_caches(batch_size, capacity, beam_size)
 
-    def remember(self, number: Any, rows: Any, weights: dict[str, Any], caches: list[dict[str, Any]], place: Place) -> list[dict[str, Any]]:
+    def remember(
+        self,
+        number: Any,
+        rows: Any,
+        weights: dict[str, Any],
+        caches: list[dict[str, Any]],
+        place: Place,
+    ) -> list[dict[str, Any]]:
         """Returns the caches with one more memory vector, which stands before the first symbol.
 
         Args:
@@ -166,7 +215,9 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
           place: of the vector.
         """
         states = tf.tile(weights["memory"][number][None], [rows, 1])
-        _, caches = self.stack.step(states, weights["stack"], caches, place, None, StepSurroundings())
+        _, caches = self.stack.step(
+            states, weights["stack"], caches, place, None, StepSurroundings()
+        )
         return caches
 
     def step(
@@ -178,23 +229,41 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
         positions: Any,
         surroundings: StepSurroundings,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``, `place` behind the memory's."""
+        """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``, `place`
+        behind the memory's.
+        """
         states = positioned(self.network, inputs, positions, self.compute_dtype)
-        stepped: tuple[Any, list[dict[str, Any]]] = self.stack.step(states, weights["stack"], caches, place, None, surroundings)
+        stepped: tuple[Any, list[dict[str, Any]]] = self.stack.step(
+            states, weights["stack"], caches, place, None, surroundings
+        )
         return stepped
 
     def _with_memory(self, surroundings: Surroundings, size: int, length: Any) -> Surroundings:
         s = surroundings
         return s._replace(
-            bias=causal_bias(size + length) if self.causal else None if s.bias is None else in_front(s.bias, size, 0.0, 3),
+            bias=(
+                causal_bias(size + length)
+                if self.causal
+                else None
+                if s.bias is None
+                else in_front(s.bias, size, 0.0, 3)
+            ),
             keep=None if s.keep is None else in_front(s.keep, size, 1.0, 1),
             rotation=unturned_in_front(s.rotation, size),
             # In an encoder the scale is the same for all queries.
-            logit_scale=in_front(s.logit_scale, size, 1.0, 2) if self.causal and s.logit_scale is not None else s.logit_scale,
+            logit_scale=(
+                in_front(s.logit_scale, size, 1.0, 2)
+                if self.causal and s.logit_scale is not None
+                else s.logit_scale
+            ),
         )
 
     def get_config(self) -> dict[str, Any]:
-        own = {"network": self.network.to_dict(), "causal": self.causal, "returns_memory": self.returns_memory}
+        own = {
+            "network": self.network.to_dict(),
+            "causal": self.causal,
+            "returns_memory": self.returns_memory,
+        }
         return {**super().get_config(), **own}
 
     @classmethod
@@ -207,17 +276,21 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
     """Layers in which the sequence reads and writes through the memory only: an encoder.
 
     Args:
-      network: NetworkConfig. With norm=pre queries and keys pass through one norm, as in self-attention, and one more follows the last
-        layer. The memory's transition is fully connected, as its vectors have no neighbours.
-      returns_memory: whether the memory's states stand in front of the symbols' in what is returned.
+      network: NetworkConfig. With norm=pre queries and keys pass through one norm, as in
+        self-attention, and one more follows the last layer. The memory's transition is fully
+        connected, as its vectors have no neighbours.
+      returns_memory: whether the memory's states stand in front of the symbols' in what is
+        returned.
 
     Call arguments:
       as those of ``LayerStack``; of the surroundings, bias is that of the padding.
 
     Returns:
-      (states [batch, length, hidden_size], or [batch, memory size + length, hidden_size]; RecurrenceDetails of the symbols, whose
-      attention_weights are the memory's over memory and symbols, [layers, batch, num_heads, memory size, memory size + length], and
-      memory_attention_weights the symbols' over the memory, [layers, batch, num_heads, length, memory size]).
+      (states [batch, length, hidden_size], or [batch, memory size + length, hidden_size];
+      RecurrenceDetails of the symbols, whose attention_weights are the memory's over memory and
+      symbols, [layers, batch, num_heads, memory size, memory size + length], and
+      memory_attention_weights the symbols' over the memory, [layers, batch, num_heads, length,
+      memory size]).
     """
 
     def __init__(self, network: NetworkConfig, returns_memory: bool = False, **kwargs: Any) -> None:
@@ -230,14 +303,25 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
         without_neighbours = dataclasses.replace(network, transition="fc")
         # Attributes of their own: TensorFlow's checkpoints find those.
         for number in range(network.num_layers):
-            setattr(self, f"write_{number}", Block(without_neighbours, name=f"write_{number}", **options))
+            setattr(
+                self,
+                f"write_{number}",
+                Block(without_neighbours, name=f"write_{number}", **options),
+            )
             setattr(self, f"read_{number}", Block(network, name=f"read_{number}", **options))
-        self.final_norm = LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if network.norm == "pre" else None
+        self.final_norm = (
+            LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy)
+            if network.norm == "pre"
+            else None
+        )
 
     @property
     def layers_of_blocks(self) -> list[tuple[Block, Block]]:
         """The layers, the first one first: what writes the memory and what reads it."""
-        return [(getattr(self, f"write_{number}"), getattr(self, f"read_{number}")) for number in range(self.network.num_layers)]
+        return [
+            (getattr(self, f"write_{number}"), getattr(self, f"read_{number}"))
+            for number in range(self.network.num_layers)
+        ]
 
     def build(self, input_shape: Any) -> None:
         blocks = [block for pair in self.layers_of_blocks for block in pair]
@@ -266,29 +350,61 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
         reading = Surroundings(keep=s.keep, memory_rotation=s.rotation)
         records = []
         for number, (write, read) in enumerate(self.layers_of_blocks):
-            memory, written = _attend(write, memory, tf.concat([memory, symbols], 1), rotation, writing, training)
+            memory, written = _attend(
+                write, memory, tf.concat([memory, symbols], 1), rotation, writing, training
+            )
             symbols, read_weights = _attend(read, symbols, memory, None, reading, training)
             records.append((written, read_weights))
             if observer is not None:
-                observer(StepView(tf.constant(number), tf.concat([memory, symbols], 1), None, None, written, read_weights))
+                observer(
+                    StepView(
+                        tf.constant(number),
+                        tf.concat([memory, symbols], 1),
+                        None,
+                        None,
+                        written,
+                        read_weights,
+                    )
+                )
         states = tf.concat([memory, symbols], 1) if self.returns_memory else symbols
         mask = tf.cast(symbol_mask, tf.float32)
-        attention = [tf.stack(part) for part in zip(*records, strict=True)] if return_attention else []
-        details = RecurrenceDetails(float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention)
+        attention = (
+            [tf.stack(part) for part in zip(*records, strict=True)] if return_attention else []
+        )
+        details = RecurrenceDetails(
+            float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention
+        )
         return states if self.final_norm is None else self.final_norm(states), details
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "returns_memory": self.returns_memory}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            "returns_memory": self.returns_memory,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BottleneckStack:
         return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
 
-def _attend(block: Block, states: Any, others: Any, rotation: Any, surroundings: Surroundings, training: bool) -> tuple[Any, Any]:
-    """Returns (the block's output for `states` that attend over `others`, turned by `rotation`; the attention weights)."""
+def _attend(
+    block: Block,
+    states: Any,
+    others: Any,
+    rotation: Any,
+    surroundings: Surroundings,
+    training: bool,
+) -> tuple[Any, Any]:
+    """Returns (the block's output for `states` that attend over `others`, turned by `rotation`; the
+    attention weights).
+    """
     if block.network.norm == "pre":
         others = block.memory_attention_norm(others)
     keys, values = block.memory_attention.keys_values(others, rotation)
-    output, _, weights = block(states, surroundings=surroundings._replace(memory_keys=keys, memory_values=values), training=training)
+    output, _, weights = block(
+        states,
+        surroundings=surroundings._replace(memory_keys=keys, memory_values=values),
+        training=training,
+    )
     return output, weights

@@ -1,4 +1,5 @@
-"""Memory Transformers (arXiv 2006.11527): a Transformer with learned vectors in front of its sequence.
+"""Memory Transformers (arXiv 2006.11527): a Transformer with learned vectors in front of its
+sequence.
 
 How it is used::
 
@@ -6,10 +7,12 @@ How it is used::
     model = MemTransformer(NetworkConfig(num_layers=6, memory_size=10), spec)
     logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
 
-How it works: the encoder is a ``MemoryStack``, or where the sequence reads and writes through the memory only, a ``BottleneckStack``
-(``models/memory_transformer/memory.py``); the decoder is a Transformer's, which attends over all that the encoder returns, memory and symbols. A classifier or
-a pointer looks at the symbols alone. A language model has its memory in front of the targets: every symbol sees all of it, and
-decoding begins by remembering it. All else is shared with the other models (``sequence_model.py``).
+How it works: the encoder is a ``MemoryStack``, or where the sequence reads and writes through the
+memory only, a ``BottleneckStack`` (``models/memory_transformer/memory.py``); the decoder is a
+Transformer's, which attends over all that the encoder returns, memory and symbols. A classifier or
+a pointer looks at the symbols alone. A language model has its memory in front of the targets: every
+symbol sees all of it, and decoding begins by remembering it. All else is shared with the other
+models (``sequence_model.py``).
 """
 
 from __future__ import annotations
@@ -21,14 +24,21 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.layers.cache import next_place
-from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, in_front, memory_size, unturned_in_front
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.encoder_decoder import SequenceModel
+from ut_tf.models.memory_transformer.memory import (
+    BottleneckStack,
+    MemoryStack,
+    in_front,
+    memory_size,
+    unturned_in_front,
+)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class MemTransformer(SequenceModel):
-    """A Transformer with memory for a problem's inputs and targets; arguments and call as in ``SequenceModel``.
+    """A Transformer with memory for a problem's inputs and targets; arguments and call as in
+    ``SequenceModel``.
 
     Raises:
       UserError: the network asks for a recurrence.
@@ -37,17 +47,23 @@ class MemTransformer(SequenceModel):
     catalogue_name: ClassVar[str] = "mem_transformer"
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
-        """Returns a stack with memory for an encoder or a language model, and without for a decoder, which reads the encoder's."""
+        """Returns a stack with memory for an encoder or a language model, and without for a
+        decoder, which reads the encoder's.
+        """
         options = {"name": name, "dtype": self.dtype_policy}
         if with_memory:
             return LayerStack(self.network, causal, with_memory, **options)
-        return MemoryStack(self.network, causal, returns_memory=self.has_decoder and not causal, **options)
+        return MemoryStack(
+            self.network, causal, returns_memory=self.has_decoder and not causal, **options
+        )
 
     @property
     def history_start(self) -> int:
         return 0 if self.has_encoder else memory_size(self.network, training=False)
 
-    def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> dict[str, Any]:
+    def start_decoding(
+        self, features: dict[str, Any], capacity: Any, beam_size: int = 1
+    ) -> dict[str, Any]:
         cache = super().start_decoding(features, capacity, beam_size)
         if self.has_encoder:
             return cache
@@ -56,24 +72,34 @@ class MemTransformer(SequenceModel):
         head_size = network.hidden_size // network.num_heads
 
         def remember(number: Any, visible: Any, blocks: Any) -> tuple[Any, Any, Any]:
-            place, visible = next_place(visible, number, network.num_heads, head_size, self.compute_dtype)
+            place, visible = next_place(
+                visible, number, network.num_heads, head_size, self.compute_dtype
+            )
             return number + 1, visible, self.decoder.remember(number, rows, weights, blocks, place)
 
         start = (tf.constant(0), cache["visible"], cache["blocks"])
-        _, visible, blocks = tf.while_loop(lambda number, *_: number < self.history_start, remember, start)
+        _, visible, blocks = tf.while_loop(
+            lambda number, *_: number < self.history_start, remember, start
+        )
         return {**cache, "visible": visible, "blocks": blocks}
 
     def _encode(self, features: dict[str, Any], target_length: Any, options: dict[str, Any]) -> Any:
         encoded = super()._encode(features, target_length, options)
-        return _with_memory(encoded, memory_size(self.network, options["training"])) if self.has_decoder else encoded
+        return (
+            _with_memory(encoded, memory_size(self.network, options["training"]))
+            if self.has_decoder
+            else encoded
+        )
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class MemBottleneckTransformer(SequenceModel):
-    """A Transformer whose encoder's symbols see each other through the memory only; arguments and call as in ``SequenceModel``.
+    """A Transformer whose encoder's symbols see each other through the memory only; arguments and
+    call as in ``SequenceModel``.
 
     Raises:
-      UserError: the network asks for a recurrence or, without a decoder, for a relative bias, or the problem for a language model.
+      UserError: the network asks for a recurrence or, without a decoder, for a relative bias, or
+        the problem for a language model.
     """
 
     catalogue_name: ClassVar[str] = "mem_bottleneck_transformer"
@@ -85,21 +111,30 @@ class MemBottleneckTransformer(SequenceModel):
             return LayerStack(self.network, causal, with_memory, **options)
         if causal:
             raise UserError(
-                "the model mem_bottleneck_transformer writes all of a sequence into its memory before a symbol reads it, so a symbol of a "
-                "language model would see those behind it: take --model=mem_transformer."
+                "the model mem_bottleneck_transformer writes all of a sequence into its memory"
+                " before a symbol reads it, so a symbol of a language model would see those behind"
+                " it: take --model=mem_transformer."
             )
         if self.network.relative_bias and not self.has_decoder:
             raise UserError(
-                "symbols of a mem_bottleneck_transformer do not attend to each other, and memory has no position, so relative_bias="
-                f"{self.network.relative_bias} has no place in its encoder: set it to 0, or take --model=mem_transformer."
+                "symbols of a mem_bottleneck_transformer do not attend to each other, and memory"
+                f" has no position, so relative_bias={self.network.relative_bias} has no place in"
+                " its encoder: set it to 0, or take --model=mem_transformer."
             )
         return BottleneckStack(self.network, returns_memory=self.has_decoder, **options)
 
     def _encode(self, features: dict[str, Any], target_length: Any, options: dict[str, Any]) -> Any:
         encoded = super()._encode(features, target_length, options)
-        return _with_memory(encoded, memory_size(self.network, options["training"])) if self.has_decoder else encoded
+        return (
+            _with_memory(encoded, memory_size(self.network, options["training"]))
+            if self.has_decoder
+            else encoded
+        )
 
 
 def _with_memory(encoded: Any, size: int) -> Any:
     """Returns what was encoded with a mask and a rotation as long as its states, for the decoder."""
-    return encoded._replace(mask=in_front(encoded.mask, size, 1.0, 1), rotation=unturned_in_front(encoded.rotation, size))
+    return encoded._replace(
+        mask=in_front(encoded.mask, size, 1.0, 1),
+        rotation=unturned_in_front(encoded.rotation, size),
+    )

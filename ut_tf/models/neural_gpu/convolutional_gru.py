@@ -1,4 +1,5 @@
-"""The convolutional gated recurrent unit (CGRU) of the Neural GPU, and the mental image it is repeated on (arXiv 1511.08228).
+"""The convolutional gated recurrent unit (CGRU) of the Neural GPU, and the mental image it is
+repeated on (arXiv 1511.08228).
 
 How it is used::
 
@@ -6,20 +7,24 @@ How it is used::
     weights = unit.prepare()                              # of all parameter sets, once before the loop
     image = unit.step(image, unit.choose(weights, t), active)   # [batch, length, image_width * maps] -> the same
 
-How it works: the image s has `image_width` columns of as many rows as there are positions, with m = hidden_size maps in each cell, and
-zeros around it. With * a convolution of conv_kernel x conv_kernel cells and σ' the sigmoid stretched by gate_cutoff and cut to [0, 1]::
+How it works: the image s has `image_width` columns of as many rows as there are positions, with m =
+hidden_size maps in each cell, and zeros around it. With * a convolution of conv_kernel x
+conv_kernel cells and σ' the sigmoid stretched by gate_cutoff and cut to [0, 1]::
 
     u = σ'(U' * s + B');   r = σ'(U'' * s + B'')          σ'(x) = max(0, min(1, c σ(x) - (c - 1) / 2))
     s' = u ⊙ s + (1 - u) ⊙ tanh(U * (r ⊙ s) + B)
 
-An Extended Neural GPU's decoder adds a convolution W * p of its output tape p to each of the three sums (arXiv 1610.08613).
+An Extended Neural GPU's decoder adds a convolution W * p of its output tape p to each of the three
+sums (arXiv 1610.08613).
 
-Relaxed tying: there may be `relaxed_sets` sets of all parameters, of which step t takes set t mod relaxed_sets; training pulls them
-together (``training/judging.py``), and in the end their mean takes the place of each.
+Relaxed tying: there may be `relaxed_sets` sets of all parameters, of which step t takes set t mod
+relaxed_sets; training pulls them together (``training/judging.py``), and in the end their mean
+takes the place of each.
 
-A row is stored as one vector of image_width * maps channels. Over rows a convolution over both dimensions is then a product of
-conv_kernel neighbouring rows with one matrix, in which the kernel stands once for each pair of columns that lie near enough: on a CPU
-that is faster than a convolution of 24 maps.
+A row is stored as one vector of image_width * maps channels. Over rows a convolution over both
+dimensions is then a product of conv_kernel neighbouring rows with one matrix, in which the kernel
+stands once for each pair of columns that lie near enough: on a CPU that is faster than a
+convolution of 24 maps.
 """
 
 from __future__ import annotations
@@ -38,9 +43,15 @@ _GATE_BIAS = 1.0
 
 
 def cut_sigmoid(x: Any, cutoff: float) -> Any:
-    """Returns cutoff * σ(x) - (cutoff - 1) / 2, cut to [0, 1]: the gates reach 0 and 1 where cutoff is above 1."""
+    """Returns cutoff * σ(x) - (cutoff - 1) / 2, cut to [0, 1]: the gates reach 0 and 1 where cutoff
+    is above 1.
+    """
     gates = tf.sigmoid(x)
-    return gates if cutoff == 1.0 else tf.clip_by_value(cutoff * gates - (cutoff - 1.0) / 2.0, 0.0, 1.0)
+    return (
+        gates
+        if cutoff == 1.0
+        else tf.clip_by_value(cutoff * gates - (cutoff - 1.0) / 2.0, 0.0, 1.0)
+    )
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -48,11 +59,13 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
     """A CGRU, with one or more sets of its parameters.
 
     Args:
-      network: its hidden_size (maps), image_width, conv_kernel, gate_cutoff, relaxed_sets and kernel_init are used.
+      network: its hidden_size (maps), image_width, conv_kernel, gate_cutoff, relaxed_sets and
+        kernel_init are used.
       with_tape: whether it also reads an output tape.
 
     Call arguments:
-      image: [batch, length, image_width * maps] -> the same after a step with the first set, in float32.
+      image: [batch, length, image_width * maps] -> the same after a step with the first set, in
+        float32.
     """
 
     def __init__(self, network: NetworkConfig, with_tape: bool = False, **kwargs: Any) -> None:
@@ -67,7 +80,13 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         self._add("candidate", 0.0)
         # Saved with the weights: whether the mean of all sets has taken the place of each, 0 or 1.
         relaxed = self.network.relaxed_sets > 1
-        self.tied = self.add_weight(shape=(), initializer="zeros", trainable=False, name="tied", autocast=False) if relaxed else None
+        self.tied = (
+            self.add_weight(
+                shape=(), initializer="zeros", trainable=False, name="tied", autocast=False
+            )
+            if relaxed
+            else None
+        )
 
     def call(self, image: Any) -> Any:
         image = tf.cast(image, tf.float32)
@@ -75,14 +94,18 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         return self.step(image, self.choose(self.prepare(), 0), tf.ones_like(image[..., :1]), tape)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights of all sets as ``step`` multiplies with them: "gates" and "candidate", each with kernel and bias."""
+        """Returns the weights of all sets as ``step`` multiplies with them: "gates" and
+        "candidate", each with kernel and bias.
+        """
         names = {"gates": ("update", "reset"), "candidate": ("candidate",)}
         return {name: self._joined(parts) for name, parts in names.items()}
 
     def choose(self, weights: dict[str, Any], step: Any) -> dict[str, Any]:
         """Returns the weights of the set that step number `step`, an int or int32 [], takes."""
         sets = self.network.relaxed_sets
-        chosen: dict[str, Any] = tf.nest.map_structure(lambda weight: weight[0] if sets == 1 else tf.gather(weight, step % sets), weights)
+        chosen: dict[str, Any] = tf.nest.map_structure(
+            lambda weight: weight[0] if sets == 1 else tf.gather(weight, step % sets), weights
+        )
         return chosen
 
     def step(self, image: Any, weights: dict[str, Any], active: Any, tape: Any = None) -> Any:
@@ -101,7 +124,9 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         return image + (1.0 - update) * (candidate - image) * active
 
     def tie(self, tied: bool = True) -> None:
-        """Lets the mean of all sets take the place of each, from now on; not tied: they part again, from there."""
+        """Lets the mean of all sets take the place of each, from now on; not tied: they part again,
+        from there.
+        """
         if self.tied is None:
             return
         if not tied:
@@ -110,28 +135,51 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         self.tied.assign(float(tied))
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "with_tape": self.with_tape}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            "with_tape": self.with_tape,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> ConvolutionalGRU:
         return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
     def _add(self, name: str, bias: float) -> None:
-        size, maps, sets = self.network.conv_kernel, self.network.hidden_size, self.network.relaxed_sets
+        size, maps, sets = (
+            self.network.conv_kernel,
+            self.network.hidden_size,
+            self.network.relaxed_sets,
+        )
         initializer = _Repeated(self.network.kernel_init)
         names = ("kernel", "tape_kernel") if self.with_tape else ("kernel",)
         for kind in names:
-            kernel = self.add_weight(shape=(sets, size, size, maps, maps), initializer=initializer, name=f"{name}_{kind}", autocast=False)
+            kernel = self.add_weight(
+                shape=(sets, size, size, maps, maps),
+                initializer=initializer,
+                name=f"{name}_{kind}",
+                autocast=False,
+            )
             setattr(self, f"{name}_{kind}", kernel)
         constant = keras.initializers.Constant(bias)
-        setattr(self, f"{name}_bias", self.add_weight(shape=(sets, maps), initializer=constant, name=f"{name}_bias", autocast=False))
+        setattr(
+            self,
+            f"{name}_bias",
+            self.add_weight(
+                shape=(sets, maps), initializer=constant, name=f"{name}_bias", autocast=False
+            ),
+        )
 
     def _joined(self, names: tuple[str, ...]) -> dict[str, Any]:
         width = self.network.image_width
-        kernels = tf.concat([dense_kernel(self._sets(f"{name}_kernel"), width) for name in names], -1)
+        kernels = tf.concat(
+            [dense_kernel(self._sets(f"{name}_kernel"), width) for name in names], -1
+        )
         if self.with_tape:
             # The tape has one column only, beside those of the image in every row.
-            tape = tf.concat([dense_kernel(self._sets(f"{name}_tape_kernel"), width, 1) for name in names], -1)
+            tape = tf.concat(
+                [dense_kernel(self._sets(f"{name}_tape_kernel"), width, 1) for name in names], -1
+            )
             kernels = tf.concat([kernels, tape], 1)
         biases = tf.concat([tf.tile(self._sets(f"{name}_bias"), [1, width]) for name in names], -1)
         return {"kernel": tf.cast(kernels, self.compute_dtype), "bias": biases}
@@ -144,18 +192,26 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         weight = tf.convert_to_tensor(variable)
         if self.tied is None:
             return weight
-        return weight + tf.convert_to_tensor(self.tied) * (tf.reduce_mean(weight, 0, keepdims=True) - weight)
+        return weight + tf.convert_to_tensor(self.tied) * (
+            tf.reduce_mean(weight, 0, keepdims=True) - weight
+        )
 
     def _convolved(self, image: Any, tape: Any, weights: dict[str, Any]) -> Any:
-        """Returns float32 [batch, length, units]: sums over the neighbouring rows of the image, and of the tape behind them."""
+        """Returns float32 [batch, length, units]: sums over the neighbouring rows of the image, and
+        of the tape behind them.
+        """
         rows = neighbours(tf.cast(image, self.compute_dtype), self.network.conv_kernel)
         if tape is not None:
-            rows = tf.concat([rows, neighbours(tf.cast(tape, self.compute_dtype), self.network.conv_kernel)], -1)
+            rows = tf.concat(
+                [rows, neighbours(tf.cast(tape, self.compute_dtype), self.network.conv_kernel)], -1
+            )
         return tf.cast(matmul(rows, weights["kernel"]), tf.float32) + weights["bias"]
 
 
 def neighbours(x: Any, count: int) -> Any:
-    """Returns `count` neighbouring rows side by side: x [batch, length, channels] -> [batch, length, count * channels]."""
+    """Returns `count` neighbouring rows side by side: x [batch, length, channels] -> [batch,
+    length, count * channels].
+    """
     length, channels = tf.shape(x)[1], x.shape[-1]
     padded = tf.pad(x, [[0, 0], [count // 2, count // 2], [0, 0]])
     joined = tf.concat([padded[:, place : place + length] for place in range(count)], -1)
@@ -163,7 +219,8 @@ def neighbours(x: Any, count: int) -> Any:
 
 
 def dense_kernel(kernel: Any, width: int, input_width: int | None = None) -> Any:
-    """Returns the matrices that do to rows what convolution kernels do to an image with zeros around it.
+    """Returns the matrices that do to rows what convolution kernels do to an image with zeros
+    around it.
 
     Args:
       kernel: [sets, size, size, inputs, outputs], the columns' dimension first.
@@ -184,7 +241,9 @@ def dense_kernel(kernel: Any, width: int, input_width: int | None = None) -> Any
 
 
 class _Repeated(keras.initializers.Initializer):  # type: ignore[misc]
-    """Draws one set of kernels [sets, size, size, inputs, outputs] uniformly and repeats it; `name` as in ``kernel_initializer``."""
+    """Draws one set of kernels [sets, size, size, inputs, outputs] uniformly and repeats it; `name`
+    as in ``kernel_initializer``.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -194,7 +253,9 @@ class _Repeated(keras.initializers.Initializer):  # type: ignore[misc]
         fan_in, fan_out = height * width * inputs, height * width * outputs
         variance = 1.0 / fan_in if self.name == "unit_scaling" else 2.0 / (fan_in + fan_out)
         limit = (3.0 * variance) ** 0.5
-        one = keras.initializers.RandomUniform(-limit, limit)((1, height, width, inputs, outputs), dtype)
+        one = keras.initializers.RandomUniform(-limit, limit)(
+            (1, height, width, inputs, outputs), dtype
+        )
         return tf.tile(one, [sets, 1, 1, 1, 1])
 
     def get_config(self) -> dict[str, Any]:

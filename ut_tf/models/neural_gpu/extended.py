@@ -1,4 +1,5 @@
-"""The Extended Neural GPU: a Neural GPU with a decoder that sees what it has written (arXiv 1610.08613).
+"""The Extended Neural GPU: a Neural GPU with a decoder that sees what it has written (arXiv
+1610.08613).
 
 How it is used::
 
@@ -6,7 +7,8 @@ How it is used::
     model = ExtendedNeuralGPU(NetworkConfig(hidden_size=24, num_layers=2, source_stretch=1.2), spec)
     logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
 
-How it works: ``models/neural_gpu/image.py`` has the equations. A classifier reads the last row of the image, like a Neural GPU.
+How it works: ``models/neural_gpu/image.py`` has the equations. A classifier reads the last row of
+the image, like a Neural GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from ut_tf.models.stateful_model import StatefulModel
 
 @keras.saving.register_keras_serializable("ut_tf")
 class ExtendedNeuralGPU(StatefulModel):
-    """A Neural GPU with an output tape for a problem's inputs and targets; arguments and call as in ``StatefulModel``."""
+    """A Neural GPU with an output tape for a problem's inputs and targets; arguments and call as in
+    ``StatefulModel``.
+    """
 
     catalogue_name: ClassVar[str] = "extended_neural_gpu"
 
@@ -46,5 +50,7 @@ class ExtendedNeuralGPU(StatefulModel):
         return relaxed_weights(self)
 
     def tie(self, tied: bool = True) -> None:
-        """Lets the mean of all sets of parameters take the place of each, from now on; not tied: they part again, from there."""
+        """Lets the mean of all sets of parameters take the place of each, from now on; not tied:
+        they part again, from there.
+        """
         tie(self, tied)

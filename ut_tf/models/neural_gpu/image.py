@@ -1,4 +1,5 @@
-"""The Neural GPU's mental image, worked on as often as the input is long, and the Extended Neural GPU's output tape.
+"""The Neural GPU's mental image, worked on as often as the input is long, and the Extended Neural
+GPU's output tape.
 
 How it is used::
 
@@ -7,21 +8,25 @@ How it is used::
     decoder = TapeDecoder(network)
     states, _ = decoder(targets, decoder.read(encoded), training=True)            # [batch, target_length, maps]
 
-How it works: an input of length n stands in the first column of an image of ⌈source_stretch · n⌉ rows, one symbol in each, with zeros in
-all other cells. A step applies num_layers CGRUs (``convolutional_gru.py``), one after the other; there are as many steps as rows,
-so that the work is quadratic in the length, and every cell is reached from every other. The first column of the last image is read
-(arXiv 1511.08228).
+How it works: an input of length n stands in the first column of an image of ⌈source_stretch · n⌉
+rows, one symbol in each, with zeros in all other cells. A step applies num_layers CGRUs
+(``convolutional_gru.py``), one after the other; there are as many steps as rows, so that the work
+is quadratic in the length, and every cell is reached from every other. The first column of the last
+image is read (arXiv 1511.08228).
 
-The Extended Neural GPU (arXiv 1610.08613) has a decoder d that starts from the last image, and an output tape p of the same rows, which is
-empty at first. Step k reads the whole tape, and the k-th output is read from row k; its symbol is then written on the tape, in row k::
+The Extended Neural GPU (arXiv 1610.08613) has a decoder d that starts from the last image, and an
+output tape p of the same rows, which is empty at first. Step k reads the whole tape, and the k-th
+output is read from row k; its symbol is then written on the tape, in row k::
 
     d_{k+1} = CGRU^d(d_k, p_k);   o_k = softmax(O d_{k+1}[k]);   p_{k+1} = p_k with the embedded o_k in row k
 
-In training all o_k are known, so p_k is a mask on the embedded targets. An output longer than the image reads zeros beyond.
+In training all o_k are known, so p_k is a mask on the embedded targets. An output longer than the
+image reads zeros beyond.
 
-Each example has its own rows and its own number of steps: what lies beyond is zero and does not change, so that neither padding nor the
-other examples of its batch matter to it. Dropout falls on the image after every CGRU in training; with the rate p = dropout and n steps it
-drops with probability p · min(1, 8 / n), or nothing would be left of a long computation.
+Each example has its own rows and its own number of steps: what lies beyond is zero and does not
+change, so that neither padding nor the other examples of its batch matter to it. Dropout falls on
+the image after every CGRU in training; with the rate p = dropout and n steps it drops with
+probability p · min(1, 8 / n), or nothing would be left of a long computation.
 """
 
 from __future__ import annotations
@@ -33,10 +38,10 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config.hparams import NetworkConfig
-from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
-from ut_tf.models.convolutional.dilated_convolutions import stretched
 from ut_tf.layers.dropout import replica_seed
 from ut_tf.layers.encoded import Encoded
+from ut_tf.models.convolutional.dilated_convolutions import stretched
+from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
 
 # Steps up to which dropout has its full rate.
 _FULL_DROPOUT_STEPS = 8.0
@@ -44,7 +49,9 @@ _FULL_DROPOUT_STEPS = 8.0
 
 def _units_of(model: Any) -> list[ConvolutionalGRU]:
     """Returns all CGRUs of a model."""
-    return [unit for worker in model.layers if isinstance(worker, _ImageWorker) for unit in worker.units]
+    return [
+        unit for worker in model.layers if isinstance(worker, _ImageWorker) for unit in worker.units
+    ]
 
 
 def relaxed_weights(model: Any) -> list[Any]:
@@ -53,7 +60,9 @@ def relaxed_weights(model: Any) -> list[Any]:
 
 
 def tie(model: Any, tied: bool = True) -> None:
-    """Lets the mean of all sets of parameters take the place of each, in all of a model's CGRUs; not tied: they part again, from there."""
+    """Lets the mean of all sets of parameters take the place of each, in all of a model's CGRUs;
+    not tied: they part again, from there.
+    """
     for unit in _units_of(model):
         unit.tie(tied)
 
@@ -67,7 +76,9 @@ class _ImageWorker(keras.layers.Layer):  # type: ignore[misc]
         self.channels = network.image_width * network.hidden_size
         # Attributes of their own: TensorFlow's checkpoints find those.
         for number in range(network.num_layers):
-            unit = ConvolutionalGRU(network, with_tape, name=f"unit_{number}", dtype=self.dtype_policy)
+            unit = ConvolutionalGRU(
+                network, with_tape, name=f"unit_{number}", dtype=self.dtype_policy
+            )
             setattr(self, f"unit_{number}", unit)
         self.seed_generator = keras.random.SeedGenerator() if network.dropout > 0 else None
 
@@ -85,7 +96,15 @@ class _ImageWorker(keras.layers.Layer):  # type: ignore[misc]
         """Returns the weights for ``work``."""
         return [unit.prepare() for unit in self.units]
 
-    def work(self, image: Any, weights: list[Any], number: Any, active: Any, tape: Any = None, drop: Any = None) -> Any:
+    def work(
+        self,
+        image: Any,
+        weights: list[Any],
+        number: Any,
+        active: Any,
+        tape: Any = None,
+        drop: Any = None,
+    ) -> Any:
         """Returns the image after one step.
 
         Args:
@@ -103,11 +122,16 @@ class _ImageWorker(keras.layers.Layer):  # type: ignore[misc]
         return image
 
     def dropping(self, steps: Any, training: bool) -> Callable[[Any, Any, Any], Any] | None:
-        """Returns what drops cells of an image in application number `n`, given the steps float32 [batch] of each example."""
+        """Returns what drops cells of an image in application number `n`, given the steps float32
+        [batch] of each example.
+        """
         if not training or self.seed_generator is None:
             return None
         seed = replica_seed(self.seed_generator.next())
-        rate = self.network.dropout * tf.minimum(1.0, _FULL_DROPOUT_STEPS / tf.maximum(steps, 1.0))[:, None, None]
+        rate = (
+            self.network.dropout
+            * tf.minimum(1.0, _FULL_DROPOUT_STEPS / tf.maximum(steps, 1.0))[:, None, None]
+        )
 
         def drop(image: Any, number: Any, active: Any) -> Any:
             draws = tf.random.stateless_uniform(tf.shape(image), tf.random.fold_in(seed, number))
@@ -134,7 +158,8 @@ class ImageEncoder(_ImageWorker):
       training: whether to drop.
 
     Returns:
-      Encoded: states float32 [batch, rows, maps], the first column; keep, 0 beyond an example's own rows; extra float32
+      Encoded: states float32 [batch, rows, maps], the first column; keep, 0 beyond an example's own
+        rows; extra float32
       [batch, rows, image_width * maps], the image.
     """
 
@@ -158,7 +183,9 @@ class ImageEncoder(_ImageWorker):
 
         # As many as the longest example has: rows of padding behind all of them cost no step.
         last = tf.reduce_max(tf.concat([steps, [0]], 0))
-        _, image = tf.while_loop(lambda number, _: number < last, body, (tf.constant(0), image), maximum_iterations=rows)
+        _, image = tf.while_loop(
+            lambda number, _: number < last, body, (tf.constant(0), image), maximum_iterations=rows
+        )
         return Encoded(image[..., :maps], represented, extra=image)
 
     def get_config(self) -> dict[str, Any]:
@@ -171,13 +198,15 @@ class ImageEncoder(_ImageWorker):
 
 @keras.saving.register_keras_serializable("ut_tf")
 class TapeDecoder(_ImageWorker):
-    """An Extended Neural GPU's decoder: one step of its CGRUs for each output symbol, beside a tape of those before it.
+    """An Extended Neural GPU's decoder: one step of its CGRUs for each output symbol, beside a tape
+    of those before it.
 
     Args:
       network: NetworkConfig.
 
     Call arguments:
-      inputs: [batch, target_length, maps], the embedded symbols before each position; the first stands for none and is not read.
+      inputs: [batch, target_length, maps], the embedded symbols before each position; the first
+        stands for none and is not read.
       memory: what ``read`` returned.
       training: whether to drop.
 
@@ -188,11 +217,16 @@ class TapeDecoder(_ImageWorker):
     def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
         super().__init__(network, with_tape=True, **kwargs)
 
-    def call(self, inputs: Any, memory: dict[str, Any], training: bool = False) -> tuple[Any, list[Any]]:
+    def call(
+        self, inputs: Any, memory: dict[str, Any], training: bool = False
+    ) -> tuple[Any, list[Any]]:
         image, active = self._flat(memory["image"]), memory["rows"][..., None]
         size, length = tf.shape(image)[1], tf.shape(inputs)[1]
         # Row j of the tape is symbol j, which stands before position j + 1.
-        written = tf.pad(tf.cast(inputs, tf.float32)[:, 1 : size + 1], [[0, 0], [0, tf.maximum(size - length + 1, 0)], [0, 0]])[:, :size]
+        written = tf.pad(
+            tf.cast(inputs, tf.float32)[:, 1 : size + 1],
+            [[0, 0], [0, tf.maximum(size - length + 1, 0)], [0, 0]],
+        )[:, :size]
         weights, order = self.prepare(), tf.range(size)[None, :, None]
         drop = self.dropping(tf.fill(tf.shape(image)[:1], tf.cast(length, tf.float32)), training)
 
@@ -201,38 +235,58 @@ class TapeDecoder(_ImageWorker):
             image = self.work(image, weights, number, active, tape, drop)
             return number + 1, image, states.write(number, self._row(image, number))
 
-        states = tf.TensorArray(tf.float32, length, element_shape=[inputs.shape[0], self.network.hidden_size])
+        states = tf.TensorArray(
+            tf.float32, length, element_shape=[inputs.shape[0], self.network.hidden_size]
+        )
         start = (tf.constant(0), image, states)
-        _, _, states = tf.while_loop(lambda number, *_: number < length, body, start, maximum_iterations=length)
+        _, _, states = tf.while_loop(
+            lambda number, *_: number < length, body, start, maximum_iterations=length
+        )
         return tf.transpose(states.stack(), [1, 0, 2]), []
 
     def read(self, encoded: Encoded) -> dict[str, Any]:
-        """Returns the last image, "image" [batch, rows, image_width, maps], and which rows are an example's own, "rows" [batch, rows]."""
+        """Returns the last image, "image" [batch, rows, image_width, maps], and which rows are an
+        example's own, "rows" [batch, rows].
+        """
         columns = [self.network.image_width, self.network.hidden_size]
         image = tf.reshape(encoded.extra, tf.concat([tf.shape(encoded.extra)[:2], columns], 0))
-        return {"image": tf.ensure_shape(image, [*encoded.extra.shape[:2], *columns]), "rows": encoded.keep}
+        return {
+            "image": tf.ensure_shape(image, [*encoded.extra.shape[:2], *columns]),
+            "rows": encoded.keep,
+        }
 
     def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> dict[str, Any]:
-        """Returns the image and the empty tape of each hypothesis, [batch, beam_size, rows, channels] and [..., maps]."""
+        """Returns the image and the empty tape of each hypothesis, [batch, beam_size, rows,
+        channels] and [..., maps].
+        """
         del batch_size
         image = tf.repeat(self._flat(memory["image"])[:, None], beam_size, 1)
         return {"image": image, "tape": tf.zeros_like(image[..., : self.network.hidden_size])}
 
-    def step(self, x: Any, index: Any, weights: list[Any], memory: dict[str, Any], state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Computes one new position of n hypotheses per example; arguments and result as in ``DilatedDecoder.step``."""
+    def step(
+        self, x: Any, index: Any, weights: list[Any], memory: dict[str, Any], state: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Computes one new position of n hypotheses per example; arguments and result as in
+        ``DilatedDecoder.step``.
+        """
         maps, beam_size = self.network.hidden_size, x.shape[1]
         shape = tf.shape(state["image"])
         image = tf.reshape(state["image"], tf.stack([-1, shape[2], self.channels]))
         here = tf.cast(tf.range(shape[2]) == index - 1, tf.float32)[None, None, :, None]
         tape = state["tape"] + here * tf.cast(x, tf.float32)[:, :, None]
         rows = tf.repeat(memory["rows"], beam_size, 0)[..., None]
-        image = self.work(image, weights, index, rows, tf.reshape(tape, tf.stack([-1, shape[2], maps])))
+        image = self.work(
+            image, weights, index, rows, tf.reshape(tape, tf.stack([-1, shape[2], maps]))
+        )
         states = tf.reshape(self._row(image, index), [-1, beam_size, maps])
         return states, {"image": tf.reshape(image, shape), "tape": tape}
 
     def _flat(self, image: Any) -> Any:
         """Returns the image with each row as one vector, [batch, rows, channels]."""
-        return tf.ensure_shape(tf.reshape(image, tf.concat([tf.shape(image)[:2], [self.channels]], 0)), [None, None, self.channels])
+        return tf.ensure_shape(
+            tf.reshape(image, tf.concat([tf.shape(image)[:2], [self.channels]], 0)),
+            [None, None, self.channels],
+        )
 
     def _row(self, image: Any, number: Any) -> Any:
         """Returns the first column's cell of row `number`, [batch, maps]; zeros beyond the image."""

@@ -1,4 +1,5 @@
-"""The Transformer of "Attention Is All You Need" (arXiv 1706.03762): layers with weights of their own.
+"""The Transformer of "Attention Is All You Need" (arXiv 1706.03762): layers with weights of their
+own.
 
 How it is used::
 
@@ -6,9 +7,10 @@ How it is used::
     model = Transformer(NetworkConfig(num_layers=6), spec)
     logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
 
-How it works: its encoder and decoder are each a ``LayerStack`` of num_layers blocks, the same blocks that a Universal Transformer
-repeats; all else it shares with the other models (``sequence_model.py``). What NetworkConfig says of
-halting and of what recurrent steps are made of is refused.
+How it works: its encoder and decoder are each a ``LayerStack`` of num_layers blocks, the same
+blocks that a Universal Transformer repeats; all else it shares with the other models
+(``sequence_model.py``). What NetworkConfig says of halting and of what recurrent steps are made of
+is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How the states of successive steps combine: basic, highway, skip, dwa, gru, lstm. Further types of recurrence are added to ``CELLS``.
+"""How the states of successive steps combine: basic, highway, skip, dwa, gru, lstm. Further types
+of recurrence are added to ``CELLS``.
 
 How it is used, once per recurrent step::
 
@@ -6,19 +7,23 @@ How it is used, once per recurrent step::
     seen, memory = cell.look(state, memory, step)                     # what the step's coordinates are added to, and its block reads
     state, memory = cell(block(seen), state, memory, inputs)
 
-How it works: states are [batch, length, hidden_size] (one new position in decoding: [rows, hidden_size]), `inputs` is the embedded
-input of the recurrence and `memory` what the cell itself carries along. ``uses_transition`` says whether the block in front of it ends
-with the transition function, ``sees_earlier_states`` that its memory grows from step to step, so that it goes with a fixed depth only. With
-x the input, s the state and T the block's output:
+How it works: states are [batch, length, hidden_size] (one new position in decoding: [rows,
+hidden_size]), `inputs` is the embedded input of the recurrence and `memory` what the cell itself
+carries along. ``uses_transition`` says whether the block in front of it ends with the transition
+function, ``sees_earlier_states`` that its memory grows from step to step, so that it goes with a
+fixed depth only. With x the input, s the state and T the block's output:
 
 - basic (arXiv 1807.03819): s' = T.
-- highway (gates of arXiv 1505.00387, over depth): s' = s·(1 - g) + T·g, g = σ(W [LN(s), LN(T), LN(x)] + b), b = -1.
+- highway (gates of arXiv 1505.00387, over depth): s' = s·(1 - g) + T·g, g = σ(W [LN(s), LN(T),
+  LN(x)] + b), b = -1.
 - skip: s' = x·(1 - g) + T·g with the same gate.
-- dwa, depth-wise attention: the block reads Σ_j p_j (s_j + e_j) over the states s_0 … s_t of all steps so far, with learned embeddings of
-  the depth e_j and p = softmax_j(w · (s_j + e_j)), for each position; s' = T.
+- dwa, depth-wise attention: the block reads Σ_j p_j (s_j + e_j) over the states s_0 … s_t of all
+  steps so far, with learned embeddings of the depth e_j and p = softmax_j(w · (s_j + e_j)), for
+  each position; s' = T.
 - gru, lstm (arXiv 1406.1078, 1409.2329, over depth): below; they take the transition's place.
 
-The types are tensor2tensor's; its depth-wise attention takes the softmax over the channels and leaves the newest state out.
+The types are tensor2tensor's; its depth-wise attention takes the softmax over the channels and
+leaves the newest state out.
 """
 
 from __future__ import annotations
@@ -59,7 +64,9 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         return tf.zeros_like(inputs)
 
     def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
-        """Returns (what the block of recurrent step `step`, from 0, reads, the memory that the call is given); default: the state."""
+        """Returns (what the block of recurrent step `step`, from 0, reads, the memory that the call
+        is given); default: the state.
+        """
         del step
         return state, memory
 
@@ -71,12 +78,18 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         """Returns the weights for ``step``, read, joined and cast once; none here."""
         return {}
 
-    def step(self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
-        """Returns what the call returns for one new position, [rows, hidden_size] each: by the call, where a subclass has its own."""
+    def step(
+        self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Returns what the call returns for one new position, [rows, hidden_size] each: by the
+        call, where a subclass has its own.
+        """
         del weights
         if type(self).call is BasicCell.call:
             return block_output, memory
-        new_state, new_memory = self(block_output[:, None], state[:, None], memory[:, None], inputs[:, None])
+        new_state, new_memory = self(
+            block_output[:, None], state[:, None], memory[:, None], inputs[:, None]
+        )
         return new_state[:, 0], new_memory[:, 0]
 
     def get_config(self) -> dict[str, Any]:
@@ -89,11 +102,12 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class HighwayCell(BasicCell):
-    """The highway recurrence: s' = s·c + T·g with a gate g = σ(W [LN(s), LN(T), LN(x)] + b) and c = 1 - g, or a gate of its own.
+    """The highway recurrence: s' = s·c + T·g with a gate g = σ(W [LN(s), LN(T), LN(x)] + b) and c =
+    1 - g, or a gate of its own.
 
     Args:
-      network: its transform_bias_init is b's initial value; without couple_carry_transform_gates the carry gate c is like g with weights of
-        its own and -b.
+      network: its transform_bias_init is b's initial value; without couple_carry_transform_gates
+        the carry gate c is like g with weights of its own and -b.
     """
 
     def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
@@ -101,15 +115,34 @@ class HighwayCell(BasicCell):
         self.built = False
         policy = self.dtype_policy
         for name in _GATE_INPUTS:
-            setattr(self, f"{name}_norm", LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy))
+            setattr(
+                self,
+                f"{name}_norm",
+                LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy),
+            )
         for name, bias in self.gates.items():
-            setattr(self, f"{name}_gate", Linear(network.hidden_size, True, network.kernel_init, bias, name=f"{name}_gate", dtype=policy))
+            setattr(
+                self,
+                f"{name}_gate",
+                Linear(
+                    network.hidden_size,
+                    True,
+                    network.kernel_init,
+                    bias,
+                    name=f"{name}_gate",
+                    dtype=policy,
+                ),
+            )
 
     @property
     def gates(self) -> dict[str, float]:
         """The gates with their initial biases."""
         bias = self.network.transform_bias_init
-        return {"transform": bias} if self.network.couple_carry_transform_gates else {"transform": bias, "carry": -bias}
+        return (
+            {"transform": bias}
+            if self.network.couple_carry_transform_gates
+            else {"transform": bias, "carry": -bias}
+        )
 
     def build(self, input_shape: Any) -> None:
         width = input_shape[-1]
@@ -119,17 +152,33 @@ class HighwayCell(BasicCell):
             getattr(self, f"{name}_gate").build((None, None, len(_GATE_INPUTS) * width))
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
-        joined = tf.concat([norm(x) for norm, x in zip(self._norms(), (state, block_output, inputs), strict=True)], -1)
-        return self._mixed(block_output, state, inputs, lambda name: getattr(self, f"{name}_gate")(joined)), memory
+        joined = tf.concat(
+            [norm(x) for norm, x in zip(self._norms(), (state, block_output, inputs), strict=True)],
+            -1,
+        )
+        return (
+            self._mixed(
+                block_output, state, inputs, lambda name: getattr(self, f"{name}_gate")(joined)
+            ),
+            memory,
+        )
 
     def prepare(self) -> dict[str, Any]:
-        norms = {f"{name}_norm": norm.prepare() for name, norm in zip(_GATE_INPUTS, self._norms(), strict=True)}
+        norms = {
+            f"{name}_norm": norm.prepare()
+            for name, norm in zip(_GATE_INPUTS, self._norms(), strict=True)
+        }
         return norms | {name: getattr(self, f"{name}_gate").prepare() for name in self.gates}
 
-    def step(self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
+    def step(
+        self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]
+    ) -> tuple[Any, Any]:
         parts = zip(_GATE_INPUTS, self._norms(), (state, block_output, inputs), strict=True)
         joined = tf.concat([norm.step(x, weights[f"{name}_norm"]) for name, norm, x in parts], -1)
-        return self._mixed(block_output, state, inputs, lambda name: affine(joined, weights[name])), memory
+        return (
+            self._mixed(block_output, state, inputs, lambda name: affine(joined, weights[name])),
+            memory,
+        )
 
     def carried(self, state: Any, inputs: Any) -> Any:
         """Returns what is carried past the block: here the state."""
@@ -139,16 +188,23 @@ class HighwayCell(BasicCell):
     def _norms(self) -> list[LayerNorm]:
         return [getattr(self, f"{name}_norm") for name in _GATE_INPUTS]
 
-    def _mixed(self, block_output: Any, state: Any, inputs: Any, logits: Callable[[str], Any]) -> Any:
+    def _mixed(
+        self, block_output: Any, state: Any, inputs: Any, logits: Callable[[str], Any]
+    ) -> Any:
         """Returns the new state, given the gates' logits by their names."""
         transform = tf.sigmoid(logits("transform"))
         carry = tf.sigmoid(logits("carry")) if "carry" in self.gates else 1.0 - transform
-        return tf.cast(self.carried(state, inputs), transform.dtype) * carry + tf.cast(block_output, transform.dtype) * transform
+        return (
+            tf.cast(self.carried(state, inputs), transform.dtype) * carry
+            + tf.cast(block_output, transform.dtype) * transform
+        )
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class SkipCell(HighwayCell):
-    """The skip recurrence: s' = x·c + T·g, a highway that carries the embedded input past every step."""
+    """The skip recurrence: s' = x·c + T·g, a highway that carries the embedded input past every
+    step.
+    """
 
     def carried(self, state: Any, inputs: Any) -> Any:
         del state
@@ -157,7 +213,8 @@ class SkipCell(HighwayCell):
 
 @keras.saving.register_keras_serializable("ut_tf")
 class DepthwiseAttentionCell(BasicCell):
-    """The dwa recurrence: the block reads a weighted sum of the states of all steps so far, and its output is the new state.
+    """The dwa recurrence: the block reads a weighted sum of the states of all steps so far, and its
+    output is the new state.
 
     Args:
       network: its depths say how many depth embeddings there are.
@@ -175,9 +232,13 @@ class DepthwiseAttentionCell(BasicCell):
         width, network = input_shape[-1], self.network
         depth = max(network.num_steps, network.eval_num_steps or 0)
         normal = keras.initializers.RandomNormal(stddev=width**-0.5)
-        self.depth_table = self.add_weight(shape=(depth, width), initializer=normal, name="depth_table", autocast=False)
+        self.depth_table = self.add_weight(
+            shape=(depth, width), initializer=normal, name="depth_table", autocast=False
+        )
         initializer = kernel_initializer(network.kernel_init)
-        self.score_kernel = self.add_weight(shape=(width, 1), initializer=initializer, name="score_kernel", autocast=False)
+        self.score_kernel = self.add_weight(
+            shape=(width, 1), initializer=initializer, name="score_kernel", autocast=False
+        )
 
     def start(self, inputs: Any) -> Any:
         del inputs
@@ -186,11 +247,17 @@ class DepthwiseAttentionCell(BasicCell):
     def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
         embedding = tf.convert_to_tensor(self.depth_table)[step] * state.shape[-1] ** 0.5
         embedded = tf.cast(state, tf.float32) + embedding
-        entry = (tf.cast(embedded, self.compute_dtype), matmul(embedded, tf.convert_to_tensor(self.score_kernel)))
+        entry = (
+            tf.cast(embedded, self.compute_dtype),
+            matmul(embedded, tf.convert_to_tensor(self.score_kernel)),
+        )
         memory = (*memory, entry)
         weights = tf.nn.softmax(tf.concat([score for _, score in memory], -1))
         # A sum of products, not a product of stacked states: those would be copied at every step.
-        parts = [tf.cast(seen, tf.float32) * weights[..., index : index + 1] for index, (seen, _) in enumerate(memory)]
+        parts = [
+            tf.cast(seen, tf.float32) * weights[..., index : index + 1]
+            for index, (seen, _) in enumerate(memory)
+        ]
         return tf.cast(tf.add_n(parts), self.compute_dtype), memory
 
 
@@ -207,7 +274,14 @@ class _GatedCell(BasicCell):
         self.before_norm = LayerNorm(network.norm_epsilon, name="before_norm", dtype=policy)
         self.after_norm = LayerNorm(network.norm_epsilon, name="after_norm", dtype=policy)
         for name, bias in self.gates.items():
-            linear = Linear(network.hidden_size, True, network.kernel_init, bias_init=bias, name=f"{name}_gate", dtype=policy)
+            linear = Linear(
+                network.hidden_size,
+                True,
+                network.kernel_init,
+                bias_init=bias,
+                name=f"{name}_gate",
+                dtype=policy,
+            )
             setattr(self, f"{name}_gate", linear)
 
     def build(self, input_shape: Any) -> None:
@@ -220,14 +294,24 @@ class _GatedCell(BasicCell):
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         del inputs
         return self._combine(
-            self.before_norm(block_output), state, memory, self.after_norm, lambda name, joined: getattr(self, f"{name}_gate")(joined)
+            self.before_norm(block_output),
+            state,
+            memory,
+            self.after_norm,
+            lambda name, joined: getattr(self, f"{name}_gate")(joined),
         )
 
     def prepare(self) -> dict[str, Any]:
         gates = {name: getattr(self, f"{name}_gate").prepare() for name in self.gates}
-        return {**gates, "before_norm": self.before_norm.prepare(), "after_norm": self.after_norm.prepare()}
+        return {
+            **gates,
+            "before_norm": self.before_norm.prepare(),
+            "after_norm": self.after_norm.prepare(),
+        }
 
-    def step(self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
+    def step(
+        self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]
+    ) -> tuple[Any, Any]:
         del inputs
         return self._combine(
             self.before_norm.step(block_output, weights["before_norm"]),
@@ -237,18 +321,26 @@ class _GatedCell(BasicCell):
             lambda name, joined: affine(joined, weights[name]),
         )
 
-    def _combine(self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate) -> tuple[Any, Any]:
-        """Returns (new state, new memory), given the norm that follows and the gates' affine maps by their names."""
+    def _combine(
+        self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate
+    ) -> tuple[Any, Any]:
+        """Returns (new state, new memory), given the norm that follows and the gates' affine maps
+        by their names.
+        """
         raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class GRUCell(_GatedCell):
-    """The gru recurrence: a = LN(block), z, r = σ([a, s]), c = tanh([a, r·s]), s' = LN((1 - z)·a + z·c)."""
+    """The gru recurrence: a = LN(block), z, r = σ([a, s]), c = tanh([a, r·s]), s' = LN((1 - z)·a +
+    z·c).
+    """
 
     gates: ClassVar[dict[str, float]] = {"update": 1.0, "reset": 1.0, "candidate": 0.0}
 
-    def _combine(self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate) -> tuple[Any, Any]:
+    def _combine(
+        self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate
+    ) -> tuple[Any, Any]:
         state = tf.cast(state, attended.dtype)
         joined = tf.concat([attended, state], -1)
         update, reset = tf.sigmoid(gate("update", joined)), tf.sigmoid(gate("reset", joined))
@@ -258,11 +350,20 @@ class GRUCell(_GatedCell):
 
 @keras.saving.register_keras_serializable("ut_tf")
 class LSTMCell(_GatedCell):
-    """The lstm recurrence: i, f, o = σ([a, s]), g = tanh([a, s]), m' = f·m + i·g, s' = LN(o·tanh(m')) with a = LN(block)."""
+    """The lstm recurrence: i, f, o = σ([a, s]), g = tanh([a, s]), m' = f·m + i·g, s' =
+    LN(o·tanh(m')) with a = LN(block).
+    """
 
-    gates: ClassVar[dict[str, float]] = {"input": 0.0, "forget": 0.0, "output": 0.0, "modulation": 0.0}
+    gates: ClassVar[dict[str, float]] = {
+        "input": 0.0,
+        "forget": 0.0,
+        "output": 0.0,
+        "modulation": 0.0,
+    }
 
-    def _combine(self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate) -> tuple[Any, Any]:
+    def _combine(
+        self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate
+    ) -> tuple[Any, Any]:
         joined = tf.concat([attended, tf.cast(state, attended.dtype)], -1)
         into, out = tf.sigmoid(gate("input", joined)), tf.sigmoid(gate("output", joined))
         forget = tf.sigmoid(gate("forget", joined) + self.network.lstm_forget_bias)

@@ -8,8 +8,8 @@ How it is used::
     logits, details = model({"inputs": inputs, "targets": targets}, return_details=True)
     details.encoder.ponder_times                                                  # [batch, length]
 
-How it works: its encoder and decoder are each a ``Recurrence``, or a ``MixedStack`` where other layers stand around it; all else it
-shares with the other models (``sequence_model.py``).
+How it works: its encoder and decoder are each a ``Recurrence``, or a ``MixedStack`` where other
+layers stand around it; all else it shares with the other models (``sequence_model.py``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ import tensorflow as tf
 from ut_tf.config.hparams import NetworkConfig
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
+from ut_tf.models.encoder_decoder import SequenceModel
 from ut_tf.models.universal_transformer.mixed import MixedStack, is_mixed
 from ut_tf.models.universal_transformer.recurrence import Recurrence
-from ut_tf.models.encoder_decoder import SequenceModel
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class UniversalTransformer(SequenceModel):
-    """A Universal Transformer for a problem's inputs and targets; arguments and call as in ``SequenceModel``."""
+    """A Universal Transformer for a problem's inputs and targets; arguments and call as in
+    ``SequenceModel``.
+    """
 
     catalogue_name: ClassVar[str] = "universal_transformer"
     with_step_transitions: ClassVar[bool] = False
@@ -37,22 +39,42 @@ class UniversalTransformer(SequenceModel):
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(network, spec, **kwargs)
         if not self.has_encoder and self.network.steps_per_position:
-            raise UserError("steps_per_position makes depth follow from the inputs' length, and a language model has none: set it to 0.")
+            raise UserError(
+                "steps_per_position makes depth follow from the inputs' length, and a language"
+                " model has none: set it to 0."
+            )
 
     @property
     def supports_incremental_decoding(self) -> bool:
-        """Whether ``decode_step`` gives what the whole sequence would: not where depth depends on all positions together, or on chance."""
-        return self.has_decoder and self.network.halting not in ("global", "random") and not self.network.steps_per_position
+        """Whether ``decode_step`` gives what the whole sequence would: not where depth depends on
+        all positions together, or on chance.
+        """
+        return (
+            self.has_decoder
+            and self.network.halting not in ("global", "random")
+            and not self.network.steps_per_position
+        )
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence | MixedStack:
         """Returns a recurrence, with what stands around it."""
         kind = MixedStack if is_mixed(self.network) else Recurrence
-        options = {"with_step_transitions": self.with_step_transitions, "with_step_outputs": causal or not self.has_decoder}
-        return kind(self.network, causal, with_memory, **options, name=name, dtype=self.dtype_policy)
+        options = {
+            "with_step_transitions": self.with_step_transitions,
+            "with_step_outputs": causal or not self.has_decoder,
+        }
+        return kind(
+            self.network, causal, with_memory, **options, name=name, dtype=self.dtype_policy
+        )
 
     def example_steps(self, lengths: Any, training: bool) -> Any | None:
-        """Returns int32 [batch], the depth of each example by Appendix B, or None at one depth for all."""
+        """Returns int32 [batch], the depth of each example by Appendix B, or None at one depth for
+        all.
+        """
         if not self.network.steps_per_position:
             return None
-        base = self.network.num_steps if training else self.network.eval_num_steps or self.network.num_steps
+        base = (
+            self.network.num_steps
+            if training
+            else self.network.eval_num_steps or self.network.num_steps
+        )
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)

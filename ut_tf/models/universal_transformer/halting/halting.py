@@ -1,16 +1,20 @@
-"""Dynamic halting: how a position's halting probabilities become a number of steps and a weight for each.
+"""Dynamic halting: how a position's halting probabilities become a number of steps and a weight for
+each.
 
-Every position adds up its halting probabilities; it halts at the step at which the sum exceeds 1 - act_epsilon, and what is left
-to 1 is its remainder (Graves, arXiv 1603.08983; the listing in arXiv 1807.03819, appendix). The forms:
+Every position adds up its halting probabilities; it halts at the step at which the sum exceeds 1 -
+act_epsilon, and what is left to 1 is its remainder (Graves, arXiv 1603.08983; the listing in arXiv
+1807.03819, appendix). The forms:
 
 - basic (the paper): output' = state'·weight + output·(1 - weight).
 - accumulated (Graves): output' = output + state'·weight.
 - global: one probability per sequence, the mean over its positions; states as in basic.
 - random: probabilities drawn uniformly from [0, 1).
-- pondernet: p_n of ``pondernet.py``. An output stops at the first step by which Σ p_n reaches ponder_threshold, and is that step's
-  state; an encoder that a decoder reads returns Σ p_n s_n, cut off where all but act_epsilon is summed.
+- pondernet: p_n of ``pondernet.py``. An output stops at the first step by which Σ p_n reaches
+  ponder_threshold, and is that step's state; an encoder that a decoder reads returns Σ p_n s_n, cut
+  off where all but act_epsilon is summed.
 
-All sums are float32. What padding does, and what happens to halted states, is decided in ``recurrence.py``.
+All sums are float32. What padding does, and what happens to halted states, is decided in
+``recurrence.py``.
 """
 
 from __future__ import annotations
@@ -29,15 +33,20 @@ class RecurrenceDetails(NamedTuple):
     """What a recurrence did, for whoever asks.
 
     Fields:
-      ponder_times: float32 [batch, length], steps that updated the position (0 on padding that does not ponder).
-      remainders: float32 [batch, length], 0 at fixed depth and where act_max_steps stopped the position.
+      ponder_times: float32 [batch, length], steps that updated the position (0 on padding that does
+        not ponder).
+      remainders: float32 [batch, length], 0 at fixed depth and where act_max_steps stopped the
+        position.
       mask: float32 [batch, length], 1 for positions that count in the ponder cost.
-      halting_probabilities: float32 [steps, batch, length], 0 for steps not taken; None at fixed depth. Of pondernet λ_n.
+      halting_probabilities: float32 [steps, batch, length], 0 for steps not taken; None at fixed
+        depth. Of pondernet λ_n.
       attention_weights: float32 [steps, batch, num_heads, length, length], where asked for.
-      memory_attention_weights: float32 [steps, batch, num_heads, length, memory_length], where asked for, in decoders.
+      memory_attention_weights: float32 [steps, batch, num_heads, length, memory_length], where
+        asked for, in decoders.
       divergence: float32 [batch, length], KL(p ‖ prior) in nats, in pondernet's training.
       log_shares: float32 [steps, batch, length], log p_n, in pondernet's training.
-      step_states: [steps, batch, length, hidden_size], the output after each step, in pondernet's training, of what has an answer.
+      step_states: [steps, batch, length, hidden_size], the output after each step, in pondernet's
+        training, of what has an answer.
     """
 
     ponder_times: Any
@@ -51,7 +60,9 @@ class RecurrenceDetails(NamedTuple):
     step_states: Any = None
 
     def position_costs(self) -> Any:
-        """Returns float32 [batch, length]: ponder time + remainder, at most steps + 1; in pondernet's training the divergence."""
+        """Returns float32 [batch, length]: ponder time + remainder, at most steps + 1; in
+        pondernet's training the divergence.
+        """
         return self.ponder_times + self.remainders if self.divergence is None else self.divergence
 
     def ponder_sum(self) -> Any:
@@ -77,12 +88,16 @@ class HaltingState(NamedTuple):
 
 
 def start_halting(mask: Any) -> HaltingState:
-    """Returns the state before the first step: zeros, but positions outside `mask` [batch, length] have halted."""
+    """Returns the state before the first step: zeros, but positions outside `mask` [batch, length]
+    have halted.
+    """
     zeros = tf.zeros_like(mask)
     return HaltingState(1.0 - mask, zeros, zeros)
 
 
-def halting_step(state: HaltingState, probability: Any, threshold: float) -> tuple[HaltingState, Any, Any]:
+def halting_step(
+    state: HaltingState, probability: Any, threshold: float
+) -> tuple[HaltingState, Any, Any]:
     """Advances every position by one step.
 
     Args:
@@ -91,7 +106,8 @@ def halting_step(state: HaltingState, probability: Any, threshold: float) -> tup
       threshold: 1 - act_epsilon.
 
     Returns:
-      (new HaltingState; weight of this step's state, float32 [batch, length]; bool [batch, length], positions that the step updates).
+      (new HaltingState; weight of this step's state, float32 [batch, length]; bool [batch, length],
+      positions that the step updates).
     """
     running = state.halting_sum < threshold
     candidate = state.halting_sum + probability
@@ -99,17 +115,28 @@ def halting_step(state: HaltingState, probability: Any, threshold: float) -> tup
     goes_on = tf.logical_and(running, candidate <= threshold)
     remainder = 1.0 - state.halting_sum
     weight = tf.where(goes_on, probability, tf.where(halts, remainder, 0.0))
-    # A halted sum is set to exactly 1: 1 - x + x may round below the threshold of "still running" (and did, in tensor2tensor).
+    # A halted sum is set to exactly 1: 1 - x + x may round below the threshold of "still running"
+    # (and did, in tensor2tensor).
     halting_sum = tf.where(goes_on, candidate, tf.where(halts, 1.0, state.halting_sum))
     remainders = state.remainders + tf.where(halts, remainder, 0.0)
-    return HaltingState(halting_sum, remainders, state.ponder_times + tf.cast(running, tf.float32)), weight, running
+    return (
+        HaltingState(halting_sum, remainders, state.ponder_times + tf.cast(running, tf.float32)),
+        weight,
+        running,
+    )
 
 
 def combine_states(form: str, state: Any, output: Any, weight: Any) -> Any:
-    """Returns the output after this step, float32 [batch, length, hidden_size], from the step's state and the output so far."""
+    """Returns the output after this step, float32 [batch, length, hidden_size], from the step's
+    state and the output so far.
+    """
     weight = weight[..., None]
     state = tf.cast(state, tf.float32)
-    return output + state * weight if form == "accumulated" else state * weight + output * (1.0 - weight)
+    return (
+        output + state * weight
+        if form == "accumulated"
+        else state * weight + output * (1.0 - weight)
+    )
 
 
 class HaltingRule(NamedTuple):
@@ -117,7 +144,8 @@ class HaltingRule(NamedTuple):
 
     Fields:
       network: its halting, halted_states, act_epsilon and ponder_threshold are used.
-      with_step_outputs: whether, of pondernet, the output is the state of the step at which a position stops (else the expectation).
+      with_step_outputs: whether, of pondernet, the output is the state of the step at which a
+        position stops (else the expectation).
     """
 
     network: NetworkConfig
@@ -135,17 +163,28 @@ class HaltingRule(NamedTuple):
 
     @property
     def copies(self) -> bool:
-        """Whether a halted position's state is copied; in pondernet's training none halts, so all states are always transformed."""
+        """Whether a halted position's state is copied; in pondernet's training none halts, so all
+        states are always transformed.
+        """
         return self.network.halted_states == "copy" and not self.is_pondernet
 
     def looks_at(self, prepared: Any, new_state: Any) -> Any:
-        """Returns the states from which the halting unit computes a step's probabilities: before the step, or of pondernet after it."""
+        """Returns the states from which the halting unit computes a step's probabilities: before
+        the step, or of pondernet after it.
+        """
         return new_state if self.is_pondernet else prepared
 
     def apply(
-        self, probability: Any, last: Any, new_state: Any, state: Any, output: Any, halting: HaltingState
+        self,
+        probability: Any,
+        last: Any,
+        new_state: Any,
+        state: Any,
+        output: Any,
+        halting: HaltingState,
     ) -> tuple[Any, Any, HaltingState, Any]:
-        """Returns (the state that the next step reads, the output so far, HaltingState, bool [batch, length], positions updated).
+        """Returns (the state that the next step reads, the output so far, HaltingState, bool
+        [batch, length], positions updated).
 
         Args:
           probability: float32 [batch, length], from the halting unit.
@@ -173,7 +212,8 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
 
     Args:
       network: its halting and act_halting_bias_init are used.
-      per_sequence: whether, of pondernet, all positions of a sequence stop together: the mean of their log-odds decides.
+      per_sequence: whether, of pondernet, all positions of a sequence stop together: the mean of
+        their log-odds decides.
 
     Call arguments:
       state: [batch, length, hidden_size], with its coordinates added (pondernet: after the step).
@@ -187,7 +227,14 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **{**kwargs, "dtype": "float32"})
         self.network = network
         self.per_sequence = per_sequence
-        self.linear = Linear(1, True, network.kernel_init, network.act_halting_bias_init, name="linear", dtype="float32")
+        self.linear = Linear(
+            1,
+            True,
+            network.kernel_init,
+            network.act_halting_bias_init,
+            name="linear",
+            dtype="float32",
+        )
         self.seed_generator = keras.random.SeedGenerator() if network.halting == "random" else None
 
     def build(self, input_shape: Any) -> None:
@@ -196,12 +243,16 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, state: Any, counted: Any) -> Any:
         if self.seed_generator is not None:
-            return tf.random.stateless_uniform(tf.shape(state)[:2], replica_seed(self.seed_generator.next()))
+            return tf.random.stateless_uniform(
+                tf.shape(state)[:2], replica_seed(self.seed_generator.next())
+            )
         probability = tf.sigmoid(self.log_odds(state, counted))
         return _mean(probability, counted) if self.network.halting == "global" else probability
 
     def log_odds(self, state: Any, counted: Any) -> Any:
-        """Returns what the probabilities are the sigmoid of, float32 [batch, length]; arguments as of the call."""
+        """Returns what the probabilities are the sigmoid of, float32 [batch, length]; arguments as
+        of the call.
+        """
         odds = self.linear(state)[..., 0]
         return _mean(odds, counted) if self.per_sequence else odds
 
@@ -210,11 +261,17 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
         return self.linear.prepare()
 
     def step(self, state: Any, weights: dict[str, Any]) -> Any:
-        """Returns the probabilities of one new position, [rows, hidden_size] -> float32 [rows], in the forms that look at it alone."""
+        """Returns the probabilities of one new position, [rows, hidden_size] -> float32 [rows], in
+        the forms that look at it alone.
+        """
         return tf.sigmoid(affine(state, weights)[:, 0])
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "per_sequence": self.per_sequence}
+        return {
+            **super().get_config(),
+            "network": self.network.to_dict(),
+            "per_sequence": self.per_sequence,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HaltingUnit:
@@ -222,7 +279,9 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
 
 
 def _mean(values: Any, counted: Any) -> Any:
-    """Returns at every position the mean of `values` [batch, length] over the counted positions of its sequence."""
+    """Returns at every position the mean of `values` [batch, length] over the counted positions of
+    its sequence.
+    """
     total = tf.reduce_sum(values * counted, 1, keepdims=True)
     mean = total / tf.maximum(tf.reduce_sum(counted, 1, keepdims=True), 1.0)
     return mean * tf.ones_like(values)

@@ -1,4 +1,5 @@
-"""PonderNet: a distribution over the steps at which to stop, trained by the loss of every step's answer (arXiv 2107.05407).
+"""PonderNet: a distribution over the steps at which to stop, trained by the loss of every step's
+answer (arXiv 2107.05407).
 
 How it is used, in what ``Recurrence`` does under halting="pondernet"::
 
@@ -6,15 +7,16 @@ How it is used, in what ``Recurrence`` does under halting="pondernet"::
     cost = divergence(log_shares, prior_rate=0.2)                  # float32 [batch, length]
     scores = expected_scores(log_shares, step_states, head)        # float32 [batch, length, vocab]
 
-How it works: after step n a position stops with the probability λ_n = sigmoid(w · s_n + b) if it has not stopped before, so that it stops
-at step n with probability
+How it works: after step n a position stops with the probability λ_n = sigmoid(w · s_n + b) if it
+has not stopped before, so that it stops at step n with probability
 
     p_n = λ_n ∏_{j<n} (1 - λ_j),    p_N = ∏_{j<N} (1 - λ_j)  at the last step N = act_max_steps
 
-In training all N steps are run, and the loss is Σ_n p_n L(y_n) + β KL(p ‖ g), with y_n what the model answers from the states s_n and g
-the geometric distribution cut off at N, g_n = r (1 - r)^(n-1) / (1 - (1 - r)^N) with r = ponder_prior and β = ponder_kl_weight. Cross
-entropy is linear in log-probabilities, so Σ_n p_n L(y_n) is that of the scores Σ_n p_n log softmax(y_n), which the model returns in
-training in the place of logits.
+In training all N steps are run, and the loss is Σ_n p_n L(y_n) + β KL(p ‖ g), with y_n what the
+model answers from the states s_n and g the geometric distribution cut off at N, g_n = r (1 -
+r)^(n-1) / (1 - (1 - r)^N) with r = ponder_prior and β = ponder_kl_weight. Cross entropy is linear
+in log-probabilities, so Σ_n p_n L(y_n) is that of the scores Σ_n p_n log softmax(y_n), which the
+model returns in training in the place of logits.
 
 All of it is float32 and computed from logarithms: no share underflows to a logarithm of 0.
 """
@@ -30,7 +32,9 @@ import tensorflow as tf
 
 
 def log_distribution(log_odds: Any) -> Any:
-    """Returns log p, float32 [steps, ...], of the log-odds of stopping after each step; those of the last step are without effect."""
+    """Returns log p, float32 [steps, ...], of the log-odds of stopping after each step; those of
+    the last step are without effect.
+    """
     log_odds = tf.cast(log_odds, tf.float32)
     goes_on = tf.cumsum(tf.math.log_sigmoid(-log_odds), 0, exclusive=True)
     stops = tf.concat([tf.math.log_sigmoid(log_odds[:-1]), tf.zeros_like(log_odds[-1:])], 0)
@@ -38,37 +42,50 @@ def log_distribution(log_odds: Any) -> Any:
 
 
 def log_prior(steps: int, rate: float) -> np.ndarray:
-    """Returns the logarithms of the geometric distribution cut off after `steps` steps: float32 [steps]."""
+    """Returns the logarithms of the geometric distribution cut off after `steps` steps: float32
+    [steps].
+    """
     whole = -math.expm1(steps * math.log1p(-rate))
     shares = math.log(rate) + np.arange(steps) * math.log1p(-rate) - math.log(whole)
     return shares.astype(np.float32)
 
 
 def divergence(log_shares: Any, rate: float) -> Any:
-    """Returns KL(p ‖ g) in nats, float32 [...], of log p [steps, ...] from the prior g with this rate; `steps` is known."""
+    """Returns KL(p ‖ g) in nats, float32 [...], of log p [steps, ...] from the prior g with this
+    rate; `steps` is known.
+    """
     steps = log_shares.shape[0]
-    prior = tf.reshape(tf.constant(log_prior(steps, rate)), [steps] + [1] * (log_shares.shape.rank - 1))
+    prior = tf.reshape(
+        tf.constant(log_prior(steps, rate)), [steps] + [1] * (log_shares.shape.rank - 1)
+    )
     return tf.reduce_sum(tf.exp(log_shares) * (log_shares - prior), 0)
 
 
 def stopping_step(log_shares: Any, threshold: float) -> Any:
-    """Returns the first step, float32 [...] from 1, by which the position stops with the probability `threshold`."""
+    """Returns the first step, float32 [...] from 1, by which the position stops with the
+    probability `threshold`.
+    """
     reached = tf.cumsum(tf.exp(log_shares), 0)[:-1]
     return 1.0 + tf.reduce_sum(tf.cast(reached < threshold, tf.float32), 0)
 
 
 def expected_states(log_shares: Any, step_states: Any) -> Any:
-    """Returns Σ_n p_n s_n, float32 [batch, length, hidden_size], of states [steps, batch, length, hidden_size]."""
+    """Returns Σ_n p_n s_n, float32 [batch, length, hidden_size], of states [steps, batch, length,
+    hidden_size].
+    """
     return tf.einsum("nbl,nbld->bld", tf.exp(log_shares), tf.cast(step_states, tf.float32))
 
 
 def expected_scores(log_shares: Any, step_states: Any, head: Callable[[Any], Any]) -> Any:
-    """Returns Σ_n p_n log softmax(head(s_n)): [batch, length, vocab], or [batch, classes] where a sequence has one answer.
+    """Returns Σ_n p_n log softmax(head(s_n)): [batch, length, vocab], or [batch, classes] where a
+    sequence has one answer.
 
-    Its gradient needs the logits of all steps at once: as many times those of a model of fixed depth.
+    Its gradient needs the logits of all steps at once: as many times those of a model of fixed
+    depth.
 
     Args:
-      log_shares: float32 [steps, batch, length]; the same at all positions where a sequence has one answer.
+      log_shares: float32 [steps, batch, length]; the same at all positions where a sequence has one
+        answer.
       step_states: [steps, batch, length, hidden_size]; the number of steps is known.
       head: makes logits of one step's states.
     """
