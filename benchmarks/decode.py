@@ -3,9 +3,11 @@ the same shape where it is installed.
 
 How it is used::
 
-    python benchmarks/decode.py                                              # d 512, 6 steps or 6 + 6 layers, 32 lines of 25 symbols
-    python benchmarks/decode.py --lengths=50,200,800 --models=transformer    # what a symbol costs behind so many others
-    python benchmarks/decode.py --hparams_set=ut_act_tiny --vocab_size=12 --batch_size=64 --source_length=41 --lengths=41
+    python benchmarks/decode.py  # d 512, 6 steps or 6 + 6 layers, 32 lines of 25 symbols
+    # what a symbol costs behind so many others
+    python benchmarks/decode.py --lengths=50,200,800 --models=transformer
+    python benchmarks/decode.py --hparams_set=ut_act_tiny --vocab_size=12 --batch_size=64 \\
+        --source_length=41 --lengths=41
 
 What is timed is what ut-decoder does with a batch of ids: one graph, encoder and search, with
 random weights and outputs of a forced length, so that every search computes all positions. The
@@ -36,9 +38,10 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
 
-from ut_tf.config.hparams import HParams, NetworkConfig  # noqa: E402
-from ut_tf.data.problem import ProblemSpec  # noqa: E402
+from ut_tf.config.hparams import HParams  # noqa: E402
+from ut_tf.config.network import NetworkConfig  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
+from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
 
 # tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, by beam
@@ -157,7 +160,9 @@ def has_ctranslate2() -> bool:
 def ctranslate2_searches(
     network: NetworkConfig, shapes: Sequence[Shape], threads: int
 ) -> Iterator[tuple[Shape, Callable[[int], Any]]]:
-    """Yields for each shape a function of the beam size that decodes with CTranslate2, in float32."""
+    """Yields for each shape a function of the beam size that decodes with CTranslate2, in
+    float32.
+    """
     import ctranslate2
     import numpy as np
 

@@ -3,7 +3,7 @@ uninterrupted run's, bit by bit.
 
 How it is used::
 
-    python benchmarks/kills.py                     # ten runs, each killed once, at babi_sim_task1 with ut_act_babi
+    python benchmarks/kills.py  # ten runs, each killed once, at babi_sim_task1 with ut_act_babi
     python benchmarks/kills.py --runs=3 --train_steps=60
 
 Every third update is followed by an evaluation and a checkpoint, so that many kills hit the middle

@@ -3,8 +3,9 @@ with attention from each symbol to each.
 
 How it is used::
 
-    python benchmarks/memory.py                                               # d 128, 2 layers, 10 memory vectors, 256 to 2048 symbols
-    python benchmarks/memory.py --lengths=1024,4096 --hparams=hidden_size=64,memory_size=32 --seconds=20
+    python benchmarks/memory.py  # d 128, 2 layers, 10 memory vectors, 256 to 2048 symbols
+    python benchmarks/memory.py --lengths=1024,4096 --hparams=hidden_size=64,memory_size=32 \\
+        --seconds=20
 
 What is timed is the forward and backward pass, with dropout, and the update of a classifier, so of
 encoders alone, on random symbols. Models take turns at each length, so that what else the machine
@@ -36,9 +37,10 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
 
 from ut_tf import registry  # noqa: E402
-from ut_tf.config.hparams import HParams, NetworkConfig  # noqa: E402
-from ut_tf.data.problem import ProblemSpec  # noqa: E402
+from ut_tf.config.hparams import HParams  # noqa: E402
+from ut_tf.config.network import NetworkConfig  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
+from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
 
 MODELS = ("mem_bottleneck_transformer", "transformer")

@@ -3,8 +3,9 @@ multiplication peak.
 
 How it is used::
 
-    python benchmarks/train.py                                   # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
-    python benchmarks/train.py --hparams_set=universal_transformer_base --hparams=batch_size=1024 --seconds=60
+    python benchmarks/train.py  # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
+    python benchmarks/train.py --hparams_set=universal_transformer_base --hparams=batch_size=1024 \\
+        --seconds=60
 
 What is timed is what ut-trainer does between two log points: batches from the problem's pipeline,
 forward and backward pass with dropout, loss, optimizer, and the reports fetched at the end. Nothing
@@ -36,9 +37,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training.threads import set_threads
 
@@ -219,7 +221,9 @@ def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement
 
 
 def _shape(batch: dict[str, Any]) -> tuple[int, int, int]:
-    """Returns (examples, length of the inputs or 0, length of the targets or 0) of a padded batch."""
+    """Returns (examples, length of the inputs or 0, length of the targets or 0) of a
+    padded batch.
+    """
     length = int(batch["inputs"].shape[1]) if "inputs" in batch else 0
     targets = batch["targets"].shape
     return int(targets[0]), length, int(targets[1]) if targets.rank > 1 else 0

@@ -18,13 +18,15 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.run import Run
 
 COMMAND = "ut-avg-checkpoints"
-DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are the mean of several of a run's checkpoints.
+DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are the mean of several of
+a run's checkpoints.
 
   ut-avg-checkpoints --output_dir=runs/babi_qa-ut_base --n=5
   ut-eval --output_dir=runs/babi_qa-ut_base-avg5 --checkpoint=last
   ut-avg-checkpoints --output_dir=runs/ende --best=5
 
-Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_checkpoint_max of them, and the best."""
+Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_checkpoint_max of
+them, and the best."""
 
 AVERAGE_FLAGS = (
     Flag(

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from ut_tf.metrics.bleu import Score
 
 COMMAND = "ut-bleu"
-DESCRIPTION = """ut-bleu: scores translations against references, or every checkpoint of a run, by sacrebleu.
+DESCRIPTION = """ut-bleu: scores translations against references, or every checkpoint of a run, by
+sacrebleu.
 
   ut-bleu --translation=news.de --reference=news.ref.de
   ut-bleu --output_dir=runs/ende --checkpoints
 
-Texts are given as people read them; sacrebleu tokenises both sides. The signature tells what was measured: quote it with the figure.
-The figures of checkpoints are kept in the run directory (bleu.jsonl) and in its TensorBoard, and are not measured twice."""
+Texts are given as people read them; sacrebleu tokenises both sides. The signature tells what was
+measured: quote it with the figure.
+The figures of checkpoints are kept in the run directory (bleu.jsonl) and in its TensorBoard, and
+are not measured twice."""
 
 _TEXTS, _HOW, _RUN = "Texts", "How", "Checkpoints of a run"
 BOTH = "both"

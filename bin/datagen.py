@@ -17,7 +17,7 @@ from ut_tf import registry
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, registry_page, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.run import (
@@ -29,7 +29,8 @@ from ut_tf.run import (
 )
 
 COMMAND = "ut-datagen"
-DESCRIPTION = """ut-datagen: makes or downloads the data of problems. ut-trainer does so by itself; this command does it beforehand.
+DESCRIPTION = """ut-datagen: makes or downloads the data of problems. ut-trainer does so by itself;
+this command does it beforehand.
 
   ut-datagen --problem=babi_qa
   ut-datagen --problem='babi_*' --only_list"""

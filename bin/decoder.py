@@ -32,14 +32,17 @@ if TYPE_CHECKING:
     from ut_tf.inference.translator import Texts, Translator
 
 COMMAND = "ut-decoder"
-DESCRIPTION = """ut-decoder: answers lines of text with a trained run; needs nothing but its directory.
+DESCRIPTION = """ut-decoder: answers lines of text with a trained run; needs nothing but its
+directory.
 
   ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de
   echo 31415 | ut-decoder --output_dir=runs/reverse
-  ut-decoder --output_dir=runs/ende --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
+  ut-decoder --output_dir=runs/ende \\
+      --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
   ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
 
-Line n of the output answers line n of the input; several outputs of one line stand beside each other, with tabs between. bAbI reads
+Line n of the output answers line n of the input; several outputs of one line stand beside each
+other, with tabs between. bAbI reads
 files in bAbI's own format, and gives one line for each question."""
 
 _HOW, _FILES = "How", "Text in and out"

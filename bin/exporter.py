@@ -19,7 +19,8 @@ from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
 
 COMMAND = "ut-exporter"
-DESCRIPTION = """ut-exporter: writes a trained run as a SavedModel that takes and returns text, for TensorFlow Serving.
+DESCRIPTION = """ut-exporter: writes a trained run as a SavedModel that takes and returns text, for
+TensorFlow Serving.
 
   ut-exporter --output_dir=runs/ende --export_dir=exports/ende
   ut-exporter --output_dir=runs/ende --decode_hparams="beam_size=1" --dtype=bfloat16

@@ -23,7 +23,8 @@ from typing import Any, Literal
 
 from absl import flags as absl_flags
 
-from ut_tf.config.hparams import NetworkConfig, TrainingConfig
+from ut_tf.config.network import NetworkConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import absolute_paths
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.problems.catalogue import PROBLEMS

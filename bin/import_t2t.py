@@ -15,9 +15,11 @@ from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flags import Flag
 
 COMMAND = "ut-import-t2t"
-DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's output directory, with its weights and hyperparameters.
+DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's output directory, with
+its weights and hyperparameters.
 
-  ut-import-t2t --t2t_dir=t2t_train/reverse --problem=algorithmic_reverse_decimal40 --output_dir=runs/imported
+  ut-import-t2t --t2t_dir=t2t_train/reverse --problem=algorithmic_reverse_decimal40 \\
+      --output_dir=runs/imported
   ut-eval --output_dir=runs/imported"""
 
 FLAGS = (

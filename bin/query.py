@@ -21,14 +21,17 @@ from ut_tf.problems.babi.lines import questions
 from ut_tf.serving.rest import LONGEST_TIMEOUT, RestClient
 
 COMMAND = "ut-query"
-DESCRIPTION = """ut-query: sends lines of text to a model in TensorFlow Serving and prints its answers, in order.
+DESCRIPTION = """ut-query: sends lines of text to a model in TensorFlow Serving and prints its
+answers, in order.
 
   ut-query --server=http://localhost:8501 --model_name=ende < lines.txt
   ut-query --model_name=ende                     # asks for lines
   ut-query --model_name=ende --signature=score --decode_from_file=pairs.tsv
 
-A model of stories and questions reads files in bAbI's own format, as ut-decoder does; other inputs of one example stand on one line, with
-tabs between. Printed are an example's outputs, several of them with tabs between or, where a signature has none, its value as JSON."""
+A model of stories and questions reads files in bAbI's own format, as ut-decoder does; other inputs
+of one example stand on one line, with
+tabs between. Printed are an example's outputs, several of them with tabs between or, where a
+signature has none, its value as JSON."""
 
 _SERVER, _FILES = "Server", "Text in and out"
 FLAGS = (

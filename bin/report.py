@@ -20,13 +20,16 @@ from ut_tf.reporting.runs import find_runs
 from ut_tf.storage.files import write_text
 
 COMMAND = "ut-report"
-DESCRIPTION = """ut-report: fills the tables of "Universal Transformers" (arXiv 1807.03819) from run directories.
+DESCRIPTION = """ut-report: fills the tables of "Universal Transformers" (arXiv 1807.03819) from run
+directories.
 
   ut-report runs
   ut-report runs/copy runs/reverse --tables=4 --format=csv --output=table4.csv
 
-It reads what ut-eval found; runs without an evaluation are listed with the command that evaluates them. Rows of ours stand beneath the
-paper's; where several runs differ in their seed alone, the best by validation and the mean are given. Figures of other data than the
+It reads what ut-eval found; runs without an evaluation are listed with the command that evaluates
+them. Rows of ours stand beneath the
+paper's; where several runs differ in their seed alone, the best by validation and the mean are
+given. Figures of other data than the
 table's have a mark."""
 
 FLAGS = (

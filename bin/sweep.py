@@ -30,13 +30,18 @@ from ut_tf.sweeping.grid import Cell, Progress, State, expand_names, expand_numb
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
 
 COMMAND = "ut-sweep"
-DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each in a run directory of its own.
+DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each
+in a run directory of its own.
 
-  ut-sweep --problems=babi_qa_task{1..20}_10k --hparams_sets=ut_babi --seeds=1..10 --output_dir=runs/sweep
-  ut-sweep --problems=lte_program,lte_addition --hparams_sets=ut_lte --seeds=1..3 --parallel=2 -- --train_steps=2000 --hparams=dropout=0.2
+  ut-sweep --problems=babi_qa_task{1..20}_10k --hparams_sets=ut_babi --seeds=1..10 \\
+      --output_dir=runs/sweep
+  ut-sweep --problems=lte_program,lte_addition --hparams_sets=ut_lte --seeds=1..3 --parallel=2 -- \\
+      --train_steps=2000 --hparams=dropout=0.2
 
-What stands after -- are flags of ut-trainer, the same for every run. The same command passes over what is finished and goes on with what
-was stopped; one with more problems, sets or seeds adds to it. Ctrl-C lets every run save a checkpoint."""
+What stands after -- are flags of ut-trainer, the same for every run. The same command passes over
+what is finished and goes on with what
+was stopped; one with more problems, sets or seeds adds to it. Ctrl-C lets every run save a
+checkpoint."""
 
 LOG_FILE = "sweep.log"
 FLAGS = (

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from ut_tf.inference.translator import Translator
 
 COMMAND = "ut-translate-all"
-DESCRIPTION = """ut-translate-all: averages a run's checkpoints, translates with the mean, and scores the translation, in one step.
+DESCRIPTION = """ut-translate-all: averages a run's checkpoints, translates with the mean, and
+scores the translation, in one step.
 
-  ut-translate-all --output_dir=runs/ende                       # the problem's test set, or validation set
+  ut-translate-all --output_dir=runs/ende  # the problem's test set, or validation set
   ut-translate-all --output_dir=runs/ende --best=4 --source=news.en --reference=news.de
 
 It is what ut-avg-checkpoints, ut-decoder and ut-bleu do one after the other."""

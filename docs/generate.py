@@ -2,7 +2,7 @@
 
 How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end
 -->``. The hyperparameters' texts are the string literals below the fields in ``ut_tf/network.py``
-and ``ut_tf/config.py``. A test compares the files with what this script would write.
+and ``ut_tf/config/training.py``. A test compares the files with what this script would write.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import re
 from pathlib import Path
 
 from ut_tf import registry
-from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE

@@ -28,7 +28,8 @@ from ut_tf.bin import (
     translate_all,
 )
 from ut_tf.bin import eval as eval_command
-from ut_tf.config.hparams import NetworkConfig, TrainingConfig
+from ut_tf.config.network import NetworkConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import make_hparams

@@ -15,8 +15,9 @@ import pytest
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
-from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.registry import Entry, Registry
 from ut_tf.run import Run, make_problem, parse_problem_args
 

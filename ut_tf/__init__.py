@@ -4,7 +4,7 @@ The names below are imported when first used, so that ``import ut_tf`` and the c
 stay fast::
 
     import ut_tf
-    spec = ut_tf.ProblemSpec("tokens", "tokens", input_vocab_size=64, target_vocab_size=64, shared_vocab=True)
+    spec = ut_tf.ProblemSpec("tokens", "tokens", 64, 64, shared_vocab=True)
     model = ut_tf.UniversalTransformer(ut_tf.NetworkConfig(hidden_size=128), spec)
 """
 
@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
-    from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
-    from ut_tf.data.problem import ProblemSpec
+    from ut_tf.config.hparams import HParams
+    from ut_tf.config.network import NetworkConfig
+    from ut_tf.config.training import TrainingConfig
     from ut_tf.evaluation.evaluator import evaluate
     from ut_tf.inference.translator import Translator
     from ut_tf.models.transformer.model import Transformer
     from ut_tf.models.universal_transformer.model import UniversalTransformer
+    from ut_tf.problem_spec import ProblemSpec
     from ut_tf.run import Run
     from ut_tf.search.config import DecodeConfig
     from ut_tf.storage.checkpoints import load_model

@@ -3,10 +3,11 @@
 How it is used::
 
     from ut_tf import registry
-    factory = registry.problems.get("babi_qa")          # imports ut_tf.problems.babi.problem now, not before
+    # imports ut_tf.problems.babi.problem now, not before
+    factory = registry.problems.get("babi_qa")
     names = registry.hparams_sets.names()                # imports no problem and no TensorFlow
 
-    @registry.register_problem("my_problem")             # in the user's own code, loaded with --usr_dir
+    @registry.register_problem("my_problem")  # in the user's own code, loaded with --usr_dir
     class MyProblem(Problem): ...
 
 How it works: each room has a catalogue, a dictionary ``name -> Entry("module:attribute",
@@ -61,7 +62,9 @@ class Registry:
         return sorted({*self._entries(), *self._registered})
 
     def describe(self, name: str) -> str:
-        """Returns the one line that says what `name` is (empty for user code without a docstring)."""
+        """Returns the one line that says what `name` is (empty for user code without a
+        docstring).
+        """
         if name in self._registered:
             documentation = self._registered[name][0].__doc__ or ""
             return documentation.strip().partition("\n")[0]
@@ -131,7 +134,8 @@ def _place(value: Any) -> str:
     code = getattr(value, "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
-    return f"{getattr(sys.modules.get(value.__module__), '__file__', value.__module__)}:{value.__qualname__}"
+    source = getattr(sys.modules.get(value.__module__), "__file__", value.__module__)
+    return f"{source}:{value.__qualname__}"
 
 
 problems = Registry("problem", "ut_tf.problems.catalogue:PROBLEMS")
@@ -140,7 +144,9 @@ models = Registry("model", "ut_tf.models.catalogue:MODELS")
 
 
 def register_problem(name: str) -> Callable[[T], T]:
-    """Decorator: registers a class or function that makes a Problem when called without arguments."""
+    """Decorator: registers a class or function that makes a Problem when called without
+    arguments.
+    """
     return lambda value: problems.register(name, value)
 
 

@@ -3,7 +3,8 @@
 
 How it is used::
 
-    run = Run.create("babi_qa", "ut_base", hparams="dropout=0.2")   # checks, prepares the data, writes config.json
+    # checks, prepares the data, writes config.json
+    run = Run.create("babi_qa", "ut_base", hparams="dropout=0.2")
     run = Run.load("runs/babi_qa-ut_base")                          # all that a later command needs
     model = run.make_model(); problem = run.make_problem()
 
@@ -29,11 +30,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf import registry
-from ut_tf.config.hparams import HParams, TrainingConfig, differences
+from ut_tf.config.hparams import HParams, differences
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import absolute_files, checked_arguments, hyperparameter_arguments
 from ut_tf.data.prepared import prepare_data
-from ut_tf.data.problem import Problem, ProblemSpec
+from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.version import __version__
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.vocabulary import WordVocabulary, split_blanks
+from ut_tf.symbols import END_ID
 
 WORDS_FILE = "words.txt"
 NUMBERS = ("singular", "plural")

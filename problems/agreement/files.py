@@ -3,8 +3,10 @@ found, read and divided into splits.
 
 How it is used::
 
-    source = find_source(tmp_dir, "auto")            # the table, or the folder with the simplified files; downloads nothing
-    splits = read_table(path)                        # Splits: "train", "validation", "test" -> list[Dependency], and a note
+    # the table, or the folder with the simplified files; downloads nothing
+    source = find_source(tmp_dir, "auto")
+    # Splits: "train", "validation", "test" -> list[Dependency], and a note
+    splits = read_table(path)
 
 Two forms are known. The table, agr_50_mostcommon_10K.tsv.gz, has one sentence of Wikipedia a line,
 in which all but the 10,000 most common words are written as their part of speech, and says where

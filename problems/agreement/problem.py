@@ -29,10 +29,11 @@ import numpy as np
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.download import find_or_download
 from ut_tf.data.prepared import undamaged
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.agreement.codec import NUMBERS, WORDS_FILE, NumberCodec
 from ut_tf.problems.agreement.files import (
     FORMS,
@@ -47,6 +48,7 @@ from ut_tf.problems.agreement.files import (
 )
 from ut_tf.problems.agreement.verb_forms import other_forms
 from ut_tf.storage.files import exclusive, sha256_of, write_bytes, write_text
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _FOLDER = "agreement"
 _SUMMARY_FILE = "summary.json"

@@ -4,7 +4,8 @@ as its answer.
 How it is used::
 
     codec = DigitCodec("addition", base=10)
-    codec.encode(tf.constant(["12+34"]))["inputs"]       # [[4, 3, 12, 6, 5, 1]]: little-endian, as in training
+    # [[4, 3, 12, 6, 5, 1]]: little-endian, as in training
+    codec.encode(tf.constant(["12+34"]))["inputs"]
     codec.decode(tf.constant([[8, 6, 1, 0]]))            # ["46"]
 
 How it works: the examples of addition are little-endian; the text is not, so the numbers are turned
@@ -21,9 +22,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _DIGITS = string.digits + string.ascii_lowercase
 _PLUS = "+"

@@ -18,10 +18,12 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _BLOCK = 1000
 _OPERATIONS = ("copy", "reverse", "addition")
@@ -175,7 +177,9 @@ class Algorithmic(Problem):
         return self.test_examples if length <= self.max_length else self.long_test_examples
 
     def _count(self, split: str, length: int | None) -> int:
-        """Returns how many examples a split has: of a given length at least as many as are judged."""
+        """Returns how many examples a split has: of a given length at least as many as
+        are judged.
+        """
         count = {
             "train": self.train_examples,
             "validation": 10 * self.max_length,

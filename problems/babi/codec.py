@@ -4,8 +4,9 @@ bAbI's own files.
 How it is used::
 
     codec = StoryCodec(vocab_dir, form="facts", max_facts=70)
-    codec.encode(tf.constant(["Mary moved to the hall.\\nJohn left."]), tf.constant(["Where is Mary?"]))["inputs"]     # [1, 3, 5]
-    codec.decode(tf.constant([4]))                                                                                     # ["hallway"]
+    codec.encode(tf.constant(["Mary moved to the hall.\\nJohn left."]), tf.constant(["Where is
+        Mary?"]))["inputs"]     # [1, 3, 5]
+    codec.decode(tf.constant([4]))  # ["hallway"]
     for story, question in codec.read(open("questions.txt"), "questions.txt"): ...
 
 How it works: the sentences of a story stand between newlines; the last ``max_facts`` of them are
@@ -21,10 +22,10 @@ from typing import Any, ClassVar, Literal
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.vocabulary import WordVocabulary, distinct_words, read_symbols
 from ut_tf.problems.babi.lines import questions
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 ANSWERS_FILE = "answers.txt"

@@ -36,7 +36,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from ut_tf.data.prepared import undamaged
-from ut_tf.data.problem import END_ID, EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.vocabulary import (
     UNKNOWN,
@@ -47,9 +47,11 @@ from ut_tf.data.text.vocabulary import (
     write_symbols,
 )
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.babi.codec import ANSWERS_FILE, WORDS_FILE, StoryCodec
 from ut_tf.problems.babi.lines import malformed, numbered_lines
 from ut_tf.storage.files import exclusive, sha256_of, write_text
+from ut_tf.symbols import END_ID
 
 SPLITS = ("train", "validation", "test")
 _VALIDATION_SHARE = 0.1
@@ -322,7 +324,9 @@ class StoryQuestions(Problem):
             )
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns facts or tokens to one class, with the sizes of the vocabularies in `data_dir`."""
+        """Returns facts or tokens to one class, with the sizes of the vocabularies in
+        `data_dir`.
+        """
         longest = self._summary(data_dir)["max_words"]
         words, answers = (
             len(read_symbols(self._words_file(data_dir))) + 2,
@@ -452,7 +456,9 @@ class StoryQuestions(Problem):
         )
 
     def _summary(self, data_dir: Path) -> dict[str, Any]:
-        """Returns the summary; raises UserError where it or a vocabulary is not as it was written."""
+        """Returns the summary; raises UserError where it or a vocabulary is not as it was
+        written.
+        """
         with undamaged(self._folder(data_dir)):
             summary: dict[str, Any] = json.loads(
                 self._summary_file(data_dir).read_text(encoding="utf-8")

@@ -3,7 +3,8 @@
 How it is used::
 
     sources = find_sources(tmp_dir, train_files="", name="lambada_lm")
-    sources.passages("validation")           # [["her", "pay", "for", ...], ...], or None where there is no such file
+    # [["her", "pay", "for", ...], ...], or None where there is no such file
+    sources.passages("validation")
     sources.vocabulary()                     # [("the", 10_240_123), ...], or None
     for book, words in sources.books(tokenize=False): ...
 

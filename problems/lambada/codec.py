@@ -3,9 +3,10 @@
 
 How it is used::
 
-    codec = WordsCodec(vocab_dir, unknown_words=20)                      # a language model's: texts are scored
+    codec = WordsCodec(vocab_dir, unknown_words=20)  # a language model's: texts are scored
     codec.encode_targets(tf.constant(["`` yes , '' said claire"]))
-    codec = PassageCodec(vocab_dir, unknown_words=20)                    # context, tab, question; the answer is a word
+    # context, tab, question; the answer is a word
+    codec = PassageCodec(vocab_dir, unknown_words=20)
     for context, question in codec.read(open("passages.txt"), "passages.txt"): ...
 
 How it works: unknown words are numbered inside each text, as in training. An unknown word that the
@@ -21,12 +22,12 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.corpus import WORDS_FILE
 from ut_tf.problems.lambada.passages import number_unknown
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _HASHED = 2**30
 _END_TOKEN = "<end>"

@@ -32,11 +32,11 @@ import numpy.typing as npt
 import tqdm
 
 from ut_tf.data.prepared import undamaged
-from ut_tf.data.problem import FIRST_SYMBOL_ID
 from ut_tf.data.text.vocabulary import UNKNOWN, read_symbols, write_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.archive import PASSAGE_FILES, Sources
 from ut_tf.storage.files import sha256_of, write_bytes, write_text
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 UNKNOWN_ID = FIRST_SYMBOL_ID
@@ -101,7 +101,9 @@ class LambadaSettings:
 
 
 def special_symbols(unknown_words: int) -> list[str]:
-    """Returns the symbols that stand before the words of the vocabulary, from FIRST_SYMBOL_ID on."""
+    """Returns the symbols that stand before the words of the vocabulary, from
+    FIRST_SYMBOL_ID on.
+    """
     return [UNKNOWN, "<absent>", *(f"<unknown-{number}>" for number in range(1, unknown_words + 1))]
 
 

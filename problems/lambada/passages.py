@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.data.problem import FIRST_SYMBOL_ID
 from ut_tf.problems.lambada.corpus import (
     ABSENT_ID,
     FIRST_NUMBERED_ID,
@@ -25,6 +24,7 @@ from ut_tf.problems.lambada.corpus import (
     Places,
     Texts,
 )
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 _ENDS = (".", "!", "?")
 _CLOSINGS = ("''", "'", "-rrb-")

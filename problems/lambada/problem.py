@@ -3,10 +3,13 @@ or read from the context.
 
 How it is used::
 
-    ut-trainer --problem=lambada_lm --hparams_set=ut_lambada --tmp_dir=DIR            # DIR holds lambada-dataset.tar.gz
+    # DIR holds lambada-dataset.tar.gz
+    ut-trainer --problem=lambada_lm --hparams_set=ut_lambada --tmp_dir=DIR
     ut-trainer --problem=lambada_lm --hparams_set=ut_lambada --tmp_dir=DIR \\
-      --problem_args=train_files=novels.tar.xz,evaluate_on=development                # DIR: the development passages and other novels
-    ut-trainer --problem=lambada_rc --hparams_set=ut_lambada_rc --tmp_dir=DIR         # chooses among the words of the context
+      # DIR: the development passages and other novels
+      --problem_args=train_files=novels.tar.xz,evaluate_on=development
+    # chooses among the words of the context
+    ut-trainer --problem=lambada_rc --hparams_set=ut_lambada_rc --tmp_dir=DIR
 
 How it works: ``lambada_archive`` reads the files, ``lambada_corpus`` keeps them as numbers,
 ``lambada_passages`` cuts windows and passages. Sources: Paperno et al. 2016 (arXiv 1606.06031);
@@ -24,9 +27,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.archive import find_sources, find_texts, text_files
 from ut_tf.problems.lambada.codec import PassageCodec, WordsCodec
 from ut_tf.problems.lambada.corpus import UNKNOWN_ID, LambadaCorpus, LambadaSettings, Texts, fold_of
@@ -42,6 +46,7 @@ from ut_tf.problems.lambada.passages import (
     windows,
 )
 from ut_tf.storage.files import exclusive
+from ut_tf.symbols import END_ID
 
 _FOLDER = "lambada"
 # Passages judged at every evaluation during training: enough to tell checkpoints apart.
@@ -428,7 +433,9 @@ class LambadaRC(_Lambada):
         return [texts for texts, _ in parts], [passages for _, passages in parts]
 
     def _part(self, passages: Texts) -> Any:
-        """Returns the split of each development passage under cross-validation, strings [passages]."""
+        """Returns the split of each development passage under cross-validation, strings
+        [passages].
+        """
         folds = fold_of(passages, self._folds)
         parts = np.where(folds == self._fold, "test", "train").astype(object)
         others = np.flatnonzero(parts == "train")

@@ -3,7 +3,8 @@ them, as the Penn Treebank divides them.
 
 How it is used::
 
-    treebank_tokens('"I can\\'t," said Mr. Pip.')      # ["``", "i", "ca", "n't", ",", "''", "said", "mr.", "pip", "."]
+    # ["``", "i", "ca", "n't", ",", "''", "said", "mr.", "pip", "."]
+    treebank_tokens('"I can\\'t," said Mr. Pip.')
 
 How it works: regular expressions, one after the other, over a whole text. Libraries that divide
 words by the Treebank's rules want single sentences, and for these a model of sentence ends that has
@@ -17,9 +18,15 @@ from __future__ import annotations
 
 import re
 
-_TITLES = "mr|mrs|ms|dr|st|messrs|mme|mlle|rev|hon|prof|gen|col|capt|lieut|lt|sgt|maj|gov|esq|jr|sr|co|vs|etc"
+_TITLES = (
+    "mr|mrs|ms|dr|st|messrs|mme|mlle|rev|hon|prof|gen|col|capt|lieut|lt|sgt|maj|gov|esq|jr|sr|co|vs"
+    "|etc"
+)
 # Words that begin with an apostrophe, which opens no quotation.
-_ELIDED = "tis|twas|twere|twill|twould|em|til|till|cause|bout|gainst|neath|cept|un|im|er|ere|tain|tisn|twasn|nother|pon"
+_ELIDED = (
+    "tis|twas|twere|twill|twould|em|til|till|cause|bout|gainst|neath|cept|un|im|er|ere|tain|tisn"
+    "|twasn|nother|pon"
+)
 _LETTER = r"[^\W\d_]"
 
 # Typographic marks as a typewriter has them; letters written together, and marks of layout.
@@ -28,7 +35,8 @@ _PLAIN = str.maketrans(
         "“": '"', "”": '"', "„": '"', "«": '"', "»": '"',
         "‘": "'", "’": "'", "‛": "'", "´": "'",
         "—": "--", "–": "--", "―": "--", "…": "...",
-        "(": " -lrb- ", ")": " -rrb- ", "[": " -lsb- ", "]": " -rsb- ", "{": " -lcb- ", "}": " -rcb- ",
+        "(": " -lrb- ", ")": " -rrb- ", "[": " -lsb- ",
+        "]": " -rsb- ", "{": " -lcb- ", "}": " -rcb- ",
         "_": " ", "\ufeff": "", "\u00ad": "",
     }
 )  # fmt: skip

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.problems.algorithmic.codec import symbol_ids
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _END_TOKEN = "<end>"
 _LINE_END = "\n"
@@ -94,7 +94,9 @@ class CharacterCodec(TextCodec):
             yield (line,)
 
     def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Yields each line; raises UserError where it has a symbol that the problem does not have."""
+        """Yields each line; raises UserError where it has a symbol that the problem does
+        not have.
+        """
         allowed = {*self._symbols} - {_LINE_END}
         ignored = "" if _BLANK in allowed else _BLANK + "\t"
         for count, line in enumerate(lines, start=1):

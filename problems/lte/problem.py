@@ -4,7 +4,8 @@
 How it is used::
 
     ut-trainer --problem=lte_addition --hparams_set=ut_lte
-    LearningToExecute("program").dataset("test", Path())       # "(16738*68213)-25718" as ids, "723476" as ids
+    # "(16738*68213)-25718" as ids, "723476" as ids
+    LearningToExecute("program").dataset("test", Path())
 
 How it works: the difficulty of an example is the number of digits of its numerals and, for
 programs, the number of nested operations. Training follows the mix strategy of "Learning to
@@ -27,12 +28,14 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from ut_tf.data.problem import FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.lte import programs as lte_programs
+from ut_tf.problems.lte import zaremba as lte_zaremba
 from ut_tf.problems.lte.codec import CharacterCodec, text_rows
-from ut_tf.problems.lte.problem import programs as lte_programs
-from ut_tf.problems.lte.problem import zaremba as lte_zaremba
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 Task = Literal["program", "control", "addition", "copy", "double", "reverse"]
 Form = Literal["expressions", "statements"]

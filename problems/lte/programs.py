@@ -4,8 +4,10 @@ the paper uses.
 How it is used::
 
     draws = random.Random("train/0/0")
-    write_program(draws, length=5, nesting=2, operations=SETS["program"])     # ("(16738*68213)-25718", "723476")
-    write_digits(draws, length=7, nesting=1, result=RESULTS["double"])        # ("3141592", "31415923141592")
+    # ("(16738*68213)-25718", "723476")
+    write_program(draws, length=5, nesting=2, operations=SETS["program"])
+    # ("3141592", "31415923141592")
+    write_digits(draws, length=7, nesting=1, result=RESULTS["double"])
 
 How it works: each of `nesting` operations takes the result so far as its first operand and numerals
 of exactly `length` digits, no zero in front, as the others. What is computed is exact; the last

@@ -3,7 +3,8 @@
 
 How it is used::
 
-    write_printing_program(random.Random("train/0/0"), length=4, nesting=3, operations=("pair", "assign", "loop"), signs="+-")
+    write_printing_program(random.Random("train/0/0"), length=4, nesting=3, operations=("pair",
+        "assign", "loop"), signs="+-")
     # ("j=8584\\nfor x in range(8):\\n  j+=920\\nb=(1500+j)\\nprint((b+7567))", "25011")
 
 How it works: each of `nesting` operations takes the result so far, at a place drawn among its

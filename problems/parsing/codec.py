@@ -4,7 +4,8 @@ How it is used::
 
     codec = ParseCodec(vocab_dir)
     codec.encode(tf.constant(["It works ."]))["inputs"]           # [[57, 12, 4, 1]]
-    codec.decode(tf.constant([[3, 5, 57, 6, 1]]))                 # ["(S (NP It )NP"], or "(S (NP XX )NP" where trees have no words
+    # ["(S (NP It )NP"], or "(S (NP XX )NP" where trees have no words
+    codec.decode(tf.constant([[3, 5, 57, 6, 1]]))
 
 How it works: a word that training did not know has the id of its kind, such as ``<A>`` (a capital),
 ``<0-ar>`` (a digit, a hyphen, and how it ends), or of the kind without its end where that is too
@@ -21,10 +22,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.vocabulary import WordVocabulary, split_blanks
 from ut_tf.problems.parsing.trees import linearise, read_trees, simplify
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 LABELS_FILE = "labels.txt"

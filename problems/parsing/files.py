@@ -2,8 +2,8 @@
 
 How it is used::
 
-    read_tree_files(["wsj/02", "more.zip", "extra.mrg"])      # list[Tree], in the order of the files
-    find_treebank(tmp_dir)                                    # a zip archive or a folder with a treebank; None: there is none
+    read_tree_files(["wsj/02", "more.zip", "extra.mrg"])  # list[Tree], in the order of the files
+    find_treebank(tmp_dir)  # a zip archive or a folder with a treebank; None: there is none
     split_treebank(path)                                      # Splits of a treebank as a whole
 
 How it works: a treebank whose files lie in folders 02 to 21, 22 and 23 has the Wall Street

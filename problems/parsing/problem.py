@@ -25,9 +25,10 @@ import numpy as np
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, PairTable, Side, read_shards, write_shard
 from ut_tf.data.prepared import undamaged
-from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.parsing.alignment import LEAF
 from ut_tf.problems.parsing.files import (
     TreeSplits,
@@ -136,7 +137,9 @@ class Parsing(Problem):
     def dataset(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> Any:
-        """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means nothing."""
+        """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means
+        nothing.
+        """
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
     def examples(
@@ -318,7 +321,9 @@ class Parsing(Problem):
         )
 
     def _summary(self, data_dir: Path) -> dict[str, Any]:
-        """Returns the summary; raises UserError where it or another file is not as it was written."""
+        """Returns the summary; raises UserError where it or another file is not as it was
+        written.
+        """
         folder = self._folder(data_dir)
         if not self._is_prepared(data_dir):
             raise UserError(

@@ -4,7 +4,8 @@ COLLINS.prm.
 How it is used::
 
     counts = [compare("(S (NP XX )NP (VP XX )VP )S", "(S (NP (PRP it)) (VP (VBZ works)))")]
-    scores(counts)           # {"f1": 100.0, "precision": 100.0, "recall": 100.0, "exact_match": 100.0, "malformed": 0.0}
+    # {"f1": 100.0, "precision": 100.0, "recall": 100.0, "exact_match": 100.0, "malformed": 0.0}
+    scores(counts)
 
 How it works: both trees get the reference's parts of speech. Punctuation (, : `` '' .) is taken
 out, and with it constituents that hold nothing else; the root TOP does not count; PRT counts as

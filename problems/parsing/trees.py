@@ -5,7 +5,7 @@ How it is used::
 
     tree, = read_trees("( (S (NP-SBJ (PRP it)) (VP (VBZ works)) (. .)) )", "notes.mrg")
     plain = simplify(tree)                                # no traces, no functional tags
-    linearise(plain)                                      # ["(S", "(NP", "XX", ")NP", "(VP", "XX", ")VP", "XX", ")S"]
+    linearise(plain)  # ["(S", "(NP", "XX", ")NP", "(VP", "XX", ")VP", "XX", ")S"]
     rebuild(linearise(plain), plain.leaves())             # (plain, False)
 
 The sequence is that of Vinyals et al. (arXiv 1412.7449) with all parts of speech written as XX: no

@@ -23,11 +23,12 @@ import numpy as np
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import PairTable
 from ut_tf.data.corpus.encoding import Filters, Pair
-from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import exclusive
 
 _FOLDER = "translation"
@@ -107,7 +108,9 @@ class Translation(Problem):
         return []
 
     def identity(self) -> Any:
-        """Returns what, besides the settings, decides the prepared data (JSON); default: nothing."""
+        """Returns what, besides the settings, decides the prepared data (JSON); default:
+        nothing.
+        """
         return None
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -132,7 +135,9 @@ class Translation(Problem):
     def dataset(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> Any:
-        """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means nothing."""
+        """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means
+        nothing.
+        """
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
     def examples(

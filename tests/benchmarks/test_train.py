@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
 
 _NETWORK = NetworkConfig(hidden_size=8, filter_size=12, num_heads=2, num_steps=3, norm="pre")
 _TRANSLATION = ProblemSpec(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from tiny_runs import translation_run
 
+from tests.bin.tiny_runs import translation_run
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.data.problem import EvaluationSet

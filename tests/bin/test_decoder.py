@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from tiny_runs import digits_run, stories_run
 
+from tests.bin.tiny_runs import digits_run, stories_run
 from ut_tf.bin import decoder
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run

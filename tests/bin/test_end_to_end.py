@@ -13,7 +13,10 @@ from ut_tf.bin import trainer
 from ut_tf.storage.checkpoints import restore_weights
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
-DATA = "max_length=5,train_examples=64,validation_length=6,validation_examples=8,test_examples=8,long_test_examples=4"
+DATA = (
+    "max_length=5,train_examples=64,validation_length=6,"
+    "validation_examples=8,test_examples=8,long_test_examples=4"
+)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import sys
 from fnmatch import filter as matching
 
 import pytest
-from stub_runs import evaluate, stub_run
 
+from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import report
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.reporting.paper_tables import PAPER_TABLES

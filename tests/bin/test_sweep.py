@@ -12,8 +12,8 @@ import threading
 import time
 
 import pytest
-from stub_runs import evaluate, stub_run
 
+from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import sweep
 from ut_tf.errors import UserError
 from ut_tf.sweeping.grid import Cell, Progress, expand_names, expand_numbers, make_cells

@@ -10,8 +10,8 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from ut_tf.data.problem import ProblemSpec
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig, differences
+from ut_tf.config.hparams import HParams, differences
+from ut_tf.config.network import NetworkConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.models.catalogue import MODELS
 

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.alignment import Alignment
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
-from ut_tf.layers.block import Block, Surroundings
+from ut_tf.layers.block import Block, BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.dropout import Dropout
@@ -57,6 +56,7 @@ from ut_tf.models.universal_transformer.halting.halting import HaltingUnit
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.problem_spec import ProblemSpec
 
 NETWORK = NetworkConfig(
     hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3, num_layers=2
@@ -154,9 +154,7 @@ def _stack(name: str, make: Any, **changes: Any) -> Case:
         lambda dtype: make(network(**changes), dtype=dtype),
         symbol_mask=lambda inputs: inputs["mask"],
         positions=POSITIONS,
-        surroundings=lambda inputs: Surroundings(
-            bias=padding_bias(inputs["mask"]), keep=inputs["mask"]
-        ),
+        context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
     )
 
 
@@ -253,13 +251,13 @@ CASES = [
     _layer(
         "Block",
         lambda dtype: Block(NETWORK, dtype=dtype),
-        surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"])),
+        context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
     ),
     _layer("StepTransitions", lambda dtype: StepTransitions(NETWORK, 2, dtype=dtype), step=1),
     _layer(
         "BlockSequence",
         lambda dtype: BlockSequence(NETWORK, 2, dtype=dtype),
-        surroundings=lambda inputs: Surroundings(bias=padding_bias(inputs["mask"])),
+        context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
     ),
     _layer(
         "RecurrentLayer",

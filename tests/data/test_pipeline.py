@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import (
     batch_sizes,
     bucket_bounds,
@@ -21,9 +21,10 @@ from ut_tf.data.pipeline import (
     train_batches,
     worker_share,
 )
-from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 
 DATA_DIR = Path("nowhere")
 EXAMPLES = 300

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator, _pondering, evaluate_model
 from ut_tf.metrics.intervals import wilson
 from ut_tf.metrics.sums import GroupedSums
+from ut_tf.problem_spec import ProblemSpec
 
 INPUTS = [[3], [4, 5], [2, 2, 2], [6, 7, 8, 9]]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.bin.tiny_runs import TINY, save
+from tests.problems.babi.archive import many_stories, write_archive
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import measure_checkpoint
@@ -18,11 +18,6 @@ from ut_tf.evaluation.records import read_records
 from ut_tf.evaluation.transfer import measure_transfer
 from ut_tf.metrics.intervals import wilson
 from ut_tf.run import Run
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "bin"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "problems"))
-from babi_archive import many_stories, write_archive
-from tiny_runs import TINY, save
 
 STORIES = "".join(
     f"1 Mary moved to the room{number % 4}.\n2 John left.\n3 Where is"

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from ut_tf.data.problem import EvaluationSet, ProblemSpec
+from ut_tf.data.problem import EvaluationSet
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.metrics.intervals import wilson
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.problem import Algorithmic
 
 SOURCES = ["12345", "1", "", "777777", "908070605"]

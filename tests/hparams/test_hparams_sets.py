@@ -8,10 +8,10 @@ import pytest
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
-from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
+from ut_tf.problem_spec import ProblemSpec
 
 OURS = [
     name for name in HPARAMS_SETS if name not in {*SETS, *UNAVAILABLE}

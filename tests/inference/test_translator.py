@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.inference.translator import Translator
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.problem import Algorithmic
 from ut_tf.problems.babi.codec import StoryCodec
 from ut_tf.search.config import DecodeConfig

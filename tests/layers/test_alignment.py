@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.alignment import Alignment
 
 LOG3 = math.log(3)

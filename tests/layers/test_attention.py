@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, length_scale, padding_bias
 
 NETWORK = NetworkConfig(hidden_size=8, num_heads=2)

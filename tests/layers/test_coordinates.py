@@ -10,8 +10,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError, marked_in
 from ut_tf.layers.coordinates import (
     Coordinates,
@@ -22,6 +22,7 @@ from ut_tf.layers.coordinates import (
 )
 from ut_tf.layers.positions import Positions, PositionTable, spread_positions
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
 
 
 def test_the_paper_coordinate_of_position_3_at_step_2() -> None:

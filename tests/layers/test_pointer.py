@@ -1,4 +1,6 @@
-"""The pointer over words: probabilities worked out by hand, and which words can be answered at all."""
+"""The pointer over words: probabilities worked out by hand, and which words can be
+answered at all.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import END_ID, ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.symbols import END_ID
 
 # Words 3, 4, 3; the end of the context; the question's word 5; its end; padding.
 IDS = tf.constant([[3, 4, 3, END_ID, 5, END_ID, 0]])

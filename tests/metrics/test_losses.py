@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy import ToyDetails
 
+from tests.training.toy import ToyDetails
+from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.metrics import losses
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
 
 
 def test_cross_entropy_of_one_target_by_hand() -> None:

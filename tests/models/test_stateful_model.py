@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import CLASSES, FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
 
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import END_ID, ProblemSpec
+from tests.search.models import CLASSES, FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.models.convolutional.bytenet import ByteNet
 from ut_tf.models.convolutional.convs2s import ConvS2S
 from ut_tf.models.lstm.model import LSTMModel
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.stepper import make_stepper
 from ut_tf.search.strategies import Decoded, decode
+from ut_tf.symbols import END_ID
 
 TARGETS = np.array([[3, 4, 5, 8, 1], [7, 1, 0, 0, 0], [2, 2, 6, 1, 0]], np.int32)
 FACT_INPUTS = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)
@@ -106,7 +108,9 @@ def test_steps_give_the_logits_of_whole_prefixes(kind: Any, changes: dict[str, A
 def _both_ways(
     model: Any, features: dict[str, Any], config: DecodeConfig
 ) -> tuple[Decoded, Decoded]:
-    """Returns what is decoded with and without what is carried along, by graphs of unknown sizes."""
+    """Returns what is decoded with and without what is carried along, by graphs of
+    unknown sizes.
+    """
     signature = {
         name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()
     }

@@ -4,7 +4,6 @@ outputs become words.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.problems.babi.archive import TRAIN as TEST
+from tests.problems.babi.archive import many_stories, write_archive
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.problems.algorithmic.problem import Algorithmic
 from ut_tf.problems.babi.problem import BabiQA
 from ut_tf.problems.babi.stories import StoryQuestions
-
-sys.path.insert(0, str(Path(__file__).parent))
-from babi_archive import TRAIN as TEST
-from babi_archive import many_stories, write_archive
 
 TRAIN = (
     "".join(f"{number} Mary and John moved to the room{number}.\n" for number in range(1, 8))

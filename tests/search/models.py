@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import END_ID, PADDING_ID, ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.symbols import END_ID, PADDING_ID
 
 VOCAB = 9
 SPEC = ProblemSpec("tokens", "tokens", VOCAB, VOCAB, shared_vocab=True)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import (
+
+from tests.search.models import (
     FACTS,
     INPUTS,
     LANGUAGE,
@@ -19,7 +20,6 @@ from tests.decoding.models import (
     random_model,
     random_transformer,
 )
-
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.universal_transformer.cells import CELLS, BasicCell
 from ut_tf.search.config import DecodeConfig
@@ -231,7 +231,9 @@ def test_searches_with_the_cache_find_what_they_find_without_it(
 
 
 class Mixing(BasicCell):
-    """A cell as the documentation asks for: nothing but a call. It carries the sum of its states."""
+    """A cell as the documentation asks for: nothing but a call. It carries the sum of its
+    states.
+    """
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         return 0.5 * (block_output + inputs) + 0.1 * memory, memory + state

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import CLASSES, INPUTS, LANGUAGE, Table, random_model, unpadded
 
+from tests.search.models import CLASSES, INPUTS, LANGUAGE, Table, random_model, unpadded
 from ut_tf.errors import UserError
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.greedy import greedy_decode

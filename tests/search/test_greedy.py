@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tests.decoding.models import INPUTS, LANGUAGE, random_model
 
-from ut_tf.data.problem import END_ID
+from tests.search.models import INPUTS, LANGUAGE, random_model
 from ut_tf.search.greedy import greedy_decode
+from ut_tf.symbols import END_ID
 
 
 class Countdown:

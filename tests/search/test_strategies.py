@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import CLASSES, INPUTS, Table, penalty, random_model, unpadded
 
+from tests.search.models import CLASSES, INPUTS, Table, penalty, random_model, unpadded
 from ut_tf.search.beam import beam_search, best_symbols
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig

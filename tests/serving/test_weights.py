@@ -1,4 +1,6 @@
-"""Stored weights: how far each form is from the weights, and that the model itself is left alone."""
+"""Stored weights: how far each form is from the weights, and that the model itself is
+left alone.
+"""
 
 from __future__ import annotations
 

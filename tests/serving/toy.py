@@ -13,11 +13,14 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf import registry
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, EvaluationSet, Problem, ProblemSpec
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 LETTERS = "abcdefghij"
 VOCABULARY = FIRST_SYMBOL_ID + len(LETTERS)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from toy import toy_run
 
+from tests.training.toy import toy_run
 from ut_tf.errors import UserError
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.lock import LOCK_FILE, held_alone

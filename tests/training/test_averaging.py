@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from toy import toy_run
 
+from tests.training.toy import toy_run
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore, restore_weights

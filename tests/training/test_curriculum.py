@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
 
+from tests.training.toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
 from ut_tf import registry
-from ut_tf.config.hparams import HParams, TrainingConfig
+from ut_tf.config.hparams import HParams
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig, TrainingConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training import optimizer as module
 from ut_tf.training.optimizer import Optimizer, is_decayed
 

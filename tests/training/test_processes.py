@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy import lines, losses, toy_run
+
+from tests.training.toy import lines, losses, toy_run
 
 SCRIPT = Path(__file__).with_name("train_toy.py")
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.training.schedules import learning_rate
 
 

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from toy import mirrored, run_steps, toy_run
 
+from tests.training.toy import mirrored, run_steps, toy_run
 from ut_tf.metrics import losses
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from toy import lines, losses, toy_run
 
+from tests.training.toy import lines, losses, toy_run
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import Run
@@ -280,8 +280,8 @@ def test_positions_in_the_data_go_on_over_epochs() -> None:
 
 def test_an_epoch_without_batches_is_an_error() -> None:
     batches = TrainingBatches(
-        lambda epoch, skip: tf.data.Dataset.range(0), Workers.of(tf.distribute.get_strategy())
-    )  # noqa: ARG005
+        lambda *_: tf.data.Dataset.range(0), Workers.of(tf.distribute.get_strategy())
+    )
     with pytest.raises(UserError, match="no batch"):
         batches.next()
 

@@ -11,10 +11,13 @@ import keras
 import tensorflow as tf
 
 from ut_tf import registry
-from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import train_batches
-from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.distribution import Workers

@@ -12,7 +12,7 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.config.unused import has_heads, has_steps, needless_fields
 
 if TYPE_CHECKING:
-    from ut_tf.config.hparams import TrainingConfig
+    from ut_tf.config.training import TrainingConfig
 
 # Bounds of single fields: "at least", "above", and "below" what they say.
 _AT_LEAST = {
@@ -168,7 +168,9 @@ def impossible_hops(model: str, network: NetworkConfig) -> list[str]:
 
 
 def impossible_memories(network: NetworkConfig) -> list[str]:
-    """Returns why a recurrence has no memory to return as its final state, where it is asked for."""
+    """Returns why a recurrence has no memory to return as its final state, where it is
+    asked for.
+    """
     if network.use_memory_as_final_state and (
         network.recurrence != "lstm" or network.halting != "none"
     ):

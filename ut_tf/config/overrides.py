@@ -3,7 +3,8 @@ the field can hold it.
 
 How it is used::
 
-    values, mistakes = parse_assignments("beam_size=4,alpha=0.6")     # {"beam_size": "4", "alpha": "0.6"}, []
+    # {"beam_size": "4", "alpha": "0.6"}, []
+    values, mistakes = parse_assignments("beam_size=4,alpha=0.6")
     coerce("4", int, parse=True)                                      # 4
 
 Mistakes are collected, not raised, so that a user hears of all of them at once.

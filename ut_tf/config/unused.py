@@ -3,9 +3,11 @@ same.
 
 How it is used, by the checks of hyperparameters and by the models themselves::
 
-    needless_fields("lstm", network)                      # ["the model lstm has no use for halting=basic: leave it out"]
+    # ["the model lstm has no use for halting=basic: leave it out"]
+    needless_fields("lstm", network)
     refuse_needless("lstm", network)                      # the same as a UserError
-    without_effect("lstm", values, ["num_steps"])         # ["num_steps=4 has no effect on the model lstm, whose depth is num_layers"]
+    # ["num_steps=4 has no effect on the model lstm, whose depth is num_layers"]
+    without_effect("lstm", values, ["num_steps"])
 
 How it works: a field that a model does not read may keep any value that asks for nothing, its
 default among them; any other is a mistake, so that nobody believes to have trained what was not

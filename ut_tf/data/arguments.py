@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
 FILE_ARGUMENTS = tuple(

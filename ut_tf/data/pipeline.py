@@ -3,7 +3,8 @@
 How it is used::
 
     batches = train_batches(problem, data_dir, hparams.training, num_replicas=2, seed=1, epoch=0)
-    for first, second in zip(*[iter(batches)] * 2):      # the two replicas' parts of one global batch, of equal shape
+    # the two replicas' parts of one global batch, of equal shape
+    for first, second in zip(*[iter(batches)] * 2):
         ...
     for batch in eval_batches(problem, evaluation_set, data_dir, batch_tokens=4096):
         ...
@@ -28,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable, trim_batch
 from ut_tf.errors import UserError
@@ -322,7 +323,9 @@ def _planned(
 
 
 def _pad_length(features: dict[str, Any], bound: Any) -> dict[str, Any]:
-    """Appends zeros along the features' second dimension (positions or facts) until it is `bound`."""
+    """Appends zeros along the features' second dimension (positions or facts) until it is
+    `bound`.
+    """
     padded = dict(features)
     for name, value in features.items():
         if value.shape.rank > 1:

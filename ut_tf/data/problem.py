@@ -6,7 +6,8 @@ sets it is evaluated on::
     problem = registry.problems.get("babi_qa")()
     problem.prepare(data_dir, tmp_dir)
     problem.spec(data_dir)                       # ProblemSpec(inputs="facts", targets="class", ...)
-    problem.dataset("train", data_dir, seed=1)   # tf.data.Dataset of {"inputs": [rows, words], "targets": []}
+    # tf.data.Dataset of {"inputs": [rows, words], "targets": []}
+    problem.dataset("train", data_dir, seed=1)
 
 Ids: 0 is padding, 1 ends a sequence, so the first symbol is 2. Class ids start at 0. In "facts"
 inputs each row holds the word ids of one fact, padded with 0, and the last row is the question.
@@ -14,55 +15,20 @@ inputs each row holds the word ids of one fact, padded with 0, and the last row 
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec as ProblemSpec
+from ut_tf.symbols import END_ID as END_ID
+from ut_tf.symbols import FIRST_SYMBOL_ID as FIRST_SYMBOL_ID
+from ut_tf.symbols import PADDING_ID as PADDING_ID
 
 if TYPE_CHECKING:
     from ut_tf.data.table import ExampleTable
     from ut_tf.data.text.codec import TextCodec
-
-PADDING_ID = 0
-END_ID = 1
-FIRST_SYMBOL_ID = 2
-
-
-@dataclass(frozen=True)
-class ProblemSpec:
-    """What a model must know of a problem.
-
-    Args:
-      inputs: "tokens" (ids [length]), "facts" (word ids [rows, max_words], the last row the
-        question) or "none" (a language model).
-      targets: "tokens" (ids [length]), "class" (one id []) or "word" (the id [] of one of the words
-        that stand in the inputs before their first END_ID; 0 where it is none of them, which no
-        model can answer).
-      input_vocab_size: ids of the inputs, padding and end of sequence included; 0 without inputs.
-      target_vocab_size: ids of the targets likewise, or the number of classes; of targets "word"
-        the ids of the inputs.
-      max_words: words per fact, for inputs of facts.
-      shared_vocab: whether inputs and targets have the same ids.
-    """
-
-    inputs: Literal["tokens", "facts", "none"]
-    targets: Literal["tokens", "class", "word"]
-    input_vocab_size: int
-    target_vocab_size: int
-    max_words: int = 0
-    shared_vocab: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns a plain dictionary, ready for JSON."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the spec written by ``to_dict``."""
-        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -99,7 +65,9 @@ class EvaluationSet:
 
 
 class Problem(ABC):
-    """A task. Subclasses are small and hold no state but caches of what lies in the data directory."""
+    """A task. Subclasses are small and hold no state but caches of what lies in the data
+    directory.
+    """
 
     name: str = ""
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")

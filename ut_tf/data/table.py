@@ -37,7 +37,9 @@ class ExampleTable:
         return len(self.lengths)
 
     def dataset(self) -> Any:
-        """Returns a tf.data.Dataset of the single examples, without padding, in the table's order."""
+        """Returns a tf.data.Dataset of the single examples, without padding, in the
+        table's order.
+        """
         import tensorflow as tf
 
         numbers = tf.data.Dataset.range(len(self), output_type=tf.int32)

@@ -3,7 +3,8 @@ TensorBoard.
 
 How it is used::
 
-    for row in score_checkpoints(run, [100, 200], problem_set(run, "test"), DecodeConfig(beam_size=4)):
+    for row in score_checkpoints(run, [100, 200], problem_set(run, "test"),
+        DecodeConfig(beam_size=4)):
         row.step, row.scores["bleu_cased"]
 
 How it works: each figure is appended to ``<output_dir>/bleu.jsonl`` with all that decides it (step,

@@ -3,9 +3,10 @@ for.
 
 How it is used::
 
-    metrics = evaluate(run, checkpoint="best")                                     # what ut-eval does
-    metrics = evaluate_model(model, problem, problem.validation_sets(), data_dir)  # what the trainer does
-    judge = Evaluator(model, problem, data_dir)                                    # keeps its compiled graphs between calls
+    metrics = evaluate(run, checkpoint="best")  # what ut-eval does
+    # what the trainer does
+    metrics = evaluate_model(model, problem, problem.validation_sets(), data_dir)
+    judge = Evaluator(model, problem, data_dir)  # keeps its compiled graphs between calls
     metrics = judge.evaluate(problem.validation_sets())
 
 How it works: a compiled graph turns each batch into sums per example (see ``metrics``); they are

@@ -2,8 +2,9 @@
 
 How it is used::
 
-    problem_set(run, "test")                                                       # of the prepared data
-    file_set(Path("news.en"), [Path("news.de"), Path("news.other.de")])            # as many references as one likes
+    problem_set(run, "test")  # of the prepared data
+    # as many references as one likes
+    file_set(Path("news.en"), [Path("news.de"), Path("news.other.de")])
 """
 
 from __future__ import annotations

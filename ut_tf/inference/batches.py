@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.data.problem import END_ID
+from ut_tf.symbols import END_ID
 
 Ids = npt.NDArray[np.int32]
 

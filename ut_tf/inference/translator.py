@@ -3,10 +3,12 @@ lines.
 
 How it is used::
 
-    translator = Translator.from_run(Run.load("runs/ende"), config=DecodeConfig.from_text("beam_size=4"))
-    for hypotheses in translator.translate([("A dog runs.",), ("Two dogs run.",)]):     # in the order of the texts
+    translator = Translator.from_run(Run.load("runs/ende"),
+        config=DecodeConfig.from_text("beam_size=4"))
+    # in the order of the texts
+    for hypotheses in translator.translate([("A dog runs.",), ("Two dogs run.",)]):
         hypotheses[0].text, hypotheses[0].score
-    list(translator.score([("A dog runs.",)], ["Ein Hund läuft."]))                     # log-probabilities, in nats
+    list(translator.score([("A dog runs.",)], ["Ein Hund läuft."]))  # log-probabilities, in nats
 
 How it works: texts are read some batches ahead and decoded in batches of like length, the batch
 with the earliest text first; answers wait until all before them are there. Each graph is traced

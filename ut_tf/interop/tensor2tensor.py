@@ -2,8 +2,10 @@
 
 How it is used::
 
-    run = import_run("t2t_run", "runs/imported", problem="algorithmic_reverse_decimal40")    # then ut-eval or ut-trainer
-    model = model_from_variables(variables, hparams, target_space_id=11)    # arrays by tensor2tensor's variable names
+    # then ut-eval or ut-trainer
+    run = import_run("t2t_run", "runs/imported", problem="algorithmic_reverse_decimal40")
+    # arrays by tensor2tensor's variable names
+    model = model_from_variables(variables, hparams, target_space_id=11)
 
 How it works: ``_pairs`` names, for every variable of our model, the variable of tensor2tensor that
 it is. The two sides must match completely: a variable of theirs that is not used, or one of ours
@@ -24,7 +26,6 @@ import numpy as np
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
-from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.interop.tensor2tensor_files import (
     TARGET_SPACE,
@@ -38,6 +39,7 @@ from ut_tf.interop.tensor2tensor_hparams import (
     hparams_from_hparams,
     network_from_hparams,
 )
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run, make_hparams
 from ut_tf.storage.checkpoints import CheckpointStore, readable_disk_errors, training_checkpoint
 from ut_tf.training.optimizer import Optimizer

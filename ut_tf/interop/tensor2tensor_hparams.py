@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ut_tf.config.hparams import HParams, NetworkConfig, TrainingConfig
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 
 # Fields whose other values change the network in ways that it has no part for. A field that is

@@ -3,9 +3,10 @@ Bahdanau's.
 
 How it is used::
 
-    alignment = Alignment(network)                                                # network.lstm_attention names the score
-    memory = alignment.read(states, keep)                                         # once: keys, values, and what hides padding
-    contexts, weights = alignment.attend(queries, memory, alignment.prepare())    # queries [batch, n, hidden_size]
+    alignment = Alignment(network)  # network.lstm_attention names the score
+    memory = alignment.read(states, keep)  # once: keys, values, and what hides padding
+    # queries [batch, n, hidden_size]
+    contexts, weights = alignment.attend(queries, memory, alignment.prepare())
 
 How it works: of a query q and an encoder's state s the score is
 
@@ -23,7 +24,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.cache import MASKED
 from ut_tf.layers.linear import Linear, matmul
 

@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.layers.cache import MASKED, Place, empty_history, read, write
+from ut_tf.config.network import NetworkConfig
+from ut_tf.layers.cache import MASKED, CachePosition, empty_entries, read, write
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul, scaled
@@ -175,7 +175,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         width = beam_size * self.head_size
         names = ("keys", "values")
         return {
-            name: empty_history(
+            name: empty_entries(
                 batch_size, self.network.num_heads, capacity, width, self.compute_dtype
             )
             for name in names
@@ -186,7 +186,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         x: Any,
         weights: dict[str, Any],
         cache: dict[str, Any],
-        place: Place,
+        cache_position: CachePosition,
         rotation: tuple[Any, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Adds one new position to the histories.
@@ -195,37 +195,37 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
           x: [batch * beam_size, hidden_size].
           weights: from ``prepare``.
           cache: from ``empty_cache`` or an earlier position.
-          place: of the new position.
+          cache_position: of the new position.
           rotation: of the new position, or None.
 
         Returns:
           (queries [batch, num_heads, beam_size, head_size] for ``recall``, the new cache).
         """
-        queries, keys, values = self._project_rows(x, weights, 3, place.beam_size)
+        queries, keys, values = self._project_rows(x, weights, 3, cache_position.beam_size)
         if rotation is not None:
             queries, keys = rotate(queries, rotation), rotate(keys, rotation)
         return queries, {
-            "keys": write(cache["keys"], keys, place),
-            "values": write(cache["values"], values, place),
+            "keys": write(cache["keys"], keys, cache_position),
+            "values": write(cache["values"], values, cache_position),
         }
 
-    def history_bias(self, place: Place, weights: dict[str, Any]) -> Any:
+    def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
         """Returns what is added to the logits of ``recall``, with the relative bias: [batch, 1 or
         num_heads, beam_size, slots].
         """
         if self.relative_table is None:
-            return place.bias
+            return cache_position.bias
         relative = self._relative_bias(
-            place.index[None], tf.range(place.capacity), weights["relative"]
+            cache_position.index[None], tf.range(cache_position.capacity), weights["relative"]
         )
-        return place.bias + tf.repeat(relative, place.beam_size, -1)
+        return cache_position.bias + tf.repeat(relative, cache_position.beam_size, -1)
 
     def recall(
         self,
         queries: Any,
         weights: dict[str, Any],
         cache: dict[str, Any],
-        place: Place,
+        cache_position: CachePosition,
         bias: Any,
         logit_scale: Any = None,
     ) -> Any:
@@ -234,8 +234,8 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         """
         return self._attend_rows(
             queries,
-            read(cache["keys"], place),
-            read(cache["values"], place),
+            read(cache["keys"], cache_position),
+            read(cache["values"], cache_position),
             bias,
             logit_scale,
             weights,

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import keras
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention
-from ut_tf.layers.cache import Place
+from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.transition import TRANSITIONS, StepTransitions
@@ -23,7 +23,7 @@ from ut_tf.layers.transition import TRANSITIONS, StepTransitions
 Rotation = tuple[Any, Any]
 
 
-class Surroundings(NamedTuple):
+class BlockContext(NamedTuple):
     """What a block sees besides its states; the same at every recurrent step, so computed once.
 
     Fields:
@@ -49,7 +49,7 @@ class Surroundings(NamedTuple):
     memory_rotation: Rotation | None = None
     memory_scale: Any = None
 
-    def of_part(self, number: int) -> Surroundings:
+    def of_part(self, number: int) -> BlockContext:
         """Returns what one of several parts sees, where keys and values of the memory are lists of
         one entry per part.
         """
@@ -60,7 +60,7 @@ class Surroundings(NamedTuple):
         )
 
 
-class StepSurroundings(NamedTuple):
+class PositionContext(NamedTuple):
     """The same for one new position in incremental decoding.
 
     Fields:
@@ -73,7 +73,7 @@ class StepSurroundings(NamedTuple):
     logit_scale: Any = None
     memory: dict[str, Any] | None = None
 
-    def of_part(self, number: int) -> StepSurroundings:
+    def of_part(self, number: int) -> PositionContext:
         """Returns what one of several parts sees, where keys and values of the memory are lists of
         one entry per part.
         """
@@ -90,7 +90,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
     Args:
       network: its sizes, norm, transition and dropouts are used.
       causal: whether convolutions see only earlier positions (attention is hidden by the
-        surroundings' bias).
+        context' bias).
       with_memory: whether there is attention over an encoder's states.
       with_transition: whether the transition follows (the gru and lstm recurrences go without).
       step_transitions: how many transitions there are, for as many recurrent steps; 0: one for all
@@ -100,7 +100,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       x: [batch, length, hidden_size].
-      surroundings: Surroundings.
+      context: BlockContext.
       training: whether to drop.
       step: int [], from 0, the recurrent step, where each has a transition of its own.
 
@@ -165,12 +165,12 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             getattr(self, f"{name}_norm").build(input_shape)
 
     def call(
-        self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0
+        self, x: Any, context: BlockContext, training: bool = False, step: Any = 0
     ) -> tuple[Any, Any, Any]:
         weights: list[Any] = [None, None]
 
         def attend(y: Any) -> Any:
-            s = surroundings
+            s = context
             options = {
                 "training": training,
                 "output_scale": self.self_attention_dropout.scale(training),
@@ -181,13 +181,13 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             return output
 
         def remember(y: Any) -> Any:
-            output, weights[1] = self._attend_memory(y, surroundings, training)
+            output, weights[1] = self._attend_memory(y, context, training)
             return output
 
         def transform(y: Any) -> Any:
             scale = self.transition_dropout.scale(training)
             options = {
-                "keep": surroundings.keep,
+                "keep": context.keep,
                 "training": training,
                 "output_scale": scale,
                 **self._of_step(step),
@@ -204,7 +204,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for
-        the surroundings.
+        the context.
         """
         keys_values: tuple[Any, Any] = self.memory_attention.keys_values(states, rotation)
         return keys_values
@@ -235,20 +235,20 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             "transition": transition,
         }
 
-    def history_bias(self, place: Place, weights: dict[str, Any]) -> Any:
-        """Returns the self-attention's ``history_bias`` for the new position; the same at every
+    def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
+        """Returns the self-attention's ``cache_bias`` for the new position; the same at every
         recurrent step.
         """
-        return self.self_attention.history_bias(place, weights["self_attention"])
+        return self.self_attention.cache_bias(cache_position, weights["self_attention"])
 
     def step(
         self,
         x: Any,
         weights: dict[str, Any],
         cache: dict[str, Any],
-        place: Place,
+        cache_position: CachePosition,
         bias: Any,
-        surroundings: StepSurroundings,
+        context: PositionContext,
         step: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
         """Computes the block for one new position of each hypothesis, given what it remembers of
@@ -258,24 +258,24 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
           x: [batch * beam_size, hidden_size].
           weights: from ``prepare``.
           cache: from ``empty_cache`` or an earlier position.
-          place: of the new position.
-          bias: from ``history_bias``.
-          surroundings: of the new position.
+          cache_position: of the new position.
+          bias: from ``cache_bias``.
+          context: of the new position.
           step: as in the call.
 
         Returns:
           (output [batch * beam_size, hidden_size], the new cache).
         """
-        queries, cache = self.remember(x, weights, cache, place, surroundings)
-        return self.proceed(x, queries, weights, cache, place, bias, surroundings, step)
+        queries, cache = self.remember(x, weights, cache, cache_position, context)
+        return self.proceed(x, queries, weights, cache, cache_position, bias, context, step)
 
     def remember(
         self,
         x: Any,
         weights: dict[str, Any],
         cache: dict[str, Any],
-        place: Place,
-        surroundings: StepSurroundings,
+        cache_position: CachePosition,
+        context: PositionContext,
     ) -> tuple[Any, dict[str, Any]]:
         """Does the part of ``step`` that later positions read: (queries, the cache with keys and
         values of the new position).
@@ -286,7 +286,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             else x
         )
         queries, attention = self.self_attention.remember(
-            y, weights["self_attention"], cache["attention"], place, surroundings.rotation
+            y, weights["self_attention"], cache["attention"], cache_position, context.rotation
         )
         return queries, {**cache, "attention": attention}
 
@@ -296,18 +296,18 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         queries: Any,
         weights: dict[str, Any],
         cache: dict[str, Any],
-        place: Place,
+        cache_position: CachePosition,
         bias: Any,
-        surroundings: StepSurroundings,
+        context: PositionContext,
         step: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
         """Does the rest of ``step``, from the queries on."""
-        s = surroundings
+        s = context
         new_cache = dict(cache)
 
         def remember(y: Any) -> Any:
             return self.memory_attention.recall_memory(
-                y, weights["memory_attention"], s.memory, place.beam_size, s.rotation
+                y, weights["memory_attention"], s.memory, cache_position.beam_size, s.rotation
             )
 
         def transform(y: Any) -> Any:
@@ -318,7 +318,12 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
             return output
 
         recalled = self.self_attention.recall(
-            queries, weights["self_attention"], cache["attention"], place, bias, s.logit_scale
+            queries,
+            weights["self_attention"],
+            cache["attention"],
+            cache_position,
+            bias,
+            s.logit_scale,
         )
         x = self._sublayer_step("self_attention", lambda _: recalled, x, weights)
         if self.with_memory:
@@ -338,7 +343,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
     def _of_step(self, step: Any) -> dict[str, Any]:
         return {"step": step} if self.step_transitions else {}
 
-    def _attend_memory(self, y: Any, s: Surroundings, training: bool) -> tuple[Any, Any]:
+    def _attend_memory(self, y: Any, s: BlockContext, training: bool) -> tuple[Any, Any]:
         output: tuple[Any, Any] = self.memory_attention(
             y,
             keys=s.memory_keys,

@@ -4,7 +4,8 @@ Transformer.
 How it is used, in the place of one ``Block``, by a recurrence whose step has several layers::
 
     blocks = BlockSequence(NetworkConfig(), count=2)
-    states, attention_weights, _ = blocks(states, surroundings=Surroundings(bias=padding_bias(mask)))
+    states, attention_weights, _ = blocks(states,
+        context=BlockContext(bias=padding_bias(mask)))
 
 How it works: block i has the caches, and the keys and values of an encoder's states, with number i.
 The functions are what ``LayerStack`` (stack.py) has in common with it: there the blocks are the
@@ -19,19 +20,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.layers.block import Block, StepSurroundings, Surroundings
-from ut_tf.layers.cache import Place
+from ut_tf.config.network import NetworkConfig
+from ut_tf.layers.block import Block, BlockContext, PositionContext
+from ut_tf.layers.cache import CachePosition
 
 
 def each_block(
-    blocks: Sequence[Block], x: Any, surroundings: Surroundings, training: bool, step: Any = 0
+    blocks: Sequence[Block], x: Any, context: BlockContext, training: bool, step: Any = 0
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Yields what each block returns, given the output of the one before it and, first, `x`."""
     for number, block in enumerate(blocks):
-        x, own, memory = block(
-            x, surroundings=surroundings.of_part(number), training=training, step=step
-        )
+        x, own, memory = block(x, context=context.of_part(number), training=training, step=step)
         yield x, own, memory
 
 
@@ -50,9 +49,9 @@ def step_blocks(
     x: Any,
     weights: list[dict[str, Any]],
     caches: list[dict[str, Any]],
-    place: Place,
+    cache_position: CachePosition,
     biases: list[Any],
-    surroundings: StepSurroundings,
+    context: PositionContext,
     step: int = 0,
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with lists of
@@ -62,7 +61,7 @@ def step_blocks(
     for number, (block, own, cache, bias) in enumerate(
         zip(blocks, weights, caches, biases, strict=True)
     ):
-        x, cache = block.step(x, own, cache, place, bias, surroundings.of_part(number), step)
+        x, cache = block.step(x, own, cache, cache_position, bias, context.of_part(number), step)
         new_caches.append(cache)
     return x, new_caches
 
@@ -77,7 +76,7 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
       causal, with_memory, with_transition, step_transitions: of each ``Block``.
 
     Call arguments:
-      as of ``Block``; memory_keys and memory_values of the surroundings hold one entry per block
+      as of ``Block``; memory_keys and memory_values of the context hold one entry per block
       (``project_memory``).
 
     Returns:
@@ -124,10 +123,10 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
             block.build(input_shape)
 
     def call(
-        self, x: Any, surroundings: Surroundings, training: bool = False, step: Any = 0
+        self, x: Any, context: BlockContext, training: bool = False, step: Any = 0
     ) -> tuple[Any, Any, Any]:
         outputs, own, memory = zip(
-            *each_block(self.blocks, x, surroundings, training, step), strict=True
+            *each_block(self.blocks, x, context, training, step), strict=True
         )
         return outputs[-1], tf.stack(own), tf.stack(memory) if self.with_memory else None
 
@@ -145,10 +144,10 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
         """Returns the caches of ``step`` before the first position: one per block."""
         return [block.empty_cache(batch_size, capacity, beam_size) for block in self.blocks]
 
-    def history_bias(self, place: Place, weights: dict[str, Any]) -> list[Any]:
-        """Returns every block's ``history_bias``."""
+    def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> list[Any]:
+        """Returns every block's ``cache_bias``."""
         return [
-            block.history_bias(place, own)
+            block.cache_bias(cache_position, own)
             for block, own in zip(self.blocks, weights["blocks"], strict=True)
         ]
 
@@ -157,16 +156,16 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
         x: Any,
         weights: dict[str, Any],
         cache: list[dict[str, Any]],
-        place: Place,
+        cache_position: CachePosition,
         bias: list[Any],
-        surroundings: StepSurroundings,
+        context: PositionContext,
         step: int = 0,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes the blocks for one new position of each hypothesis; as ``Block.step``, with
         lists of one entry per block.
         """
         return step_blocks(
-            self.blocks, x, weights["blocks"], cache, place, bias, surroundings, step
+            self.blocks, x, weights["blocks"], cache, cache_position, bias, context, step
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -3,13 +3,14 @@ it without copies.
 
 How it is used, once per position and then by every block::
 
-    visible = no_history(batch_size, capacity=16, beam_size=4)
-    place, visible = next_place(visible, index, num_heads=8, head_size=64)     # hypothesis k writes into slot k of position `index`
-    history = write(history, entries, place)                                   # entries [batch, heads, beam, head_size]
-    keys = read(history, place, dtype)                                         # [batch, heads, capacity * beam, head_size]
-    visible = tf.gather(visible, parents, batch_dims=1)                        # hypothesis k goes on from parents[:, k]
+    visible = nothing_visible(batch_size, capacity=16, beam_size=4)
+    # hypothesis k writes into slot k of position `index`
+    cache_position, visible = next_cache_position(visible, index, num_heads=8, head_size=64)
+    cache = write(cache, entries, cache_position)  # entries [batch, heads, beam, head_size]
+    keys = read(cache, cache_position, dtype)  # [batch, heads, capacity * beam, head_size]
+    visible = tf.gather(visible, parents, batch_dims=1)  # hypothesis k goes on from parents[:, k]
 
-How it works: a history only grows. When a hypothesis goes on from another one nothing is copied:
+How it works: a cache only grows. When a hypothesis goes on from another one nothing is copied:
 `visible` says for each hypothesis which slots of its example are its own past, and its attention
 looks at the slots of all hypotheses with a bias that hides the others'. All queries of an example
 then are one product with keys that are read once.
@@ -32,7 +33,7 @@ MASKED = -1e9
 _UNIT = tf.complex128
 
 
-class Place(NamedTuple):
+class CachePosition(NamedTuple):
     """Where a new position stands in the histories; the same for all blocks of a decoder.
 
     Fields:
@@ -43,8 +44,8 @@ class Place(NamedTuple):
       beam_size: hypotheses per example.
       dtype: of the entries.
       shape: int32 [4], of what ``read`` returns: batch, num_heads, capacity * beam_size, head_size.
-      units: int32 [4], of a history.
-      rows: int32 [2], of a history as one row per example and head.
+      units: int32 [4], of a cache.
+      rows: int32 [2], of a cache as one row per example and head.
       begin, end: int32 [2], of this position in such rows.
     """
 
@@ -60,18 +61,18 @@ class Place(NamedTuple):
     end: Any
 
 
-def no_history(batch_size: Any, capacity: Any, beam_size: int) -> Any:
+def nothing_visible(batch_size: Any, capacity: Any, beam_size: int) -> Any:
     """Returns what is visible before the first position, nothing: float32 [batch, beam_size,
     capacity, beam_size] of MASKED.
     """
     return tf.fill([batch_size, beam_size, capacity, beam_size], MASKED)
 
 
-def next_place(
+def next_cache_position(
     visible: Any, index: Any, num_heads: int, head_size: int, dtype: Any
-) -> tuple[Place, Any]:
-    """Returns the place of position `index`, at which each hypothesis also sees itself, and
-    `visible` from there on.
+) -> tuple[CachePosition, Any]:
+    """Returns the cache_position of position `index`, at which each hypothesis also sees itself,
+    and `visible` from there on.
     """
     size = tf.shape(visible)
     beam_size, batch_size, capacity = visible.shape[1], size[0], size[2]
@@ -82,7 +83,7 @@ def next_place(
     visible = tf.where(itself, 0.0, visible)
     slots = capacity * beam_size
     _, width = _unit(beam_size * head_size, dtype)
-    place = Place(
+    cache_position = CachePosition(
         index,
         capacity,
         bias=tf.reshape(visible, tf.stack([batch_size, 1, beam_size, slots])),
@@ -94,49 +95,50 @@ def next_place(
         begin=tf.stack([0, index * width]),
         end=tf.stack([0, (index + 1) * width]),
     )
-    return place, visible
+    return cache_position, visible
 
 
-def empty_history(batch_size: Any, num_heads: int, capacity: Any, width: int, dtype: Any) -> Any:
-    """Returns a history [batch, num_heads, capacity, units] for entries that are `width` numbers of
+def empty_entries(batch_size: Any, num_heads: int, capacity: Any, width: int, dtype: Any) -> Any:
+    """Returns a cache [batch, num_heads, capacity, units] for entries that are `width` numbers of
     `dtype` wide in all hypotheses.
     """
     unit, units = _unit(width, dtype)
     return tf.zeros(tf.stack([batch_size, num_heads, capacity, units]), unit)
 
 
-def write(history: Any, entries: Any, place: Place) -> Any:
-    """Returns the history with `entries` [batch, num_heads, beam_size, head_size] at this position,
+def write(cache: Any, entries: Any, cache_position: CachePosition) -> Any:
+    """Returns the cache with `entries` [batch, num_heads, beam_size, head_size] at this position,
     in place if nobody else reads it.
     """
-    width = place.beam_size * entries.shape[3]
-    unit, units = _unit(width, place.dtype)
+    width = cache_position.beam_size * entries.shape[3]
+    unit, units = _unit(width, cache_position.dtype)
     values = tf.reshape(entries, [-1, units] if units == width else [-1, units, width // units])
     rows = tf.raw_ops.TensorStridedSliceUpdate(
-        input=tf.reshape(history, place.rows),
-        begin=place.begin,
-        end=place.end,
+        input=tf.reshape(cache, cache_position.rows),
+        begin=cache_position.begin,
+        end=cache_position.end,
         strides=[1, 1],
         value=values if units == width else tf.bitcast(values, unit),
         begin_mask=0b01,
         end_mask=0b01,
     )
-    written = tf.reshape(rows, place.units)
-    written.set_shape(history.shape)
+    written = tf.reshape(rows, cache_position.units)
+    written.set_shape(cache.shape)
     return written
 
 
-def read(history: Any, place: Place) -> Any:
+def read(cache: Any, cache_position: CachePosition) -> Any:
     """Returns all entries, [batch, num_heads, capacity * beam_size, head_size]; what was not
     written yet is 0.
     """
     return tf.reshape(
-        history if history.dtype == place.dtype else tf.bitcast(history, place.dtype), place.shape
+        cache if cache.dtype == cache_position.dtype else tf.bitcast(cache, cache_position.dtype),
+        cache_position.shape,
     )
 
 
 def extended(tensor: Any, capacity: Any, value: float) -> Any:
-    """Returns a history, or what is visible of one, with room for `capacity` positions; the new
+    """Returns a cache, or what is visible of one, with room for `capacity` positions; the new
     ones hold `value`.
     """
     missing = capacity - tf.shape(tensor)[2]

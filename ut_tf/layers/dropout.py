@@ -4,7 +4,8 @@ What is kept must be scaled by 1 / P(kept). Where an affine map stands next to t
 kernel is far smaller than the states: ``Dropout.drop`` leaves the scaling to it, which saves two
 passes over the states per step::
 
-    y = linear(dropout.drop(x, training), input_scale=dropout.scale(training))      # linear(dropout(x, training=training))
+    # linear(dropout(x, training=training))
+    y = linear(dropout.drop(x, training), input_scale=dropout.scale(training))
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import replica_seed
 from ut_tf.layers.linear import matmul
 
@@ -90,7 +90,9 @@ class TokenEmbedding(keras.layers.Layer):  # type: ignore[misc]
         return {"kernel": tf.cast(tf.transpose(self.table), self.compute_dtype)}
 
     def step(self, symbols: Any, weights: dict[str, Any]) -> Any:
-        """Returns the embedded symbols: int32 [rows] -> [rows, hidden_size]; padding becomes zeros."""
+        """Returns the embedded symbols: int32 [rows] -> [rows, hidden_size]; padding
+        becomes zeros.
+        """
         states = tf.gather(weights["table"], symbols) * _scale(self.network)
         return tf.cast(states * tf.cast(symbols != 0, tf.float32)[:, None], self.compute_dtype)
 

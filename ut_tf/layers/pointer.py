@@ -4,7 +4,8 @@ summed over equal words.
 How it is used::
 
     pointer = WordPointer(hidden_size, vocab_size)
-    logits = pointer(states, ids, mask)              # float32 [batch, vocab_size], of the words before the first END_ID
+    # float32 [batch, vocab_size], of the words before the first END_ID
+    logits = pointer(states, ids, mask)
 
 How it works: the state of an example's last position asks; its scaled products with the states of
 the context are softmax-normalised, and the probability of a word is the sum over the positions at
@@ -21,8 +22,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, PADDING_ID
 from ut_tf.layers.linear import Linear
+from ut_tf.symbols import END_ID, PADDING_ID
 
 _ABSENT = 1e-9
 _MASKED = -1e9

@@ -6,7 +6,8 @@ How it is used::
     positions = Positions(network)
     assigned = positions(batch_size=8, size=85, training=True)
     of_inputs = positions.inputs(assigned, length, lengths)          # float32 [batch or 1, length]
-    signal = PositionTable(network)(of_inputs)                        # with position="learned": [batch or 1, length, hidden_size]
+    # with position="learned": [batch or 1, length, hidden_size]
+    signal = PositionTable(network)(of_inputs)
 
 How it works: a sequence's symbols have an index (the start symbol 0, the first symbol 1, …); the
 model adds coordinates not of the index but of the position that is assigned to it. Inputs and
@@ -26,7 +27,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import marked
 from ut_tf.layers.dropout import replica_seed
 

@@ -22,7 +22,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import kernel_initializer
 from ut_tf.layers.normalization import LayerNorm

@@ -4,7 +4,8 @@ blocks as the recurrence.
 How it is used::
 
     stack = LayerStack(NetworkConfig(num_layers=6))
-    states, details = stack(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
+    states, details = stack(inputs, symbol_mask=mask, positions=positions,
+        context=BlockContext(bias=padding_bias(mask)))
 
 Positions are added once, to the embedded inputs (arXiv 1706.03762, section 3.5).
 """
@@ -16,14 +17,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.layers.block import Block, StepSurroundings, Surroundings
+from ut_tf.config.network import NetworkConfig
+from ut_tf.layers.block import Block, BlockContext, PositionContext
 from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
-from ut_tf.layers.cache import Place
+from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.coordinates import positioned
+from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
 from ut_tf.layers.normalization import LayerNorm
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
-from ut_tf.models.universal_transformer.recurrence import Observer, StepView
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -32,7 +32,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
 
     Args:
       network: NetworkConfig; num_layers blocks are stacked.
-      causal: whether positions see only earlier ones (the surroundings' bias must say so too).
+      causal: whether positions see only earlier ones (the context' bias must say so too).
       with_memory: whether the blocks attend over an encoder's states.
       with_final_norm: whether, pre-norm, one more norm ends the stack.
 
@@ -41,7 +41,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
       symbol_mask: float32 [batch, length], 0 on padding.
       positions: float32 [batch or 1, length], from 1; with position="learned" their embeddings
         [batch or 1, length, hidden_size].
-      surroundings: Surroundings of the blocks; memory_keys and memory_values hold one entry per
+      context: BlockContext of the blocks; memory_keys and memory_values hold one entry per
         layer (``project_memory``).
       steps: None; the depth of a stack is fixed.
       training: whether to drop.
@@ -95,7 +95,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         symbol_mask: Any,
         positions: Any,
-        surroundings: Surroundings,
+        context: BlockContext,
         steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
@@ -105,7 +105,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         state = positioned(self.network, inputs, positions, self.compute_dtype)
         records: list[tuple[Any, Any]] = []
         for number, (output, own, memory) in enumerate(
-            each_block(self.blocks, state, surroundings, training)
+            each_block(self.blocks, state, context, training)
         ):
             state = output
             records.append((own, memory))
@@ -148,9 +148,9 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        place: Place,
+        cache_position: CachePosition,
         positions: Any,
-        surroundings: StepSurroundings,
+        context: PositionContext,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new position of each hypothesis, given the caches of the earlier ones:
         incremental decoding.
@@ -159,20 +159,20 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
           inputs: [batch * beam_size, hidden_size], embedded.
           weights: from ``prepare``.
           caches: one per layer, from ``empty_caches`` or an earlier call.
-          place: of the new position.
+          cache_position: of the new position.
           positions: float32 [batch * beam_size or 1], its coordinate, or its learned embedding.
-          surroundings: of the new position; keys and values of its memory hold one entry per layer.
+          context: of the new position; keys and values of its memory hold one entry per layer.
 
         Returns:
           (state [batch * beam_size, hidden_size], the new caches).
         """
         state = positioned(self.network, inputs, positions, self.compute_dtype)
         biases = [
-            block.history_bias(place, own)
+            block.cache_bias(cache_position, own)
             for block, own in zip(self.blocks, weights["blocks"], strict=True)
         ]
         state, new_caches = step_blocks(
-            self.blocks, state, weights["blocks"], caches, place, biases, surroundings
+            self.blocks, state, weights["blocks"], caches, cache_position, biases, context
         )
         return (
             state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"])

@@ -4,7 +4,8 @@ compared with published ones.
 How it is used::
 
     scores = corpus_scores(["The cat sat."], [["The cat sat down."]])
-    scores["bleu_cased"].value, scores["bleu_cased"].signature       # 51.3, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+    # 51.3, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+    scores["bleu_cased"].value, scores["bleu_cased"].signature
 
 How it works: scores are of the whole corpus, from detokenised text; sacrebleu tokenises both sides
 itself. The signature says with what settings: give it wherever the figure is given.

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import PADDING_ID
+from ut_tf.symbols import PADDING_ID
 
 
 def smoothed_cross_entropy(logits: Any, targets: Any, label_smoothing: float = 0.0) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import PADDING_ID
 from ut_tf.metrics.losses import smoothed_cross_entropy
+from ut_tf.symbols import PADDING_ID
 
 
 def target_mask(targets: Any) -> Any:

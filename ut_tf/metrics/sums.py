@@ -3,9 +3,11 @@
 How it is used::
 
     sums = GroupedSums(ponder_by="supporting_facts")
-    sums.add({"loss": [0.1, 2.3], "correct": [1.0, 0.0]}, weights=[1.0, 1.0], groups=[1, 2], ponder_groups=[1, 3])
-    sums.metrics("classify")          # {"loss": 1.2, "error": 50.0, "error/1": 0.0, "error/2": 100.0}
-    sums.intervals("classify")        # {"loss": (0.1, 2.3), "error": (9.5, 90.5), "error/1": (0.0, 79.3), ...}
+    sums.add({"loss": [0.1, 2.3], "correct": [1.0, 0.0]}, weights=[1.0, 1.0], groups=[1, 2],
+        ponder_groups=[1, 3])
+    sums.metrics("classify")  # {"loss": 1.2, "error": 50.0, "error/1": 0.0, "error/2": 100.0}
+    # {"loss": (0.1, 2.3), "error": (9.5, 90.5), "error/1": (0.0, 79.3), ...}
+    sums.intervals("classify")
 
 How it works: a metric is a function of a few sums over examples (losses, symbols that are right,
 symbols that count), so that the same function serves all examples, a group of them, and the samples

@@ -12,7 +12,7 @@ facts, targets tokens: encoder and decoder. Targets one class, or a word of the 
 a classifier, or a pointer. No inputs: a language model. A model is built when it is constructed, so
 that weights can be loaded at once.
 
-A stack is a Keras layer ``stack(inputs, symbol_mask, positions, surroundings, steps, training,
+A stack is a Keras layer ``stack(inputs, symbol_mask, positions, context, steps, training,
 return_attention, observer)`` that returns (states, RecurrenceDetails) and has ``project_memory``,
 ``prepare``, ``empty_caches`` and ``step`` for its place in a decoder, as ``Recurrence`` and
 ``LayerStack`` do.
@@ -27,14 +27,14 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.config.unused import refuse_needless
-from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
-from ut_tf.layers.block import StepSurroundings, Surroundings
-from ut_tf.layers.cache import MASKED, extended, next_place, no_history
+from ut_tf.layers.block import BlockContext, PositionContext
+from ut_tf.layers.cache import MASKED, extended, next_cache_position, nothing_visible
 from ut_tf.layers.coordinates import rotation_table
+from ut_tf.layers.details import Observer, RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import affine
 from ut_tf.layers.positions import Positions, PositionTable
@@ -49,9 +49,9 @@ from ut_tf.models.heads import (
     token_logits,
     write_outputs,
 )
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails, ponder_weight
+from ut_tf.models.universal_transformer.halting.halting import ponder_weight
 from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
-from ut_tf.models.universal_transformer.recurrence import Observer
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.strategies import Decoded
 
 
@@ -157,8 +157,10 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         return self.has_decoder
 
     @property
-    def history_start(self) -> int:
-        """How many entries of the decoder's histories stand before the first symbol's (a memory's)."""
+    def cache_offset(self) -> int:
+        """How many entries of the decoder's histories stand before the first symbol's (a
+        memory's).
+        """
         return 0
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
@@ -249,10 +251,10 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             if self.has_encoder
             else tf.cast(features["batch_size"], tf.int32)
         )
-        capacity += self.history_start
+        capacity += self.cache_offset
         cache = {
             "constants": self._prepare_decoding(),
-            "visible": no_history(batch_size, capacity, beam_size),
+            "visible": nothing_visible(batch_size, capacity, beam_size),
             "blocks": self.decoder.empty_caches(batch_size, capacity, beam_size),
         }
         if not self.has_encoder:
@@ -285,9 +287,9 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         """
         weights, examples = cache["constants"], cache.get("examples", {})
         head_size = self.network.hidden_size // self.network.num_heads
-        place, visible = next_place(
+        cache_position, visible = next_cache_position(
             cache["visible"],
-            step + self.history_start,
+            step + self.cache_offset,
             self.network.num_heads,
             head_size,
             self.compute_dtype,
@@ -296,7 +298,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         positions = self.positions.targets(
             self.positions(batch_size=1, size=1), order[None, None], examples.get("lengths")
         )
-        surroundings = StepSurroundings(
+        context = PositionContext(
             self._rotation(positions, positions),
             self._logit_scale((order + 1.0)[None, None, None, None]),
             examples.get("memory"),
@@ -305,14 +307,14 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         # hypotheses.
         positions = (
             positions[:, 0]
-            if place.beam_size == 1 or positions.shape[0] == 1
-            else tf.repeat(positions[:, 0], place.beam_size, 0)
+            if cache_position.beam_size == 1 or positions.shape[0] == 1
+            else tf.repeat(positions[:, 0], cache_position.beam_size, 0)
         )
         if self.position_table is not None:
             positions = self.position_table.look_up(positions, weights["positions"])
         inputs = self.target_embedding.step(symbols, weights["embedding"])
         states, blocks = self.decoder.step(
-            inputs, weights["decoder"], cache["blocks"], place, positions, surroundings
+            inputs, weights["decoder"], cache["blocks"], cache_position, positions, context
         )
         return tf.cast(affine(states, weights["logits"]), tf.float32), {
             **cache,
@@ -343,7 +345,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
           kept: int32 [kept], the examples that are decoded further.
           capacity: int32 [], positions that there must be room for; at least as many as now.
         """
-        capacity += self.history_start
+        capacity += self.cache_offset
         changing = {
             name: tf.nest.map_structure(lambda x: tf.gather(x, kept), cache[name])
             for name in cache
@@ -353,8 +355,8 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             {
                 **block,
                 "attention": {
-                    name: extended(history, capacity, 0)
-                    for name, history in block["attention"].items()
+                    name: extended(entries, capacity, 0)
+                    for name, entries in block["attention"].items()
                 },
             }
             for block in changing["blocks"]
@@ -367,7 +369,9 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         }
 
     def generate(self, features: dict[str, Any], seed: Any = None, **options: Any) -> Decoded:
-        """Writes outputs for `features`; arguments, result and errors as in ``ends.write_outputs``."""
+        """Writes outputs for `features`; arguments, result and errors as in
+        ``ends.write_outputs``.
+        """
         return write_outputs(self, features, seed, options)
 
     def get_config(self) -> dict[str, Any]:
@@ -463,7 +467,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         rotation = self._rotation(
             positions, self.positions.inputs(assigned, length, lengths, backward=True)
         )
-        surroundings = Surroundings(
+        context = BlockContext(
             bias=padding_bias(mask),
             keep=mask,
             rotation=rotation,
@@ -476,7 +480,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             states,
             symbol_mask=mask,
             positions=positions,
-            surroundings=surroundings,
+            context=context,
             steps=steps,
             **options,
         )
@@ -519,7 +523,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
                 self.positions.targets(encoded.assigned, order[None], encoded.lengths),
                 encoded.steps,
             )
-        surroundings = self._decoder_surroundings(positions, order + 1.0, memory)._replace(
+        context = self._decoder_context(positions, order + 1.0, memory)._replace(
             bias=causal_bias(length)
         )
         mask = self.target_embedding.mask(targets)
@@ -527,17 +531,17 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
             inputs,
             symbol_mask=mask,
             positions=self._looked_up(positions, mask),
-            surroundings=surroundings,
+            context=context,
             steps=steps,
             **options,
         )
         return result
 
-    def _decoder_surroundings(
+    def _decoder_context(
         self, positions: Any, visible: Any, memory: dict[str, Any] | None
-    ) -> Surroundings:
+    ) -> BlockContext:
         rotation = self._rotation(positions, positions)
-        own = Surroundings(
+        own = BlockContext(
             rotation=rotation, logit_scale=self._logit_scale(visible[None, None, :, None])
         )
         if memory is None:

@@ -4,10 +4,13 @@ outputs are written.
 How it is used, by a model with `network`, `spec` and a decoder or a classifier of its own::
 
     check_shape("LSTMModel", spec)
-    self.input_embedding = make_input_embedding(network, spec, policy)            # tokens or facts; None for a language model
+    # tokens or facts; None for a language model
+    self.input_embedding = make_input_embedding(network, spec, policy)
     self.target_embedding = make_target_embedding(network, spec, self.input_embedding, policy)
-    self.output_projection = make_output_projection(network, spec, policy)        # None: logits by the target embedding
-    self.classifier = make_classifier(network, spec, policy)                      # instead of these two, without a decoder
+    # None: logits by the target embedding
+    self.output_projection = make_output_projection(network, spec, policy)
+    # instead of these two, without a decoder
+    self.classifier = make_classifier(network, spec, policy)
 
 How it works: inputs and targets share one matrix, and the logits are products with it, where
 ``shared_embedding`` says so and their vocabularies are the same. What is None in one model and a
@@ -20,12 +23,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.pointer import WordPointer
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import Decoded, decode
 
@@ -86,7 +89,9 @@ def make_output_projection(network: NetworkConfig, spec: ProblemSpec, policy: An
 
 
 def make_classifier(network: NetworkConfig, spec: ProblemSpec, policy: Any) -> Linear | WordPointer:
-    """Returns the head of a model without a decoder: over classes, or over the words of the inputs."""
+    """Returns the head of a model without a decoder: over classes, or over the words of
+    the inputs.
+    """
     if spec.targets == "word":
         return WordPointer(
             network.hidden_size,

@@ -36,9 +36,9 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.config.unused import refuse_needless
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.linear import affine
@@ -54,7 +54,7 @@ from ut_tf.models.heads import (
     token_logits,
     write_outputs,
 )
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.strategies import Decoded
 
 
@@ -205,7 +205,9 @@ class StatefulModel(keras.Model):  # type: ignore[misc]
         return tf.cast(logits, tf.float32), {**cache, "state": state}
 
     def generate(self, features: dict[str, Any], seed: Any = None, **options: Any) -> Decoded:
-        """Writes outputs for `features`; arguments, result and errors as in ``ends.write_outputs``."""
+        """Writes outputs for `features`; arguments, result and errors as in
+        ``ends.write_outputs``.
+        """
         return write_outputs(self, features, seed, options)
 
     def get_config(self) -> dict[str, Any]:

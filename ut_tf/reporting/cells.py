@@ -2,7 +2,8 @@
 
 How it is used::
 
-    readings = {"lte_copy": {0: Reading(...), 1: Reading(...)}}      # problem -> seed -> what its evaluation says
+    # problem -> seed -> what its evaluation says
+    readings = {"lte_copy": {0: Reading(...), 1: Reading(...)}}
     cell = make_cell(source, readings)
     cell.best, cell.mean, cell.deviation, cell.seeds
 

@@ -5,7 +5,8 @@ How it is used::
 
     error = Measure("error")
     column = Column("10k single", (Source(tasks, (error,)),), "{}", digits=2)
-    table = Table("1", "bAbI, error in percent", (column,), (PublishedRow("Transformer", ("15.2",)),))
+    table = Table("1", "bAbI, error in percent", (column,), (PublishedRow("Transformer",
+        ("15.2",)),))
 
 How it works: nothing here computes. The tables themselves are data and lie beside the problems
 (``ut_tf.reporting.paper_tables``); ``filling`` puts the figures of runs in.

@@ -3,7 +3,8 @@
 How it is used::
 
     runs, warnings = find_runs([Path("runs")])
-    runs[0].system, runs[0].recipe, runs[0].seed        # "UT, dynamic halting", "ut_act_babi, dropout=0.2", 3
+    # "UT, dynamic halting", "ut_act_babi, dropout=0.2", 3
+    runs[0].system, runs[0].recipe, runs[0].seed
     runs[0].records                                      # the evaluations, oldest first
 
 How it works: a folder that holds a config.json of ut-trainer is a run; folders below it are not

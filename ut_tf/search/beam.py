@@ -3,7 +3,8 @@ than those that have ended.
 
 How it is used::
 
-    written = beam_search(stepper, features, bounds, config)      # symbols [batch, n_best, length] and scores [batch, n_best], best first
+    # symbols [batch, n_best, length] and scores [batch, n_best], best first
+    written = beam_search(stepper, features, bounds, config)
 
 How it works: the score of a hypothesis is its log-probability divided by ((5 + length) / 6)^alpha
 (arXiv 1609.08144), the end symbol counted. At each position every hypothesis is continued by its
@@ -21,11 +22,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, PADDING_ID
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.greedy import Written
 from ut_tf.search.loop import State, run
+from ut_tf.symbols import END_ID, PADDING_ID
 
 # Symbols among which the best are found first, and symbols per result from which on that pays.
 _GROUP = 32

@@ -3,7 +3,7 @@
 How it is used::
 
     bounds = Bounds.of(features, batch_size, config)
-    logits = bounds.allowed(logits, index, prefix)                # -inf where a symbol may not stand
+    logits = bounds.allowed(logits, index, prefix)  # -inf where a symbol may not stand
 
 A prefix, int32 [batch, length] padded with 0, says how each output begins; it counts in lengths and
 scores like any other symbols. It is stronger than the rules for ends, not than the longest length:
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, PADDING_ID
 from ut_tf.search.config import DecodeConfig
+from ut_tf.symbols import END_ID, PADDING_ID
 
 
 class Bounds(NamedTuple):

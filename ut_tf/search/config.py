@@ -3,9 +3,10 @@ when they are made.
 
 How it is used::
 
-    config = DecodeConfig.from_text("beam_size=4,alpha=0.6,extra_length=50")      # every mistake in the text is listed at once
+    # every mistake in the text is listed at once
+    config = DecodeConfig.from_text("beam_size=4,alpha=0.6,extra_length=50")
     config = DecodeConfig(sampling=True, temperature=0.8, n_best=5)
-    decoded = decode(model, features, config)                                     # ut_tf.search.strategies
+    decoded = decode(model, features, config)  # ut_tf.search.strategies
 
 All lengths count the end symbol: an output of two words and the end is 3 long.
 """
@@ -86,7 +87,9 @@ class DecodeConfig:
 
     @property
     def outputs(self) -> int:
-        """Rows that are decoded for each example: the size of the beam, or the number of samples."""
+        """Rows that are decoded for each example: the size of the beam, or the number of
+        samples.
+        """
         return self.n_best if self.sampling else self.beam_size
 
     @classmethod

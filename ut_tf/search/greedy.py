@@ -3,7 +3,8 @@ chooses.
 
 How it is used::
 
-    symbols = greedy_decode(model, features, max_length=64)     # int32 [batch, 64], padded with 0 after the end symbol
+    # int32 [batch, 64], padded with 0 after the end symbol
+    symbols = greedy_decode(model, features, max_length=64)
     written = write(stepper, features, bounds, greedy_choice)   # symbols and log-probabilities
 
 Models that can decode incrementally keep what earlier positions computed; the others run over the
@@ -17,11 +18,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, PADDING_ID
 from ut_tf.errors import UserError
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.loop import State, run
 from ut_tf.search.stepper import make_stepper
+from ut_tf.symbols import END_ID, PADDING_ID
 
 Choice = Callable[[Any, Any, State], Any]
 """Called with float32 logits [batch, outputs, vocab], the position and the state; returns the

@@ -5,9 +5,9 @@ How it is used::
     state = {"done": ..., "symbols": ..., "scores": ...}                      # tensors [batch, ...]
     state = run(stepper, features, state, advance, max_length)
 
-    def advance(logits, index, state):                                        # chooses the symbols of one position
+    def advance(logits, index, state):  # chooses the symbols of one position
         ...
-        return state, parents                                                 # or (state, None) where every row goes on from itself
+        return state, parents  # or (state, None) where every row goes on from itself
 
 How it works: two nested ``tf.while_loop``. The inner one decodes positions while the cache has room
 for them. The outer one makes more room, so that attention never reads much more than what was

@@ -2,7 +2,8 @@
 
 How it is used::
 
-    scores = log_probabilities(model, {"inputs": inputs, "targets": targets})     # float32 [batch], in nats
+    # float32 [batch], in nats
+    scores = log_probabilities(model, {"inputs": inputs, "targets": targets})
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import PADDING_ID
+from ut_tf.symbols import PADDING_ID
 
 
 def log_probabilities(model: Any, features: dict[str, Any]) -> Any:

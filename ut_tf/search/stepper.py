@@ -5,9 +5,10 @@ How it is used::
 
     stepper = make_stepper(model, beam_size=4)
     cache = stepper.start(features, capacity, max_length)
-    logits, cache = stepper.step(symbols, index, cache)          # [batch * beam_size] -> [batch * beam_size, vocab]
-    cache = stepper.reorder(cache, parents)                      # hypothesis k goes on from hypothesis parents[:, k]
-    cache = stepper.resize(cache, kept, capacity)                # fewer examples, room for more positions
+    # [batch * beam_size] -> [batch * beam_size, vocab]
+    logits, cache = stepper.step(symbols, index, cache)
+    cache = stepper.reorder(cache, parents)  # hypothesis k goes on from hypothesis parents[:, k]
+    cache = stepper.resize(cache, kept, capacity)  # fewer examples, room for more positions
 
 A model that decodes incrementally has ``start_decoding(features, capacity, beam_size)`` and
 ``decode_step(symbols, step, cache)``. Its cache is a dictionary: "constants" is the same at all
@@ -24,8 +25,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
+from ut_tf.symbols import END_ID
 
 CONSTANTS, EXAMPLES = "constants", "examples"
 
@@ -183,6 +184,8 @@ class PrefixStepper:
         return {**cache, "prefixes": tf.gather(cache["prefixes"], parents, batch_dims=1)}
 
     def resize(self, cache: dict[str, Any], kept: Any, capacity: Any) -> dict[str, Any]:
-        """Returns the cache of the examples `kept`; there is room for all positions from the start."""
+        """Returns the cache of the examples `kept`; there is room for all positions from
+        the start.
+        """
         del capacity
         return _gather_examples(cache, kept)

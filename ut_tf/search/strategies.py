@@ -4,7 +4,7 @@ say.
 How it is used::
 
     decoded = decode(model, {"inputs": inputs}, DecodeConfig(beam_size=4, n_best=2))
-    decoded.symbols[:, 0], decoded.scores[:, 0]                   # the best output of each example, its score
+    decoded.symbols[:, 0], decoded.scores[:, 0]  # the best output of each example, its score
 
 All of it is TensorFlow operations on batches of any size and length: it works in a ``tf.function``
 with unknown sizes and is exported with a model.
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_tf.data.problem import PADDING_ID
 from ut_tf.search.beam import beam_search
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.greedy import Written, decoder_features, greedy_choice, write
 from ut_tf.search.sampling import sample
 from ut_tf.search.stepper import make_stepper
+from ut_tf.symbols import PADDING_ID
 
 
 class Decoded(NamedTuple):

@@ -3,7 +3,8 @@ TensorFlow Serving reads.
 
 How it is used::
 
-    folder = export_run(Run.load("runs/ende"), Path("exports/ende"), decode=DecodeConfig(beam_size=4))     # exports/ende/1
+    folder = export_run(Run.load("runs/ende"), Path("exports/ende"),
+        decode=DecodeConfig(beam_size=4))     # exports/ende/1
 
 How it works: the model's weights are stored as plain variables beside the codec's tables
 (``Servable``); each signature is traced, run once on a sample text, and saved. Everything is

@@ -4,7 +4,8 @@ How it is used::
 
     client = RestClient("http://localhost:8501", "ende")
     client.inputs("serving_default")                                          # ("inputs",)
-    client.predict([{"inputs": "Ein Hund läuft."}], "serving_default")        # [{"outputs": "A dog runs.", "scores": -1.2}]
+    # [{"outputs": "A dog runs.", "scores": -1.2}]
+    client.predict([{"inputs": "Ein Hund läuft."}], "serving_default")
 
 How it works: GET ``/v1/models/NAME[/versions/N]/metadata`` says which inputs a signature has; POST
 ``...:predict`` with one object per example ("instances") answers with as many ("predictions"), an

@@ -3,7 +3,8 @@
 How it is used::
 
     servable = Servable(model, codec, spec, DecodeConfig(beam_size=4), StoredWeights(model))
-    servable.signature("serving_default").function(tf.constant(["Ein Hund läuft."]))     # {"outputs": [batch], "scores": [batch]}
+    # {"outputs": [batch], "scores": [batch]}
+    servable.signature("serving_default").function(tf.constant(["Ein Hund läuft."]))
 
 Signatures, all for any number of texts of any length (texts: strings [batch], one input for each of
 the codec's fields):
@@ -29,12 +30,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, ProblemSpec
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode
 from ut_tf.serving.weights import StoredWeights
+from ut_tf.symbols import END_ID
 
 DEFAULT = "serving_default"
 TARGETS = "targets"

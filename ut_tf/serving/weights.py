@@ -89,7 +89,9 @@ class _Plain(tf.Module):  # type: ignore[misc]
 
 
 class _Scaled(tf.Module):  # type: ignore[misc]
-    """A matrix as int8 times a scale per output channel; each value is off by at most half a scale."""
+    """A matrix as int8 times a scale per output channel; each value is off by at most
+    half a scale.
+    """
 
     def __init__(self, variable: Any) -> None:
         super().__init__()

@@ -7,7 +7,8 @@ at any moment leaves no half of one. ``best.json`` names the best by validation.
 
 How it is used::
 
-    step = restore_weights(model, run, "best")           # evaluators and exporters: the moving average, where there is one
+    # evaluators and exporters: the moving average, where there is one
+    step = restore_weights(model, run, "best")
 
     store = CheckpointStore(run.output_dir, keep=5)       # the trainer
     store.save(100, checkpoint, state)

@@ -3,8 +3,10 @@
 How it is used::
 
     run = Run.load("runs/big")
-    average_checkpoints(run, last_steps(run, 8), Path("runs/big-avg8"))         # then: ut-eval --output_dir=runs/big-avg8
-    average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))     # the best by the metric that chooses checkpoints
+    # then: ut-eval --output_dir=runs/big-avg8
+    average_checkpoints(run, last_steps(run, 8), Path("runs/big-avg8"))
+    # the best by the metric that chooses checkpoints
+    average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))
 
 How it works: the mean is written beside its place and renamed when it is complete. Its state says
 of which checkpoints it is, with a digest of each, so that it is known again (``is_average``); a
@@ -258,7 +260,9 @@ def _check_replaceable(run: Run, destination: Path) -> None:
 
 
 def _put_in_place(temporary: Path, destination: Path) -> None:
-    """Renames a complete mean to its place; a former one gives way, and its translations move over."""
+    """Renames a complete mean to its place; a former one gives way, and its translations
+    move over.
+    """
     if not averaged_steps(destination):
         temporary.rename(destination)
         return

@@ -7,7 +7,7 @@ How it is used, by the trainer::
     curriculum.check_start()                                      # where training begins
     batches = TrainingBatches(curriculum.make_dataset(), workers, state.position)
     state.curriculum.add(report.right, report.judged)             # after every update
-    if curriculum.advance():                                      # after every CHECK_FREQUENCY updates
+    if curriculum.advance():  # after every CHECK_FREQUENCY updates
         batches.restart(curriculum.make_dataset())
 
 How it works: the stages are the bounds of the length buckets, from curriculum_start to the longest
@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import Lengths, bucket_bounds, evenly_spaced, tell_left_out, train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.data.table import ExampleTable

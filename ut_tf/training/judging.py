@@ -3,7 +3,8 @@
 How it is used, by the training step::
 
     judge = Judge(model, hparams, workers)
-    loss, sums = judge.add(loss, sums, logits, features)          # on each replica; the sums get SIZE more entries
+    # on each replica; the sums get SIZE more entries
+    loss, sums = judge.add(loss, sums, logits, features)
     judge.settle(judged_above=8, pull=0.001)                      # by the trainer, between updates
 
 How it works: an example is right where every symbol of its answer is, given the right ones before

@@ -26,7 +26,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.training.gradient_noise import noisy
 from ut_tf.training.schedules import learning_rate
 

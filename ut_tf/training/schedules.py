@@ -3,9 +3,11 @@
 Every schedule warms up linearly over ``warmup_steps``. With f the factor ``learning_rate``, d the
 hidden size and w the warm-up::
 
-    noam      f * d^-0.5 * min(1, step / w) * max(step, w)^-0.5        (tensor2tensor's; Vaswani et al. 2017, equation 3)
+    noam      f * d^-0.5 * min(1, step / w) * max(step, w)^-0.5        (tensor2tensor's; Vaswani et
+        al. 2017, equation 3)
     constant  f * min(1, step / w)
-    cosine    f * step / w up to w, then f * (1 + cos(pi * (step - w) / (decay_steps - w))) / 2, and 0 from decay_steps on,
+    cosine    f * step / w up to w, then f * (1 + cos(pi * (step - w) / (decay_steps - w))) / 2, and
+        0 from decay_steps on,
               or from w + 1 on where the warm-up is not shorter than that
 """
 
@@ -16,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 
 
 def learning_rate(step: Any, training: TrainingConfig, hidden_size: int) -> Any:

@@ -4,7 +4,8 @@ How it is used::
 
     step = TrainingStep(model, optimizer, hparams, workers, batches.element_spec)
     report = step.update([batch])           # a float32 vector on the device; nothing waits for it
-    values = step.read([report, ...])       # list of StepReport: fetched in one go, when somebody wants to see them
+    # list of StepReport: fetched in one go, when somebody wants to see them
+    values = step.read([report, ...])
 
 How it works: each replica counts its share of the global batch's tokens (or examples) and of the
 positions that pay for pondering; the counts are added up over the replicas before any gradient is

@@ -2,7 +2,8 @@
 
 How it is used::
 
-    result = train(Run.create("babi_qa", "ut_base"))      # the same call again resumes, or says that all steps are done
+    # the same call again resumes, or says that all steps are done
+    result = train(Run.create("babi_qa", "ut_base"))
     result.step, result.metrics, result.stopped_by
 
 How it works: one loop for one device, for the GPUs of one machine and for several machines. All

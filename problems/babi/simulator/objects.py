@@ -3,7 +3,8 @@
 
 How it is used::
 
-    simulate_task2(random.Random(7), StorySize())   # ["Mary got the milk there.", ..., Question("Where is the milk?", ...), ...]
+    # ["Mary got the milk there.", ..., Question("Where is the milk?", ...), ...]
+    simulate_task2(random.Random(7), StorySize())
 
 How it works: people move from room to room, take what lies in their room, drop what they carry and,
 in tasks 5 and 7, give it to somebody in the same room. Where they all are at first is not told, so
@@ -68,7 +69,9 @@ class _Journey:
 
 
 class _Objects:
-    """People, rooms and objects; see babi_telling.World for what is here with the same names there."""
+    """People, rooms and objects; see babi_telling.World for what is here with the same
+    names there.
+    """
 
     people: ClassVar[tuple[str, ...]] = FAMILY
     giving: ClassVar[bool] = False

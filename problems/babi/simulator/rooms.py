@@ -3,7 +3,8 @@ to 13 (she, they, and), 14 (when).
 
 How it is used::
 
-    simulate_task11(random.Random(7), StorySize())   # ["Mary went to the office.", "Then she moved to the garden.", Question(...), ...]
+    # ["Mary went to the office.", "Then she moved to the garden.", Question(...), ...]
+    simulate_task11(random.Random(7), StorySize())
 
 How it works: people move from room to room. A world keeps for each of its clauses whom it is about,
 and asks about one of the latest; a statement about two people counts as two clauses.

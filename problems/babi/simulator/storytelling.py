@@ -3,7 +3,8 @@ to ask, distractors between them.
 
 How it is used::
 
-    tell(random.Random(7), Walkers, StorySize())   # ["Mary went to the office.", ..., Question("Where is Mary?", "office", (1,)), ...]
+    # ["Mary went to the office.", ..., Question("Where is Mary?", "office", (1,)), ...]
+    tell(random.Random(7), Walkers, StorySize())
 
 How it works: a world tells one statement after the other and, when it is asked for a question,
 draws one of its latest clauses and asks about that; so the first fact that supports an answer is

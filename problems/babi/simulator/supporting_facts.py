@@ -81,7 +81,8 @@ class SimulatedBabi(StoryQuestions):
         )
         self._questions = {"train": train_questions, "test": test_questions}
         label = f"sim_task{supporting_facts or '1_2_3'}"
-        config = f"{label}_l{story_length}_q{questions_per_story}_n{train_questions}_t{test_questions}_s{seed}"
+        sizes = f"l{story_length}_q{questions_per_story}_n{train_questions}_t{test_questions}"
+        config = f"{label}_{sizes}_s{seed}"
         super().__init__(name, config, form="facts", max_facts=story_length)
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
@@ -190,7 +191,9 @@ class _World:
 def _story(
     draws: random.Random, supporting_facts: int, story_length: int, num_questions: int
 ) -> list[str]:
-    """Returns the lines of one story; stories that leave a question unanswerable are played again."""
+    """Returns the lines of one story; stories that leave a question unanswerable are
+    played again.
+    """
     lines = None
     while lines is None:
         lines = _play(draws, supporting_facts, story_length, num_questions)

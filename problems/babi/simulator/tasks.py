@@ -24,9 +24,9 @@ from typing import Literal
 
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.problem import ALL_TASKS, default_facts
-from ut_tf.problems.babi.problem.simulator import objects as babi_objects
-from ut_tf.problems.babi.problem.simulator import relations as babi_relations
-from ut_tf.problems.babi.problem.simulator import rooms as babi_rooms
+from ut_tf.problems.babi.simulator import objects as babi_objects
+from ut_tf.problems.babi.simulator import relations as babi_relations
+from ut_tf.problems.babi.simulator import rooms as babi_rooms
 from ut_tf.problems.babi.simulator.story import Question, Simulator, StorySize, file_lines
 from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
 from ut_tf.storage.files import write_text
@@ -106,7 +106,8 @@ class SimulatedTasks(StoryQuestions):
         self.size, self.seed = StorySize(story_length, questions_per_story, distractors), seed
         self._questions = {"train": train_questions, "test": test_questions}
         label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
-        sizes = f"l{story_length}_d{distractors}_q{questions_per_story}_n{train_questions}_t{test_questions}"
+        stories = f"l{story_length}_d{distractors}_q{questions_per_story}"
+        sizes = f"{stories}_n{train_questions}_t{test_questions}"
         official = default_facts(self.tasks)
         facts = max_facts or max(official, (story_length or official) + distractors)
         super().__init__(name, f"simulated_{label}_{sizes}_s{seed}", form, facts)

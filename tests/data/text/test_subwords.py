@@ -18,12 +18,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.data.problem import END_ID
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subwords import Subwords, train_subwords
 from ut_tf.errors import UserError
+from ut_tf.symbols import END_ID
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXT = [
     f"{subject} {verb} {thing}."
     for subject in ("Ein Mann", "Eine Frau", "Der Hund", "Das Mädchen")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.encoded import Encoded
 from ut_tf.models.convolutional.convolution import Convolution, gated
 from ut_tf.models.convolutional.dilated_convolutions import (
@@ -123,7 +123,9 @@ def test_a_decoder_s_block_by_hand() -> None:
 
 
 def test_what_convs2s_reads_of_the_inputs() -> None:
-    """Keys z; values (z + e) √m, of m symbols that are not padding; z gets a share of the gradient."""
+    """Keys z; values (z + e) √m, of m symbols that are not padding; z gets a share of the
+    gradient.
+    """
     decoder = GatedDecoder(
         NetworkConfig(hidden_size=2, num_heads=1, num_layers=4), with_memory=True
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.encoded import Encoded
 from ut_tf.models.lstm.layers import LSTMDecoder, LSTMEncoder, LSTMStack, joined, lstm_step
 

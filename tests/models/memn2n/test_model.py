@@ -7,13 +7,14 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.decoding.models import random_model
 
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from tests.search.models import random_model
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.models.memn2n.hops import position_encoding
 from ut_tf.models.memn2n.model import MemN2N
+from ut_tf.problem_spec import ProblemSpec
 
 SMALL: dict[str, Any] = {"hidden_size": 6, "num_heads": 1, "num_steps": 3, "memory_size": 4}
 FACTS = ProblemSpec("facts", "class", 12, 5, max_words=4)

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import LANGUAGE, random_model
 
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from tests.search.models import LANGUAGE, random_model
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.block import Surroundings
+from ut_tf.layers.block import BlockContext
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.transformer.model import Transformer
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
 
@@ -46,12 +47,12 @@ def stack_of(kind: Any, **changes: Any) -> Any:
 
 def run(stack: Any, states: np.ndarray, mask: np.ndarray, **options: Any) -> tuple[Any, Any]:
     positions = np.arange(1, states.shape[1] + 1, dtype=np.float32)[None]
-    surroundings = Surroundings(bias=padding_bias(mask), keep=tf.constant(mask))
+    context = BlockContext(bias=padding_bias(mask), keep=tf.constant(mask))
     return stack(
         tf.constant(states),
         symbol_mask=mask,
         positions=positions,
-        surroundings=surroundings,
+        context=context,
         **options,
     )
 

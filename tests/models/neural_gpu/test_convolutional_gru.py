@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU, cut_sigmoid
 
 MAPS, WIDTH, LENGTH = 2, 3, 4

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
 
-from ut_tf.data.problem import ProblemSpec
+from tests.search.models import FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
 from ut_tf.errors import UserError
 from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.models.neural_gpu.model import NeuralGPU
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
 

@@ -6,11 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
 
 SMALL = {"hidden_size": 16, "filter_size": 32, "num_heads": 2, "dropout": 0.0}
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)

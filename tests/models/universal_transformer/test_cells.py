@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
-from ut_tf.layers.block import Surroundings
+from ut_tf.layers.block import BlockContext
 from ut_tf.models.universal_transformer.cells import CELLS
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
@@ -109,7 +109,7 @@ def _called(recurrence: Any, inputs: Any, **options: Any) -> Any:
         inputs,
         symbol_mask=tf.ones(inputs.shape[:2]),
         positions=positions,
-        surroundings=Surroundings(),
+        context=BlockContext(),
         **options,
     )
 
@@ -127,9 +127,7 @@ def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> Non
     for step in range(2):
         seen = tf.constant(_mixture(recurrence.cell, states), tf.float32)
         states.append(
-            recurrence.block(_prepared(recurrence, seen, step), surroundings=Surroundings())[
-                0
-            ].numpy()
+            recurrence.block(_prepared(recurrence, seen, step), context=BlockContext())[0].numpy()
         )
     np.testing.assert_allclose(_called(recurrence, tf.constant(INPUT))[0], states[-1], atol=1e-5)
 
@@ -141,9 +139,7 @@ def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -
     )
     state, memory = tf.constant(INPUT), tf.zeros_like(INPUT)
     for step in range(2):
-        output = recurrence.block(_prepared(recurrence, state, step), surroundings=Surroundings())[
-            0
-        ]
+        output = recurrence.block(_prepared(recurrence, state, step), context=BlockContext())[0]
         state, memory = recurrence.cell(output, state, memory, INPUT)
     found, _ = _called(
         recurrence, tf.constant(INPUT), steps=None if steps is None else tf.constant(steps)
@@ -172,7 +168,7 @@ def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> Non
     for step in range(2):
         state = _prepared(recurrence, state, step)
         for block in recurrence.block.blocks:
-            state, attention, _ = block(state, surroundings=Surroundings())
+            state, attention, _ = block(state, context=BlockContext())
             weights.append(attention)
     output, details = _called(recurrence, tf.constant(INPUT), return_attention=True)
     np.testing.assert_allclose(output, state, atol=1e-5)

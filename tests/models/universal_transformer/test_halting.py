@@ -8,8 +8,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.models.universal_transformer.halting.halting import (
-    RecurrenceDetails,
     combine_states,
     halting_step,
     start_halting,
@@ -19,7 +19,9 @@ THRESHOLD = 0.99
 
 
 def run(probabilities: list[float], max_steps: int) -> tuple[list[float], float, float]:
-    """Returns (weights, remainder, ponder time) of one position with these halting probabilities."""
+    """Returns (weights, remainder, ponder time) of one position with these halting
+    probabilities.
+    """
     state, weights = start_halting(tf.ones([1, 1])), []
     for probability in probabilities[:max_steps]:
         if float(state.halting_sum[0, 0]) >= THRESHOLD:

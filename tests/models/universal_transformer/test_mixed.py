@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import HParams, NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.block import Surroundings
+from ut_tf.layers.block import BlockContext
 from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
 
 SMALL: dict[str, Any] = {
     "hidden_size": 8,
@@ -67,7 +68,7 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
     around = {
         "symbol_mask": mask,
         "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]),
-        "surroundings": Surroundings(),
+        "context": BlockContext(),
     }
     state = inputs
     for part in (stack.before, stack.recurrence, stack.after):
@@ -94,7 +95,7 @@ def test_padding_and_neighbours_change_nothing_in_a_hybrid(kind: str) -> None:
             inputs,
             symbol_mask=mask,
             positions=positions,
-            surroundings=Surroundings(bias=padding_bias(mask)),
+            context=BlockContext(bias=padding_bias(mask)),
         )[0]
 
     inputs = tf.constant(RANDOM.normal(size=(2, 6, 8)), tf.float32)
@@ -114,7 +115,9 @@ def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> No
 
 
 def test_a_recurrent_layer_s_kernels_begin_as_kernel_init_says() -> None:
-    """Of 8 inputs and 24 outputs: uniform up to (6 / 32)^½, or with variance 1/8 up to (3 / 8)^½."""
+    """Of 8 inputs and 24 outputs: uniform up to (6 / 32)^½, or with variance 1/8 up to (3
+    / 8)^½.
+    """
     for name, low, high in (("glorot", 0.36, 0.434), ("unit_scaling", 0.5, 0.613)):
         layer = RecurrentLayer(
             NetworkConfig(**SMALL, recurrent_layer="gru", kernel_init=name), causal=True

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
 
 SMALL = {"hidden_size": 16, "filter_size": 32, "num_heads": 2, "num_steps": 2}
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)

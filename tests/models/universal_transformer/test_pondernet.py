@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import CLASSES, INPUTS, random_model
 
-from ut_tf.config.hparams import HParams, NetworkConfig
+from tests.search.models import CLASSES, INPUTS, random_model
+from ut_tf.config.hparams import HParams
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.block import Surroundings
+from ut_tf.layers.block import BlockContext
 from ut_tf.metrics.losses import expected_cross_entropy, ponder_sums, smoothed_cross_entropy
 from ut_tf.models.heads import token_logits
 from ut_tf.models.universal_transformer.halting.halting import HaltingRule
@@ -125,7 +126,7 @@ def _recurrence(with_step_outputs: bool, **changes: Any) -> tuple[Recurrence, di
     around = {
         "symbol_mask": mask,
         "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]),
-        "surroundings": Surroundings(bias=padding_bias(mask)),
+        "context": BlockContext(bias=padding_bias(mask)),
     }
     return recurrence, {"inputs": inputs, **around}
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.block import Surroundings
-from ut_tf.models.universal_transformer.recurrence import Recurrence, StepView
+from ut_tf.layers.block import BlockContext
+from ut_tf.layers.details import StepView
+from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
 SMALL = {"hidden_size": 8, "filter_size": 16, "num_heads": 2, "num_steps": 3, **NO_DROPOUT}
@@ -33,10 +34,8 @@ def made(**changes: Any) -> Recurrence:
 
 def called(recurrence: Recurrence, inputs: Any, mask: Any, **options: Any) -> Any:
     positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
-    surroundings = Surroundings(bias=padding_bias(mask), keep=mask)
-    return recurrence(
-        inputs, symbol_mask=mask, positions=positions, surroundings=surroundings, **options
-    )
+    context = BlockContext(bias=padding_bias(mask), keep=mask)
+    return recurrence(inputs, symbol_mask=mask, positions=positions, context=context, **options)
 
 
 def states(*shape: int) -> Any:

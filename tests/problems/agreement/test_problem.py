@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from ut_tf.data import download
 from ut_tf.data.pipeline import eval_batches
-from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
 from ut_tf.problems.agreement.files import TABLE, read_simplified, read_table
 from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPrediction
 from ut_tf.problems.agreement.verb_forms import other_forms
+from ut_tf.symbols import END_ID
 
 COLUMNS = [
     "sentence",
@@ -41,7 +41,7 @@ COLUMNS = [
     "all_nouns",
     "nouns_up_to_verb",
 ]
-REAL = Path(__file__).parents[3] / "shared" / "data" / "agreement" / "rnn_agr_simple"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "agreement" / "rnn_agr_simple"
 
 
 def table_line(sentence: str, verb: str, form: str, between: int = 0, different: int = 0) -> str:

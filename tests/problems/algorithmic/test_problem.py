@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf import registry
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import eval_batches, train_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.algorithmic.problem import Algorithmic

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
+from tests.problems.babi.archive import NAME, TEST, TRAIN, many_stories, write_archive
 from ut_tf import registry
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import eval_batches, train_batches
 from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, read_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.problem import ARCHIVE, BabiQA
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 
-sys.path.insert(0, str(Path(__file__).parent))
-from babi_archive import NAME, TEST, TRAIN, many_stories, write_archive
-
-REAL_DATA = Path(__file__).parents[3] / "shared" / "data" / "babi"
+REAL_DATA = Path(__file__).parents[4] / "shared" / "data" / "babi"
 ONE_TASK = {
     "en/qa1_single-supporting-fact_train.txt": TRAIN,
     "en/qa1_single-supporting-fact_test.txt": TEST,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf import registry
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.simulator.supporting_facts import (

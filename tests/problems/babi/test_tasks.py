@@ -29,7 +29,7 @@ from ut_tf.problems.babi.simulator.tasks import (
 from ut_tf.problems.babi.stories import parse_stories
 
 TASKS = (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
-ARCHIVE = Path(__file__).parents[3] / "shared/data/babi/tasks_1-20_v1-2.tar.gz"
+ARCHIVE = Path(__file__).parents[4] / "shared/data/babi/tasks_1-20_v1-2.tar.gz"
 FAMILY, HOUSE = "Daniel John Mary Sandra", "bathroom bedroom garden hallway kitchen office"
 TOWNSPEOPLE, TOWN = "Bill Fred Julie Mary", "bedroom cinema kitchen office park school"
 OBJECTS = "apple football milk"

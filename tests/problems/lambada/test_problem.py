@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.archive import (
     ARCHIVE,
@@ -29,6 +28,7 @@ from ut_tf.problems.lambada.corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_
 from ut_tf.problems.lambada.passages import cut_passages, gathered, number_unknown, windows
 from ut_tf.problems.lambada.problem import LambadaLM, LambadaRC
 from ut_tf.problems.lambada.tokens import treebank_tokens
+from ut_tf.symbols import END_ID
 
 NOVELS = {
     "train-novels/Adventure/a.txt": "he saw zork and zork saw him . the cat sat .\n",

@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf import registry
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import eval_batches, train_batches
-from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
+from ut_tf.problems.lte import programs as lte_programs
+from ut_tf.problems.lte import zaremba as lte_zaremba
 from ut_tf.problems.lte.codec import CharacterCodec
 from ut_tf.problems.lte.problem import LearningToExecute, split_of
-from ut_tf.problems.lte.problem import programs as lte_programs
-from ut_tf.problems.lte.problem import zaremba as lte_zaremba
+from ut_tf.symbols import END_ID
 
 DATA_DIR = Path("nowhere")
 COMPUTING: Any = ("program", "control", "addition")

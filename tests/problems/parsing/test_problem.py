@@ -22,7 +22,7 @@ from ut_tf.problems.parsing.problem import Parsing
 from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees, rebuild, simplify
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "treebank"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "treebank"
 RAW = """
 ( (S (NP-SBJ-1 (DT The) (NN cat) )
     (VP (VBZ seems) (ADVP|PRT (RB away))

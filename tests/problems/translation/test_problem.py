@@ -22,19 +22,20 @@ import tensorflow_datasets as tfds
 from ut_tf import registry
 from ut_tf.bin import datagen, flags, trainer
 from ut_tf.bin.flags import FlagError
-from ut_tf.config.hparams import TrainingConfig
+from ut_tf.config.training import TrainingConfig
 from ut_tf.data import download
 from ut_tf.data.pipeline import bucket_bounds, eval_batches, train_batches
-from ut_tf.data.problem import END_ID
 from ut_tf.errors import UserError
-from ut_tf.problems import translation_multi30k, translation_wmt
+from ut_tf.problems.translation import multi30k as translation_multi30k
+from ut_tf.problems.translation import wmt14 as translation_wmt
 from ut_tf.problems.translation.multi30k import TranslateMulti30k
 from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.problems.translation.wmt14 import TranslateWmt14
 from ut_tf.run import Run, make_problem
+from ut_tf.symbols import END_ID
 from ut_tf.training.warm_start import refuse_other_vocabulary
 
-REAL_DATA = Path(__file__).parents[3] / "shared" / "data" / "multi30k"
+REAL_DATA = Path(__file__).parents[4] / "shared" / "data" / "multi30k"
 TRAIN = [
     (f"the number {n} and {'so ' * (n % 9)}on", f"die Zahl {n} und {'immer ' * (n % 4)}weiter")
     for n in range(200)

@@ -3,7 +3,8 @@ several machines encode.
 
 How it is used::
 
-    counts = encode_with_beam(pairs, folder, "train", vocab_file, Filters(), "runner=FlinkRunner,flink_master=host:8081")
+    counts = encode_with_beam(pairs, folder, "train", vocab_file, Filters(),
+        "runner=FlinkRunner,flink_master=host:8081")
 
 How it works: chunks of pairs are first written as files beside the shards, where every worker must
 be able to read them. A tensorflow-datasets builder makes one record of each chunk, in a pipeline on

@@ -5,7 +5,8 @@ How it is used::
 
     corpus = Corpus(folder, CorpusSettings(vocab_size=8000, exact=False))
     if not corpus.is_prepared():
-        corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files", files=pairs.files)
+        corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files",
+            files=pairs.files)
     corpus.vocab_size, corpus.ids("train"), corpus.text("validation")
 
 How it works: a first pass counts the training pairs and finds what is wrong with them; a second

@@ -2,7 +2,8 @@
 
 How it is used::
 
-    counts = encode_split(pairs, folder, "train", vocab_file, filters=Filters(), total=29000, processes=4)
+    counts = encode_split(pairs, folder, "train", vocab_file, filters=Filters(), total=29000,
+        processes=4)
     # {"pairs": 29000, "kept": 28990, "empty": 10}
 
 How it works: pairs are read in chunks, each of which becomes one shard, in one of several processes

@@ -3,8 +3,9 @@ way.
 
 How it is used::
 
-    pairs = ParallelFiles((Path("train.en.gz"),), (Path("train.de.gz"),))     # line n of one belongs to line n of the other
-    pairs = ParallelFiles((Path("pairs.tsv"),))                               # source<TAB>target<TAB>whatever follows
+    # line n of one belongs to line n of the other
+    pairs = ParallelFiles((Path("train.en.gz"),), (Path("train.de.gz"),))
+    pairs = ParallelFiles((Path("pairs.tsv"),))  # source<TAB>target<TAB>whatever follows
     for source, target in pairs: ...
 
 How it works: lines end with a line feed (a carriage return before it is left out) and are UTF-8; a
@@ -77,7 +78,9 @@ class ParallelFiles:
             yield from _paired(source, target)
 
     def place(self, number: int, of_target: bool = False) -> str:
-        """Returns file and line of the source or target of a pair, numbered from 0 over all files."""
+        """Returns file and line of the source or target of a pair, numbered from 0 over
+        all files.
+        """
         files = self.targets if of_target and self.targets else self.sources
         for path in files:
             lines = sum(1 for _ in read_byte_lines(path))

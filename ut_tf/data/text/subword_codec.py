@@ -3,8 +3,9 @@
 How it is used::
 
     codec = TranslationCodec(Subwords.read(run.vocab_dir / "subwords.model"))
-    codec.encode(tf.constant(["Ein Hund läuft."]))["inputs"]     # int32 [1, length], the last id END_ID
-    codec.decode(symbols)                                       # strings [batch]: plain text, blanks and punctuation in their places
+    # int32 [1, length], the last id END_ID
+    codec.encode(tf.constant(["Ein Hund läuft."]))["inputs"]
+    codec.decode(symbols)  # strings [batch]: plain text, blanks and punctuation in their places
 
 How it works: tensorflow-text's SentencepieceTokenizer runs the model that ``subwords`` trained, so
 an exported model takes and returns raw strings. Source and target share one vocabulary.
@@ -17,10 +18,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import END_ID, PADDING_ID
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.errors import UserError
+from ut_tf.symbols import END_ID, PADDING_ID
 
 _END_TOKEN = "</s>"
 

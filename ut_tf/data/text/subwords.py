@@ -3,9 +3,10 @@ into ids by them.
 
 How it is used::
 
-    model = train_subwords(lines, size=8000, kind="bpe", exact=True)    # the bytes of a sentencepiece model
+    # the bytes of a sentencepiece model
+    model = train_subwords(lines, size=8000, kind="bpe", exact=True)
     subwords = Subwords(model, "my.model")
-    subwords.size, subwords.encode(["Ein Hund läuft."])                 # 8000, [[17, 403, 96, 5, 1]]
+    subwords.size, subwords.encode(["Ein Hund läuft."])  # 8000, [[17, 403, 96, 5, 1]]
 
 How it works: ids of models trained here are ours: 0 padding, 1 end, 2 unknown, then 256 bytes, so
 that no character is ever lost: what is too rare for a piece of its own is written as its UTF-8
@@ -27,8 +28,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ut_tf.data.problem import END_ID, FIRST_SYMBOL_ID, PADDING_ID
 from ut_tf.errors import UserError
+from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID, PADDING_ID
 
 SubwordKind = Literal["bpe", "unigram"]
 SUBWORD_KINDS: tuple[SubwordKind, ...] = ("bpe", "unigram")

@@ -4,7 +4,8 @@ and an exported model.
 How it is used::
 
     write_symbols(path, [UNKNOWN, *sorted(words)])
-    ids = WordVocabulary(path).encode(tf.constant(["Mary moved to the kitchen."]))      # RaggedTensor [1, 5]
+    # RaggedTensor [1, 5]
+    ids = WordVocabulary(path).encode(tf.constant(["Mary moved to the kitchen."]))
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.problem import FIRST_SYMBOL_ID
 from ut_tf.errors import UserError
 from ut_tf.storage.files import write_text
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 UNKNOWN = "<unknown>"
 

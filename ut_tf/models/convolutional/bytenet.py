@@ -3,9 +3,9 @@ position (arXiv 1610.10099).
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = ByteNet(NetworkConfig(num_layers=10, source_stretch=1.2), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: ``models/convolutional/dilated_convolutions.py`` has the equations. A classifier reads
 the last symbol's state or the mean.

@@ -4,8 +4,9 @@ at a time.
 How it is used::
 
     convolution = Convolution(units, kernel_size=3, dilation=4)
-    y = convolution(x, keep)                                          # [batch, length, channels] -> [batch, length, units]
-    y, earlier = convolution.step(x, convolution.prepare(), earlier)  # x [batch, n, channels], of n hypotheses
+    y = convolution(x, keep)  # [batch, length, channels] -> [batch, length, units]
+    # x [batch, n, channels], of n hypotheses
+    y, earlier = convolution.step(x, convolution.prepare(), earlier)
 
 How it works: the kernel_size positions that an output sees lie `dilation` apart: where it is causal
 its own and those before it, else as many on either side. Their channels are put side by side and
@@ -107,7 +108,9 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
         }
 
     def start(self, batch_size: Any, beam_size: int, channels: int) -> Any:
-        """Returns what lies before the first position: zeros [batch, beam_size, reach, channels]."""
+        """Returns what lies before the first position: zeros [batch, beam_size, reach,
+        channels].
+        """
         return tf.zeros(tf.stack([batch_size, beam_size, self.reach, channels]), self.compute_dtype)
 
     def step(self, x: Any, weights: dict[str, Any], earlier: Any) -> tuple[Any, Any]:

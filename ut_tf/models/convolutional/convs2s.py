@@ -3,9 +3,9 @@
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = ConvS2S(NetworkConfig(num_layers=4, embedding_scale="none", embedding_stddev=0.1), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: ``models/convolutional/gated_convolutions.py`` has the equations. A classifier reads
 the last symbol's state or the mean.

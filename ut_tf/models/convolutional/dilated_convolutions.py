@@ -3,7 +3,8 @@ the source (arXiv 1610.10099).
 
 How it is used::
 
-    encoded = DilatedEncoder(network, stretch=1.2)(inputs, keep, training=True)   # inputs [batch, length, hidden_size]
+    # inputs [batch, length, hidden_size]
+    encoded = DilatedEncoder(network, stretch=1.2)(inputs, keep, training=True)
     decoder = DilatedDecoder(network, with_memory=True)
     states, _ = decoder(targets, decoder.read(encoded), training=True)
 
@@ -29,7 +30,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.linear import Linear, matmul
@@ -38,7 +39,9 @@ from ut_tf.models.convolutional.convolution import Convolution, masked
 
 
 def dilation_of(number: int, largest: int) -> int:
-    """Returns the dilation of the block `number` (from 0): 1, 2, 4, … up to `largest`, and again."""
+    """Returns the dilation of the block `number` (from 0): 1, 2, 4, … up to `largest`,
+    and again.
+    """
     return 1 << number % largest.bit_length()
 
 

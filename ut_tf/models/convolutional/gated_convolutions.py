@@ -3,9 +3,11 @@
 
 How it is used::
 
-    encoded = GatedEncoder(network)(inputs, keep, training=True)                  # inputs [batch, length, hidden_size]
+    # inputs [batch, length, hidden_size]
+    encoded = GatedEncoder(network)(inputs, keep, training=True)
     decoder = GatedDecoder(network, with_memory=True)
-    states, attention = decoder(targets, decoder.read(encoded), training=True)    # attention: one per layer
+    # attention: one per layer
+    states, attention = decoder(targets, decoder.read(encoded), training=True)
 
 How it works: e = w + p, embedded symbols w plus learned embeddings p of their positions; then
 num_layers blocks
@@ -33,7 +35,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.alignment import hidden_padding, mix
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import TokenEmbedding

@@ -3,7 +3,8 @@ attention or none.
 
 How it is used::
 
-    encoded = LSTMEncoder(network)(inputs, keep, training=True)                   # inputs [batch, length, hidden_size]
+    # inputs [batch, length, hidden_size]
+    encoded = LSTMEncoder(network)(inputs, keep, training=True)
     decoder = LSTMDecoder(network, with_memory=True)
     states, attention = decoder(targets, decoder.read(encoded), training=True)
 
@@ -36,7 +37,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.alignment import Alignment
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded

@@ -3,9 +3,9 @@ classifier; language model.
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = LSTMModel(NetworkConfig(num_layers=2, lstm_attention="bahdanau"), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: ``models/lstm/layers.py`` has the equations. A classifier reads the top layer's state
 that has read everything (summary=last) or the mean; words of the inputs are pointed at by the last

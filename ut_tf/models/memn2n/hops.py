@@ -4,7 +4,8 @@
 How it is used::
 
     hops = MemoryHops(vocab_size, NetworkConfig(hidden_size=50, num_steps=3, memory_size=50))
-    state, attention = hops(ids)          # int32 [batch, rows, words] -> [batch, 50], float32 [3, batch, rows]
+    # int32 [batch, rows, words] -> [batch, 50], float32 [3, batch, rows]
+    state, attention = hops(ids)
 
 How it works: a row of J words becomes a vector by position encoding, with j its word, k the
 vector's channel and d its size:
@@ -30,7 +31,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.cache import MASKED
 from ut_tf.layers.linear import Linear
 from ut_tf.models.memory_transformer.memory import memory_size

@@ -2,10 +2,10 @@
 
 How it is used::
 
-    spec = ProblemSpec(inputs="facts", targets="class", input_vocab_size=30, target_vocab_size=6, max_words=7)
+    spec = ProblemSpec("facts", "class", 30, 6, max_words=7)
     model = MemN2N(NetworkConfig(hidden_size=50, num_heads=1, num_steps=3, memory_size=50), spec)
     logits, details = model({"inputs": facts}, return_attention=True)             # [batch, 6]
-    details.encoder.attention_weights                                             # [hops, batch, 1, 1, rows]: what the question read
+    details.encoder.attention_weights  # [hops, batch, 1, 1, rows]: what the question read
 
 How it works: ``models/memn2n/hops.py`` has the equations; the answer is softmax(W u) of the last
 hop's u. Answers are classes of their own here, not words of the facts, so W is not tied to an
@@ -20,15 +20,15 @@ import keras
 import tensorflow as tf
 
 from ut_tf.config.checks import impossible_hops
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.config.unused import refuse_needless
-from ut_tf.data.problem import ProblemSpec
 from ut_tf.errors import UserError
+from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.layers.linear import Linear
 from ut_tf.models.encoder_decoder import ModelDetails
 from ut_tf.models.heads import write_outputs
 from ut_tf.models.memn2n.hops import MemoryHops
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.strategies import Decoded
 
 

@@ -5,7 +5,8 @@ How it is used: as the encoder of a model, or (``MemoryStack``) as its causal de
 nothing else to read::
 
     stack = MemoryStack(NetworkConfig(num_layers=6, memory_size=10))
-    states, details = stack(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
+    states, details = stack(inputs, symbol_mask=mask, positions=positions,
+        context=BlockContext(bias=padding_bias(mask)))
 
 How it works (Burtsev et al., arXiv 2006.11527). ``MemoryStack``: X = [X_mem; X_seq] passes through
 the layers of a Transformer, which do not tell memory from symbols. ``BottleneckStack``: symbols do
@@ -30,15 +31,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import causal_bias
-from ut_tf.layers.block import Block, Rotation, StepSurroundings, Surroundings
-from ut_tf.layers.cache import Place
+from ut_tf.layers.block import Block, BlockContext, PositionContext, Rotation
+from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.coordinates import positioned
+from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.stack import LayerStack
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
-from ut_tf.models.universal_transformer.recurrence import Observer, StepView
 
 
 def memory_size(network: NetworkConfig, training: bool) -> int:
@@ -125,7 +125,7 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
         returned.
 
     Call arguments:
-      as those of ``LayerStack`` and ``Surroundings``, of the symbols alone.
+      as those of ``LayerStack`` and ``BlockContext``, of the symbols alone.
 
     Returns:
       (states [batch, length, hidden_size], or [batch, memory size + length, hidden_size];
@@ -161,7 +161,7 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         symbol_mask: Any,
         positions: Any,
-        surroundings: Surroundings,
+        context: BlockContext,
         steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
@@ -173,7 +173,7 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
             tf.concat([self.memory(tf.shape(inputs)[0], training=training), symbols], 1),
             symbol_mask=in_front(symbol_mask, size, 1.0, 1),
             positions=None,
-            surroundings=self._with_memory(surroundings, size, tf.shape(inputs)[1]),
+            context=self._with_memory(context, size, tf.shape(inputs)[1]),
             steps=steps,
             training=training,
             return_attention=return_attention,
@@ -203,7 +203,7 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
         rows: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        place: Place,
+        cache_position: CachePosition,
     ) -> list[dict[str, Any]]:
         """Returns the caches with one more memory vector, which stands before the first symbol.
 
@@ -212,11 +212,11 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
           rows: int32 [], batch * beam_size.
           weights: from ``prepare``.
           caches: from ``empty_caches`` or the vector before.
-          place: of the vector.
+          cache_position: of the vector.
         """
         states = tf.tile(weights["memory"][number][None], [rows, 1])
         _, caches = self.stack.step(
-            states, weights["stack"], caches, place, None, StepSurroundings()
+            states, weights["stack"], caches, cache_position, None, PositionContext()
         )
         return caches
 
@@ -225,21 +225,21 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        place: Place,
+        cache_position: CachePosition,
         positions: Any,
-        surroundings: StepSurroundings,
+        context: PositionContext,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``, `place`
-        behind the memory's.
+        """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``,
+        `cache_position` behind the memory's.
         """
         states = positioned(self.network, inputs, positions, self.compute_dtype)
         stepped: tuple[Any, list[dict[str, Any]]] = self.stack.step(
-            states, weights["stack"], caches, place, None, surroundings
+            states, weights["stack"], caches, cache_position, None, context
         )
         return stepped
 
-    def _with_memory(self, surroundings: Surroundings, size: int, length: Any) -> Surroundings:
-        s = surroundings
+    def _with_memory(self, context: BlockContext, size: int, length: Any) -> BlockContext:
+        s = context
         return s._replace(
             bias=(
                 causal_bias(size + length)
@@ -283,7 +283,7 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
         returned.
 
     Call arguments:
-      as those of ``LayerStack``; of the surroundings, bias is that of the padding.
+      as those of ``LayerStack``; of the context, bias is that of the padding.
 
     Returns:
       (states [batch, length, hidden_size], or [batch, memory size + length, hidden_size];
@@ -334,20 +334,20 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         symbol_mask: Any,
         positions: Any,
-        surroundings: Surroundings,
+        context: BlockContext,
         steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
         del steps
-        size, s = memory_size(self.network, training), surroundings
+        size, s = memory_size(self.network, training), context
         symbols = positioned(self.network, inputs, positions, self.compute_dtype)
         memory = self.memory(tf.shape(inputs)[0], training=training)
         rotation = unturned_in_front(s.rotation, size)
         bias = None if s.bias is None else in_front(s.bias, size, 0.0, 3)
-        writing = Surroundings(memory_bias=bias, memory_scale=s.logit_scale)
-        reading = Surroundings(keep=s.keep, memory_rotation=s.rotation)
+        writing = BlockContext(memory_bias=bias, memory_scale=s.logit_scale)
+        reading = BlockContext(keep=s.keep, memory_rotation=s.rotation)
         records = []
         for number, (write, read) in enumerate(self.layers_of_blocks):
             memory, written = _attend(
@@ -393,7 +393,7 @@ def _attend(
     states: Any,
     others: Any,
     rotation: Any,
-    surroundings: Surroundings,
+    context: BlockContext,
     training: bool,
 ) -> tuple[Any, Any]:
     """Returns (the block's output for `states` that attend over `others`, turned by `rotation`; the
@@ -404,7 +404,7 @@ def _attend(
     keys, values = block.memory_attention.keys_values(others, rotation)
     output, _, weights = block(
         states,
-        surroundings=surroundings._replace(memory_keys=keys, memory_values=values),
+        context=context._replace(memory_keys=keys, memory_values=values),
         training=training,
     )
     return output, weights

@@ -3,9 +3,9 @@ sequence.
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = MemTransformer(NetworkConfig(num_layers=6, memory_size=10), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: the encoder is a ``MemoryStack``, or where the sequence reads and writes through the
 memory only, a ``BottleneckStack`` (``models/memory_transformer/memory.py``); the decoder is a
@@ -23,7 +23,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.layers.cache import next_place
+from ut_tf.layers.cache import next_cache_position
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.encoder_decoder import SequenceModel
 from ut_tf.models.memory_transformer.memory import (
@@ -58,7 +58,7 @@ class MemTransformer(SequenceModel):
         )
 
     @property
-    def history_start(self) -> int:
+    def cache_offset(self) -> int:
         return 0 if self.has_encoder else memory_size(self.network, training=False)
 
     def start_decoding(
@@ -72,14 +72,18 @@ class MemTransformer(SequenceModel):
         head_size = network.hidden_size // network.num_heads
 
         def remember(number: Any, visible: Any, blocks: Any) -> tuple[Any, Any, Any]:
-            place, visible = next_place(
+            cache_position, visible = next_cache_position(
                 visible, number, network.num_heads, head_size, self.compute_dtype
             )
-            return number + 1, visible, self.decoder.remember(number, rows, weights, blocks, place)
+            return (
+                number + 1,
+                visible,
+                self.decoder.remember(number, rows, weights, blocks, cache_position),
+            )
 
         start = (tf.constant(0), cache["visible"], cache["blocks"])
         _, visible, blocks = tf.while_loop(
-            lambda number, *_: number < self.history_start, remember, start
+            lambda number, *_: number < self.cache_offset, remember, start
         )
         return {**cache, "visible": visible, "blocks": blocks}
 
@@ -133,7 +137,9 @@ class MemBottleneckTransformer(SequenceModel):
 
 
 def _with_memory(encoded: Any, size: int) -> Any:
-    """Returns what was encoded with a mask and a rotation as long as its states, for the decoder."""
+    """Returns what was encoded with a mask and a rotation as long as its states, for the
+    decoder.
+    """
     return encoded._replace(
         mask=in_front(encoded.mask, size, 1.0, 1),
         rotation=unturned_in_front(encoded.rotation, size),

@@ -4,14 +4,16 @@ repeated on (arXiv 1511.08228).
 How it is used::
 
     unit = ConvolutionalGRU(network)
-    weights = unit.prepare()                              # of all parameter sets, once before the loop
-    image = unit.step(image, unit.choose(weights, t), active)   # [batch, length, image_width * maps] -> the same
+    weights = unit.prepare()  # of all parameter sets, once before the loop
+    # [batch, length, image_width * maps] -> the same
+    image = unit.step(image, unit.choose(weights, t), active)
 
 How it works: the image s has `image_width` columns of as many rows as there are positions, with m =
 hidden_size maps in each cell, and zeros around it. With * a convolution of conv_kernel x
 conv_kernel cells and σ' the sigmoid stretched by gate_cutoff and cut to [0, 1]::
 
-    u = σ'(U' * s + B');   r = σ'(U'' * s + B'')          σ'(x) = max(0, min(1, c σ(x) - (c - 1) / 2))
+    u = σ'(U' * s + B');   r = σ'(U'' * s + B'')          σ'(x) = max(0, min(1, c σ(x) - (c - 1) /
+        2))
     s' = u ⊙ s + (1 - u) ⊙ tanh(U * (r ⊙ s) + B)
 
 An Extended Neural GPU's decoder adds a convolution W * p of its output tape p to each of the three
@@ -35,7 +37,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.linear import matmul
 
 # Both gates start out nearly open: what a cell holds stays, and is seen.

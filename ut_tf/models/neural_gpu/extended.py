@@ -3,9 +3,9 @@
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = ExtendedNeuralGPU(NetworkConfig(hidden_size=24, num_layers=2, source_stretch=1.2), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: ``models/neural_gpu/image.py`` has the equations. A classifier reads the last row of
 the image, like a Neural GPU.
@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 
 import keras
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.models.neural_gpu.image import ImageEncoder, TapeDecoder, relaxed_weights, tie
 from ut_tf.models.neural_gpu.model import refuse_without_inputs
 from ut_tf.models.stateful_model import StatefulModel
+from ut_tf.problem_spec import ProblemSpec
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -42,7 +42,9 @@ class ExtendedNeuralGPU(StatefulModel):
         return ImageEncoder(self.network, stretch, name="encoder", dtype=self.dtype_policy)
 
     def make_decoder(self) -> TapeDecoder:
-        """Returns CGRUs that work on from the encoder's image, beside a tape of what was written."""
+        """Returns CGRUs that work on from the encoder's image, beside a tape of what was
+        written.
+        """
         return TapeDecoder(self.network, name="decoder", dtype=self.dtype_policy)
 
     def relaxed_weights(self) -> list[Any]:

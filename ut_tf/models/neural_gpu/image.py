@@ -3,10 +3,12 @@ GPU's output tape.
 
 How it is used::
 
-    encoded = ImageEncoder(network)(inputs, keep, training=True)                  # inputs [batch, length, maps]
-    states, image = encoded.states, encoded.extra                                 # [batch, rows, maps], [batch, rows, image_width * maps]
+    encoded = ImageEncoder(network)(inputs, keep, training=True)  # inputs [batch, length, maps]
+    # [batch, rows, maps], [batch, rows, image_width * maps]
+    states, image = encoded.states, encoded.extra
     decoder = TapeDecoder(network)
-    states, _ = decoder(targets, decoder.read(encoded), training=True)            # [batch, target_length, maps]
+    # [batch, target_length, maps]
+    states, _ = decoder(targets, decoder.read(encoded), training=True)
 
 How it works: an input of length n stands in the first column of an image of ⌈source_stretch · n⌉
 rows, one symbol in each, with zeros in all other cells. A step applies num_layers CGRUs
@@ -18,7 +20,8 @@ The Extended Neural GPU (arXiv 1610.08613) has a decoder d that starts from the 
 output tape p of the same rows, which is empty at first. Step k reads the whole tape, and the k-th
 output is read from row k; its symbol is then written on the tape, in row k::
 
-    d_{k+1} = CGRU^d(d_k, p_k);   o_k = softmax(O d_{k+1}[k]);   p_{k+1} = p_k with the embedded o_k in row k
+    d_{k+1} = CGRU^d(d_k, p_k);   o_k = softmax(O d_{k+1}[k]);   p_{k+1} = p_k with the embedded o_k
+        in row k
 
 In training all o_k are known, so p_k is a mask on the embedded targets. An output longer than the
 image reads zeros beyond.
@@ -37,7 +40,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import replica_seed
 from ut_tf.layers.encoded import Encoded
 from ut_tf.models.convolutional.dilated_convolutions import stretched
@@ -289,7 +292,9 @@ class TapeDecoder(_ImageWorker):
         )
 
     def _row(self, image: Any, number: Any) -> Any:
-        """Returns the first column's cell of row `number`, [batch, maps]; zeros beyond the image."""
+        """Returns the first column's cell of row `number`, [batch, maps]; zeros beyond
+        the image.
+        """
         here = tf.cast(tf.range(tf.shape(image)[1]) == number, tf.float32)[None, :, None]
         return tf.reduce_sum(image[..., : self.network.hidden_size] * here, 1)
 

@@ -3,9 +3,9 @@
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = NeuralGPU(NetworkConfig(hidden_size=24, num_layers=2, source_stretch=1.0), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: ``models/neural_gpu/image.py`` has the equations. All symbols of the output are
 computed at once, from the inputs alone: the symbol at position k is that of row k, and the targets
@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
+from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.linear import Linear
@@ -32,7 +32,7 @@ from ut_tf.models.encoder_decoder import ModelDetails
 from ut_tf.models.heads import make_classifier, make_input_embedding
 from ut_tf.models.neural_gpu.image import ImageEncoder, relaxed_weights, tie
 from ut_tf.models.stateful_model import StatefulModel
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
+from ut_tf.problem_spec import ProblemSpec
 
 
 def refuse_without_inputs(model: str, spec: ProblemSpec | dict[str, Any]) -> None:

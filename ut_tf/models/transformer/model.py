@@ -3,9 +3,9 @@ own.
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = Transformer(NetworkConfig(num_layers=6), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: its encoder and decoder are each a ``LayerStack`` of num_layers blocks, the same
 blocks that a Universal Transformer repeats; all else it shares with the other models

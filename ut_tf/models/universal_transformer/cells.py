@@ -4,7 +4,8 @@ of recurrence are added to ``CELLS``.
 How it is used, once per recurrent step::
 
     memory = cell.start(inputs)
-    seen, memory = cell.look(state, memory, step)                     # what the step's coordinates are added to, and its block reads
+    # what the step's coordinates are added to, and its block reads
+    seen, memory = cell.look(state, memory, step)
     state, memory = cell(block(seen), state, memory, inputs)
 
 How it works: states are [batch, length, hidden_size] (one new position in decoding: [rows,
@@ -34,7 +35,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul
 from ut_tf.layers.normalization import LayerNorm
 

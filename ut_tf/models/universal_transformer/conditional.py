@@ -3,7 +3,8 @@ shared over the steps, the rest is not.
 
 How it is used::
 
-    model = ConditionalUniversalTransformer(NetworkConfig(num_steps=4), spec)          # else as a UniversalTransformer
+    # else as a UniversalTransformer
+    model = ConditionalUniversalTransformer(NetworkConfig(num_steps=4), spec)
 
 How it works: with one attention and the transitions F_1 … F_T,
 
@@ -20,10 +21,10 @@ from typing import Any, ClassVar
 
 import keras
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -4,7 +4,8 @@ behind it.
 How it is used, in the place of a ``Recurrence``::
 
     stack = MixedStack(NetworkConfig(mix_layers_before=2, recurrent_layer="gru"))
-    states, details = stack(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
+    states, details = stack(inputs, symbol_mask=mask, positions=positions,
+        context=BlockContext(bias=padding_bias(mask)))
 
 How it works: the parts follow one another: ``RecurrentLayer``, ``LayerStack`` of mix_layers_before,
 ``Recurrence``, ``LayerStack`` of mix_layers_after, of which a network may have any. Each part adds
@@ -21,14 +22,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
-from ut_tf.layers.block import StepSurroundings, Surroundings
-from ut_tf.layers.cache import Place
+from ut_tf.layers.block import BlockContext, PositionContext
+from ut_tf.layers.cache import CachePosition
+from ut_tf.layers.details import Observer, RecurrenceDetails
 from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.layers.stack import LayerStack
-from ut_tf.models.universal_transformer.halting.halting import RecurrenceDetails
-from ut_tf.models.universal_transformer.recurrence import Observer, Recurrence
+from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 
 def is_mixed(network: NetworkConfig) -> bool:
@@ -49,7 +50,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
       causal, with_memory, with_step_transitions, with_step_outputs: as for ``Recurrence``.
 
     Call arguments:
-      as for ``Recurrence``; memory_keys and memory_values of the surroundings hold one entry per
+      as for ``Recurrence``; memory_keys and memory_values of the context hold one entry per
       part that attends (``project_memory``).
 
     Returns:
@@ -115,7 +116,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         symbol_mask: Any,
         positions: Any,
-        surroundings: Surroundings,
+        context: BlockContext,
         steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
@@ -138,7 +139,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
                 states,
                 symbol_mask=symbol_mask,
                 positions=self._positions(positions, number),
-                surroundings=surroundings.of_part(number),
+                context=context.of_part(number),
                 **options,
             )
             found.append(details)
@@ -180,9 +181,9 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        place: Place,
+        cache_position: CachePosition,
         positions: Any,
-        surroundings: StepSurroundings,
+        context: PositionContext,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new position of each hypothesis, given the caches of the earlier ones;
         arguments as of ``Recurrence.step``.
@@ -200,9 +201,9 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
                 states,
                 own,
                 mine,
-                place,
+                cache_position,
                 self._positions(positions, number),
-                surroundings.of_part(number),
+                context.of_part(number),
             )
             new_caches += stepped
         return states, new_caches

@@ -2,9 +2,9 @@
 
 How it is used::
 
-    spec = ProblemSpec(inputs="tokens", targets="tokens", input_vocab_size=12, target_vocab_size=12, shared_vocab=True)
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = UniversalTransformer(NetworkConfig(halting="basic"), spec)
-    logits = model({"inputs": inputs, "targets": targets})                        # [batch, target_length, 12]
+    logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
     logits, details = model({"inputs": inputs, "targets": targets}, return_details=True)
     details.encoder.ponder_times                                                  # [batch, length]
 
@@ -19,12 +19,12 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.models.encoder_decoder import SequenceModel
 from ut_tf.models.universal_transformer.mixed import MixedStack, is_mixed
 from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.problem_spec import ProblemSpec
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -6,7 +6,8 @@ It is put together from *what is repeated* (a ``Block``, or several in turn), *h
 ``tf.while_loop``)::
 
     recurrence = Recurrence(NetworkConfig(halting="basic"))
-    states, details = recurrence(inputs, symbol_mask=mask, positions=positions, surroundings=Surroundings(bias=padding_bias(mask)))
+    states, details = recurrence(inputs, symbol_mask=mask, positions=positions,
+        context=BlockContext(bias=padding_bias(mask)))
 
 A halted position's state is copied to the next step (halted_states="copy"), so what others read of
 it no longer changes. Positions outside the mask have halted from the start unless padding_ponders.
@@ -15,26 +16,25 @@ it no longer changes. Positions outside the mask have halted from the start unle
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_tf.config.checks import impossible_memories
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
-from ut_tf.layers.block import Block, StepSurroundings, Surroundings
+from ut_tf.layers.block import Block, BlockContext, PositionContext
 from ut_tf.layers.block_sequence import BlockSequence
-from ut_tf.layers.cache import Place
+from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.coordinates import Coordinates, positioned
+from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.models.universal_transformer.cells import CELLS
 from ut_tf.models.universal_transformer.halting.halting import (
     HaltingRule,
     HaltingState,
     HaltingUnit,
-    RecurrenceDetails,
     start_halting,
 )
 from ut_tf.models.universal_transformer.halting.pondernet import (
@@ -45,32 +45,6 @@ from ut_tf.models.universal_transformer.halting.pondernet import (
 )
 
 
-class StepView(NamedTuple):
-    """What an observer sees inside the loop, once per recurrent step, first of the encoder and then
-    of the decoder.
-
-    Fields:
-      step: int32 [], from 0.
-      state: [batch, length, hidden_size] after the step.
-      halting: HaltingState after the step, or None at fixed depth.
-      halting_probability: float32 [batch, length], or None at fixed depth.
-      attention_weights: float32 [batch, num_heads, length, length], or [recurrence_layers, batch,
-        ...] where a step has several layers.
-      memory_attention_weights: float32 [batch, num_heads, length, memory_length] likewise in a
-        decoder, else None.
-    """
-
-    step: Any
-    state: Any
-    halting: HaltingState | None
-    halting_probability: Any
-    attention_weights: Any
-    memory_attention_weights: Any
-
-
-Observer = Callable[[StepView], None]
-
-
 @keras.saving.register_keras_serializable("ut_tf")
 class Recurrence(keras.layers.Layer):  # type: ignore[misc]
     """A Universal Transformer's encoder or decoder without its embedder and head.
@@ -78,7 +52,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
     Args:
       network: NetworkConfig.
       causal: whether positions see only earlier ones (a decoder or a language model; the
-        surroundings' bias must say so too).
+        context' bias must say so too).
       with_memory: whether the block attends over an encoder's states.
       with_step_transitions: whether each step has a transition of its own
         (conditional_universal_transformer).
@@ -92,7 +66,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
       symbol_mask: float32 [batch, length], 0 on padding.
       positions: float32 [batch or 1, length], from 1; with position="learned" their embeddings
         [batch or 1, length, hidden_size].
-      surroundings: Surroundings of the block.
+      context: BlockContext of the block.
       steps: int32 [batch], depth of each example where depth follows from its input's length; None:
         the configured depth.
       training: whether to drop, and which of the training's and the evaluation's depth holds.
@@ -184,16 +158,14 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         symbol_mask: Any,
         positions: Any,
-        surroundings: Surroundings,
+        context: BlockContext,
         steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
         inputs, signal = self._positioned(inputs, positions)
-        run = _Run(
-            self, inputs, symbol_mask, signal, surroundings, training, return_attention, observer
-        )
+        run = _Run(self, inputs, symbol_mask, signal, context, training, return_attention, observer)
         if self.rule.is_pondernet and training:
             states, details = run.all_steps()
         else:
@@ -202,7 +174,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for
-        the surroundings of every step.
+        the context of every step.
 
         The block's weights are the same at every step and the encoder's states do not change: one
         projection serves all steps.
@@ -211,7 +183,9 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         return keys_values
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``, read, joined and cast once for all positions and steps."""
+        """Returns the weights for ``step``, read, joined and cast once for all positions
+        and steps.
+        """
         weights = {"block": self.block.prepare(), "cell": self.cell.prepare()}
         signals = self.coordinates.step_signals(self.depth(training=False))
         optional = {"steps": signals, "halting": self.halting_unit, "final_norm": self.final_norm}
@@ -242,9 +216,9 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        place: Place,
+        cache_position: CachePosition,
         positions: Any,
-        surroundings: StepSurroundings,
+        context: PositionContext,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new position of each hypothesis, given the caches of the earlier ones:
         incremental decoding.
@@ -256,16 +230,16 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
           inputs: [batch * beam_size, hidden_size], embedded.
           weights: from ``prepare``.
           caches: one per recurrent step and layer, from ``empty_caches`` or an earlier call.
-          place: of the new position.
+          cache_position: of the new position.
           positions: float32 [batch * beam_size or 1], its coordinate, or its learned embedding.
-          surroundings: of the new position.
+          context: of the new position.
 
         Returns:
           (state [batch * beam_size, hidden_size], the new caches).
         """
         inputs, signal = self._positioned(inputs, positions)
-        bias = self.block.history_bias(place, weights["block"])
-        run = _PositionRun(self, weights, place, bias, surroundings)
+        bias = self.block.cache_bias(cache_position, weights["block"])
+        run = _PositionRun(self, weights, cache_position, bias, context)
         per_step = self._by_step(caches)
         signals = _sums(signal, weights.get("steps"), len(per_step))
         state, per_step = (run.fixed if self.halting_unit is None else run.dynamic)(
@@ -360,7 +334,7 @@ class _Run:
         inputs: Any,
         mask: Any,
         signal: Any,
-        surroundings: Surroundings,
+        context: BlockContext,
         training: bool,
         return_attention: bool,
         observer: Observer | None,
@@ -369,7 +343,7 @@ class _Run:
         self.inputs = inputs
         self.mask = tf.cast(mask, tf.float32)
         self.signal = signal
-        self.surroundings = surroundings
+        self.context = context
         self.training = training
         self.observer = observer
         self.attention_parts = (
@@ -517,7 +491,7 @@ class _Run:
         seen, memory = recurrence.cell.look(state, memory, step)
         prepared = recurrence.coordinates(seen, step=step, position_signal=self.signal)
         block_output, *weights = recurrence.block(
-            prepared, surroundings=self.surroundings, training=self.training, step=step
+            prepared, context=self.context, training=self.training, step=step
         )
         new_state, new_memory = recurrence.cell(block_output, state, memory, self.inputs)
         return prepared, new_state, new_memory, (weights[0], weights[1])
@@ -540,7 +514,7 @@ class _Run:
     def _arrays(self, depth: Any, with_probability: bool) -> tuple[Any, ...]:
         batch, length = self.inputs.shape[:2]
         network = self.recurrence.network
-        memory_keys = tf.nest.flatten(self.surroundings.memory_keys)[0]
+        memory_keys = tf.nest.flatten(self.context.memory_keys)[0]
         memory_length = None if memory_keys is None else memory_keys.shape[2]
         layers = [network.recurrence_layers] if network.recurrence_layers > 1 else []
         shapes = [[batch, length]] if with_probability else []
@@ -571,16 +545,16 @@ class _PositionRun:
         self,
         recurrence: Recurrence,
         weights: dict[str, Any],
-        place: Place,
+        cache_position: CachePosition,
         bias: Any,
-        surroundings: StepSurroundings,
+        context: PositionContext,
     ) -> None:
         self.recurrence = recurrence
         self.block = recurrence.block
         self.weights = weights
-        self.place = place
+        self.cache_position = cache_position
         self.bias = bias
-        self.surroundings = surroundings
+        self.context = context
 
     def fixed(self, inputs: Any, signals: list[Any], caches: list[Any]) -> tuple[Any, list[Any]]:
         """Runs one step per cache."""
@@ -594,9 +568,9 @@ class _PositionRun:
                 prepared,
                 self.weights["block"],
                 cache,
-                self.place,
+                self.cache_position,
                 self.bias,
-                self.surroundings,
+                self.context,
                 step,
             )
             state, memory = cell.step(output, state, memory, inputs, self.weights["cell"])
@@ -617,7 +591,7 @@ class _PositionRun:
             queries = None
             if self._may_stop:
                 queries, cache = self.block.remember(
-                    prepared, self.weights["block"], cache, self.place, self.surroundings
+                    prepared, self.weights["block"], cache, self.cache_position, self.context
                 )
             advance = functools.partial(
                 self._advance,
@@ -670,7 +644,7 @@ class _PositionRun:
     ) -> tuple[Any, Any, Any, HaltingState, Any]:
         recurrence, weights = self.recurrence, self.weights
         assert recurrence.halting_unit is not None
-        around = (weights["block"], cache, self.place, self.bias, self.surroundings, step)
+        around = (weights["block"], cache, self.cache_position, self.bias, self.context, step)
         block_output, cache = (
             self.block.step(prepared, *around)
             if queries is None

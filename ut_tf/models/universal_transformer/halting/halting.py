@@ -24,54 +24,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import replica_seed
 from ut_tf.layers.linear import Linear, affine
-
-
-class RecurrenceDetails(NamedTuple):
-    """What a recurrence did, for whoever asks.
-
-    Fields:
-      ponder_times: float32 [batch, length], steps that updated the position (0 on padding that does
-        not ponder).
-      remainders: float32 [batch, length], 0 at fixed depth and where act_max_steps stopped the
-        position.
-      mask: float32 [batch, length], 1 for positions that count in the ponder cost.
-      halting_probabilities: float32 [steps, batch, length], 0 for steps not taken; None at fixed
-        depth. Of pondernet λ_n.
-      attention_weights: float32 [steps, batch, num_heads, length, length], where asked for.
-      memory_attention_weights: float32 [steps, batch, num_heads, length, memory_length], where
-        asked for, in decoders.
-      divergence: float32 [batch, length], KL(p ‖ prior) in nats, in pondernet's training.
-      log_shares: float32 [steps, batch, length], log p_n, in pondernet's training.
-      step_states: [steps, batch, length, hidden_size], the output after each step, in pondernet's
-        training, of what has an answer.
-    """
-
-    ponder_times: Any
-    remainders: Any
-    mask: Any
-    halting_probabilities: Any = None
-    attention_weights: Any = None
-    memory_attention_weights: Any = None
-    divergence: Any = None
-    log_shares: Any = None
-    step_states: Any = None
-
-    def position_costs(self) -> Any:
-        """Returns float32 [batch, length]: ponder time + remainder, at most steps + 1; in
-        pondernet's training the divergence.
-        """
-        return self.ponder_times + self.remainders if self.divergence is None else self.divergence
-
-    def ponder_sum(self) -> Any:
-        """Returns float32 []: the sum over counted positions of their costs."""
-        return tf.reduce_sum(self.position_costs() * self.mask)
-
-    def ponder_cost(self) -> Any:
-        """Returns float32 []: the mean over counted positions of their costs."""
-        return self.ponder_sum() / tf.maximum(tf.reduce_sum(self.mask), 1.0)
 
 
 def ponder_weight(network: NetworkConfig) -> float:

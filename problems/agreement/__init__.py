@@ -1,0 +1,1 @@
+"""Agreement of subject and verb."""

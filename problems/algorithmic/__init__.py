@@ -1,0 +1,1 @@
+"""Copying, reversing and adding digit strings."""

@@ -1,0 +1,1 @@
+"""bAbI: questions about stories."""

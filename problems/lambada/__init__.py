@@ -1,0 +1,1 @@
+"""LAMBADA: the last word of a passage."""

@@ -1,0 +1,1 @@
+"""Parallel corpora: pairs of lines, encoded once and kept in shards."""

@@ -1,0 +1,1 @@
+"""Text as ids and back: vocabularies, subwords, codecs."""

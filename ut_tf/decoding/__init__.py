@@ -1,1 +1,0 @@
-"""Greedy decoding with caches."""

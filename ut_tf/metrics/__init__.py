@@ -1,0 +1,1 @@
+"""What is measured: losses, counts per example, their sums, intervals, BLEU."""

@@ -1,0 +1,1 @@
+"""LSTMs, with attention or without."""

@@ -1,0 +1,1 @@
+"""Transformers with learned memory vectors in front of the sequence."""

@@ -1,0 +1,1 @@
+"""The Universal Transformer: a block repeated in depth, its cells and its halting forms."""

@@ -1,0 +1,1 @@
+"""Dynamic halting: when a position stops, and what its output is."""

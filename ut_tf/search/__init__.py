@@ -1,0 +1,1 @@
+"""Search for outputs: greedy, beam and sampling, one position at a time."""

@@ -1,0 +1,7 @@
+"""Symbol ids that every problem shares: 0 pads, 1 ends a sequence, the first symbol is 2."""
+
+from __future__ import annotations
+
+PADDING_ID = 0
+END_ID = 1
+FIRST_SYMBOL_ID = 2
