@@ -141,12 +141,18 @@ def _place(value: Any) -> str:
 problems = Registry("problem", "ut_tf.problems.catalogue:PROBLEMS")
 hparams_sets = Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS")
 models = Registry("model", "ut_tf.models.catalogue:MODELS")
+cells = Registry("recurrence", "ut_tf.models.universal_transformer.catalogue:CELLS")
+halting_forms = Registry(
+    "halting form", "ut_tf.models.universal_transformer.catalogue:HALTING_FORMS"
+)
+transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS")
+positions = Registry("position option", "ut_tf.layers.catalogue:POSITIONS")
+strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES")
+evaluation_methods = Registry("evaluation method", "ut_tf.evaluation.catalogue:METHODS")
 
 
 def register_problem(name: str) -> Callable[[T], T]:
-    """Decorator: registers a class or function that makes a Problem when called without
-    arguments.
-    """
+    """Decorator: registers what makes a Problem when called without arguments."""
     return lambda value: problems.register(name, value)
 
 
@@ -156,8 +162,38 @@ def register_hparams(name: str) -> Callable[[T], T]:
 
 
 def register_model(name: str) -> Callable[[T], T]:
-    """Decorator: registers a function (NetworkConfig, ProblemSpec) -> keras.Model."""
+    """Decorator: registers a keras.Model class, called with a configuration and a ProblemSpec."""
     return lambda value: models.register(name, value)
+
+
+def register_cell(name: str) -> Callable[[T], T]:
+    """Decorator: registers a cell of the recurrence, chosen by ``recurrence=name``."""
+    return lambda value: cells.register(name, value)
+
+
+def register_halting(name: str) -> Callable[[T], T]:
+    """Decorator: registers a form of dynamic halting, chosen by ``halting=name``."""
+    return lambda value: halting_forms.register(name, value)
+
+
+def register_transition(name: str) -> Callable[[T], T]:
+    """Decorator: registers a transition function, chosen by ``transition=name``."""
+    return lambda value: transitions.register(name, value)
+
+
+def register_position(name: str) -> Callable[[T], T]:
+    """Decorator: registers a form of positions, chosen by ``position=name``."""
+    return lambda value: positions.register(name, value)
+
+
+def register_strategy(name: str) -> Callable[[T], T]:
+    """Decorator: registers a search strategy, chosen by ``strategy=name`` when decoding."""
+    return lambda value: strategies.register(name, value)
+
+
+def register_evaluation_method(name: str) -> Callable[[T], T]:
+    """Decorator: registers an evaluation method, named by a problem's evaluation sets."""
+    return lambda value: evaluation_methods.register(name, value)
 
 
 def import_user_code(usr_dir: str) -> None:
