@@ -31,7 +31,9 @@ def execute(command: str, body: Callable[[], int | None]) -> int:
     it is a bug, and the trace is what a report needs.
     """
     try:
-        return _answer(command, body)
+        # User code imports TensorFlow at once.
+        with registry.before_user_code(import_tensorflow):
+            return _answer(command, body)
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

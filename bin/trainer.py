@@ -163,9 +163,6 @@ def checked_run(argv: Sequence[str]) -> Run:
 def _checked(values: Any) -> tuple[Run, Run | None]:
     """Returns the run and the one that its first weights come from, if any."""
     _check_numbers(values)
-    if values.usr_dir:
-        # User code imports TensorFlow at once: here its messages are kept quiet.
-        import_tensorflow()
     plan = _plan(values)
     return plan, _warm_start_run(values.warm_start_from, plan)
 

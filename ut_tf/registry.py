@@ -22,7 +22,9 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +32,7 @@ from typing import Any, TypeVar
 from ut_tf.errors import UserError, did_you_mean
 
 T = TypeVar("T")
+_before_user_code: ContextVar[Callable[[], None]] = ContextVar("before_user_code")
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,20 @@ def register_evaluation_method(name: str) -> Callable[[T], T]:
     return lambda value: evaluation_methods.register(name, value)
 
 
+def _nothing() -> None:
+    """Prepares nothing: a program that uses the library sees what TensorFlow says."""
+
+
+@contextmanager
+def before_user_code(action: Callable[[], None]) -> Iterator[None]:
+    """Calls `action` before each import of user code in the body of the ``with`` statement."""
+    token = _before_user_code.set(action)
+    try:
+        yield
+    finally:
+        _before_user_code.reset(token)
+
+
 def import_user_code(usr_dir: str) -> None:
     """Imports the package in the folder `usr_dir`, whose modules register the user's own names; the
     second time does nothing.
@@ -227,6 +244,7 @@ def import_user_code(usr_dir: str) -> None:
             f"--usr_dir={usr_dir}: Python cannot import {source}; the folder's name must be a"
             " Python identifier."
         )
+    _before_user_code.get(_nothing)()
     module = importlib.util.module_from_spec(spec)
     sys.modules[folder.name] = module
     try:

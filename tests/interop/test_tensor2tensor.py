@@ -23,7 +23,7 @@ from ut_tf.interop.tensor2tensor import (
     network_from_hparams,
 )
 from ut_tf.interop.tensor2tensor_files import named_problem
-from ut_tf.run import Run
+from ut_tf.run import Run, make_hparams
 from ut_tf.storage.checkpoints import (
     find_checkpoint,
     read_state,
@@ -101,6 +101,42 @@ def test_every_unsupported_field_is_named_at_once() -> None:
         "num_heads is missing",
     ):
         assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ({"recurrence_type": "highway"}, "recurrence=highway"),
+        ({"recurrence_type": "skip"}, "recurrence=skip"),
+        ({"recurrence_type": "dwa"}, "recurrence=dwa"),
+        ({"num_inrecurrence_layers": 2}, "recurrence_layers=2"),
+        (
+            {"position_start_index": "random", "max_length": 64},
+            "position_offset=random,max_position_offset=64",
+        ),
+        ({"mix_with_transformer": "before_ut"}, "mix_layers_before=2"),
+        (
+            {"mix_with_transformer": "before_ut,after_ut", "num_mixedin_layers": 3},
+            "mix_layers_before=3,mix_layers_after=3",
+        ),
+    ],
+)
+def test_what_can_be_trained_but_not_imported_is_named_with_the_options_that_train_it(
+    values: dict[str, Any], options: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        network_from_hparams({**_hparams(), **values})
+    message = str(caught.value)
+    name, value = next(iter(values.items()))
+    assert f"{name}={value} cannot be imported yet" in message
+    assert f"(ut-trainer trains it with --hparams={options})" in message
+    assert "cannot be built" not in message
+    make_hparams("ut_base", options)  # The options are real ones.
+
+
+def test_what_is_nowhere_is_not_promised() -> None:
+    with pytest.raises(UserError, match=r"norm_type=batch cannot be imported, only layer;"):
+        network_from_hparams({**_hparams(), "norm_type": "batch"})
 
 
 def test_missing_and_unknown_variables_are_listed() -> None:

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.training import distribution
-from ut_tf.training.distribution import make_strategy, worker_count
+from ut_tf.training.distribution import describe_devices, make_strategy, worker_count
 
 TWO = {"worker": ["a:1", "b:2"]}
 
@@ -53,3 +54,45 @@ def test_num_gpus_that_is_not_used_is_said(
     monkeypatch.setattr(distribution, "_multi_worker_strategy", lambda: "workers")
     assert make_strategy(1) == "workers"
     assert "num_gpus=1 is not used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("num_gpus", [None, 0])
+def test_without_a_gpu_it_is_said_what_gpus_need(num_gpus: int | None) -> None:
+    described = describe_devices(make_strategy(num_gpus))
+    assert described == "the CPU (no GPU found; GPUs need pip install 'ut-tf[cuda]')"
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        ([0], "1 × NVIDIA H100"),
+        ([0, 1], "2 × NVIDIA H100"),
+        ([1, 2], "1 × NVIDIA H100 and 1 × NVIDIA A100"),
+    ],
+)
+def test_gpus_are_counted_by_name(
+    monkeypatch: pytest.MonkeyPatch, used: list[int], expected: str
+) -> None:
+    _pretend_gpus(monkeypatch, ["NVIDIA H100", "NVIDIA H100", "NVIDIA A100"])
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    devices = tuple(f"/job:localhost/replica:0/task:0/device:GPU:{index}" for index in used)
+    monkeypatch.setattr(type(strategy.extended), "worker_devices", devices)
+    assert describe_devices(strategy) == expected
+
+
+def test_the_default_strategy_uses_the_first_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    _pretend_gpus(monkeypatch, ["NVIDIA H100"])
+    assert describe_devices(tf.distribute.get_strategy()) == "1 × NVIDIA H100"
+
+
+def test_a_cpu_that_was_asked_for_is_no_lack_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    _pretend_gpus(monkeypatch, ["NVIDIA H100"])
+    assert describe_devices(make_strategy(0)) == "the CPU"
+
+
+def _pretend_gpus(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
+    listed = list(range(len(names)))
+    for kind in ("physical", "logical"):
+        monkeypatch.setattr(tf.config, f"list_{kind}_devices", lambda _: listed)
+    details = lambda gpu: {"device_name": names[gpu]}  # noqa: E731
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", details)

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
 
 from ut_tf.training.logs import RunLog, drop_lines_after
 from ut_tf.training.progress import ProgressLine, format_duration
@@ -41,6 +44,24 @@ def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
     assert train == {"kind": "train", "step": 1, "loss": loss, "gradient_norm": None}
     assert evaluation == {"kind": "eval", "step": 1, "loss": loss, "accuracy": None}
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_tensorboard_shows_the_mean_and_the_histogram_of_ponder_times(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    for step in (1, 2):
+        log.train(step, {"loss": 0.5, "ponder_time": 1.7}, [0.0, 3.0, 7.0])
+    log.close()
+    multiplexer = EventMultiplexer().AddRunsFromDirectory(str(tmp_path / "tensorboard"))
+    multiplexer.Reload()
+    provider, context = MultiplexerDataProvider(multiplexer, str(tmp_path)), RequestContext()
+    (scalars,) = provider.list_scalars(context, experiment_id="", plugin_name="scalars").values()
+    (histograms,) = provider.list_tensors(
+        context, experiment_id="", plugin_name="histograms"
+    ).values()
+    assert set(scalars) == {"train/loss", "train/ponder_time"}
+    assert set(histograms) == {"train/ponder_time_histogram"}
+    # The fast loader drops a tag of two kinds altogether.
+    assert not set(scalars) & set(histograms)
 
 
 def test_elsewhere_than_on_a_terminal_each_log_point_is_a_line() -> None:

@@ -117,6 +117,20 @@ def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.Mo
         signal.signal(signal.SIGINT, found)
 
 
+def test_the_first_line_says_what_is_trained_on_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = toy_run(tmp_path, train_steps=1)
+    train(run)
+    first = capsys.readouterr().err.splitlines()[0]
+    parameters = run.make_model().count_params()
+    assert (
+        first
+        == f"training {run.hparams.model} ({parameters:,} parameters) on the CPU (no GPU found;"
+        " GPUs need pip install 'ut-tf[cuda]')"
+    )
+
+
 def test_a_finished_run_says_so_and_does_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

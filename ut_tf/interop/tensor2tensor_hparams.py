@@ -1,7 +1,7 @@
 """tensor2tensor's hyperparameters, as in the hparams.json of its runs, in terms of ours.
 
-What decides a network's result must be supported, else it is an error; what decides only how it is
-trained is carried over where there is the same here.
+What decides a network's result must be importable, else it is an error, even where ut-trainer can
+build the network; what decides only how it is trained is carried over where there is the same here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 
-# Fields whose other values change the network in ways that it has no part for. A field that is
-# absent has tensor2tensor's default, which is the first value.
+# Fields of which only these values can be imported, because others change the network. A field that
+# is absent has tensor2tensor's default, which is the first value.
 _REQUIRED: dict[str, tuple[Any, ...]] = {
     "layer_preprocess_sequence": ("n",),
     "layer_postprocess_sequence": ("da",),
@@ -77,13 +77,15 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
         but for the sizes.
 
     Raises:
-      UserError: lists every field that is missing or whose value we do not support.
+      UserError: lists every field that is missing or whose value cannot be imported, with
+        ut-trainer's options for the same network.
     """
     mistakes = _unsupported(hparams)
     if mistakes:
         raise UserError(
-            "tensor2tensor's hyperparameters describe a network that cannot be built here:"
-            f" {'; '.join(mistakes)}; import a run that does without."
+            "tensor2tensor's hyperparameters have values that cannot be imported:"
+            f" {'; '.join(mistakes)}; import a run with values that can be, or train the network"
+            " anew with ut-trainer where the options are named above."
         )
     recurrence = hparams.get("recurrence_type", "basic")
     halts = recurrence == "act"
@@ -172,12 +174,37 @@ def _unsupported(hparams: Mapping[str, Any]) -> list[str]:
     for name, allowed in _REQUIRED.items():
         value = hparams.get(name, allowed[0])
         if value not in allowed:
-            mistakes.append(f"{name}={value}: only {allowed[0]} is supported")
+            mistakes.append(_not_imported(name, value, allowed[:1], hparams))
     for name, options in _CHOICES.items():
         value = hparams.get(name, options[0])
         if value not in options:
-            mistakes.append(f"{name}={value}: only {', '.join(options)} are supported")
+            mistakes.append(_not_imported(name, value, options, hparams))
     return mistakes
+
+
+def _not_imported(
+    name: str, value: Any, options: tuple[Any, ...], hparams: Mapping[str, Any]
+) -> str:
+    overrides = _trainable(name, value, hparams)
+    yet = f" yet (ut-trainer trains it with --hparams={overrides})" if overrides else ""
+    known = ", ".join(map(str, options))
+    return f"{name}={value} cannot be imported{yet}, only {known}"
+
+
+def _trainable(name: str, value: Any, hparams: Mapping[str, Any]) -> str:
+    """Returns the overrides with which ut-trainer builds such a network; empty: it has none."""
+    if name == "recurrence_type" and value in ("highway", "skip", "dwa"):
+        return f"recurrence={value}"
+    if name == "num_inrecurrence_layers":
+        return f"recurrence_layers={value}"
+    if name == "position_start_index" and value == "random":
+        # tensor2tensor shifts by less than the batch's length, which max_length bounds.
+        return f"position_offset=random,max_position_offset={hparams.get('max_length') or 256}"
+    if name == "mix_with_transformer":
+        layers = hparams.get("num_mixedin_layers", 2)
+        sides = [side for side in ("before", "after") if f"{side}_ut" in str(value)]
+        return ",".join(f"mix_layers_{side}={layers}" for side in sides)
+    return ""
 
 
 def _step_encoding(hparams: Mapping[str, Any]) -> Literal["sinusoid", "learned", "none"]:

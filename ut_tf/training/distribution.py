@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ import tensorflow as tf
 
 from ut_tf.data.pipeline import worker_share
 from ut_tf.errors import UserError
+
+_NO_GPU = "no GPU found; GPUs need pip install 'ut-tf[cuda]'"
 
 
 def make_strategy(num_gpus: int | None = None) -> Any:
@@ -56,6 +59,35 @@ def make_strategy(num_gpus: int | None = None) -> Any:
     if gpus and not wanted:
         return tf.distribute.OneDeviceStrategy("/cpu:0")
     return tf.distribute.get_strategy()
+
+
+def describe_devices(strategy: Any) -> str:
+    """Returns what `strategy` trains on, in words: "2 × NVIDIA H100", or "the CPU" and, where
+    TensorFlow finds no GPU, what to do.
+    """
+    names = Counter(map(_gpu_name, _gpu_indices(strategy)))
+    if names:
+        devices = " and ".join(f"{count} × {name}" for name, count in names.items())
+    else:
+        found = tf.config.list_physical_devices("GPU")
+        devices = "the CPU" if found else f"the CPU ({_NO_GPU})"
+    workers = Workers.of(strategy).count
+    return devices if workers == 1 else f"{workers} workers, the first on {devices}"
+
+
+def _gpu_indices(strategy: Any) -> list[int]:
+    if strategy is tf.distribute.get_strategy():
+        # The default strategy does not name its device: the first GPU, where there is one.
+        return [0] if tf.config.list_logical_devices("GPU") else []
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    return [device.device_index for device in devices if device.device_type == "GPU"]
+
+
+def _gpu_name(index: int) -> str:
+    gpus = tf.config.list_physical_devices("GPU")
+    if index >= len(gpus):  # One GPU was divided into several logical ones.
+        return "GPU"
+    return str(tf.config.experimental.get_device_details(gpus[index]).get("device_name", "GPU"))
 
 
 def worker_count() -> int:

@@ -21,6 +21,8 @@ from ut_tf.storage.files import write_text
 
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
+# TensorBoard shows one kind of data per tag: the mean is the scalar train/ponder_time.
+_HISTOGRAM_TAG = "train/ponder_time_histogram"
 _HISTOGRAM_SAMPLES = 2000
 
 
@@ -46,7 +48,7 @@ class RunLog:
             for name, value in values.items():
                 tf.summary.scalar(f"train/{name}", value)
             if sum(histogram):
-                tf.summary.histogram("train/ponder_time", _samples(histogram))
+                tf.summary.histogram(_HISTOGRAM_TAG, _samples(histogram))
 
     def evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Writes the metrics of an evaluation."""

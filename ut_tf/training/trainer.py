@@ -35,7 +35,7 @@ from ut_tf.storage import checkpoints
 from ut_tf.storage.lock import LOCK_FILE, held_alone
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
-from ut_tf.training.distribution import Workers, make_strategy
+from ut_tf.training.distribution import Workers, describe_devices, make_strategy
 from ut_tf.training.logs import RunLog
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.progress import ProgressLine
@@ -180,6 +180,9 @@ class _Trainer:
             )
             return self._result(ended)
         self._warn_of_rate_zero()
+        parameters = self._model.count_params()
+        devices = describe_devices(self._workers.strategy)
+        self._say(f"training {self._run.hparams.model} ({parameters:,} parameters) on {devices}")
         if self._state.step:
             self._say(
                 f"resuming from step {self._state.step}, {self._store.path(self._state.step)}"

@@ -1,0 +1,79 @@
+"""What pyproject.toml declares, and what the source distribution contains."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PACKAGES = sorted(path.parent for path in ROOT.glob("*/__init__.py"))
+FOLDERS = [*PACKAGES, *(ROOT / name for name in (".ci", "benchmarks", "docs", "tests"))]
+BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist')"
+
+
+def _distribution(requirement: str) -> str:
+    """Returns the normalised name in a requirement such as "PYEVALB>=0.1.3"."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement)[0]).lower()
+
+
+def _imported(path: Path) -> set[str]:
+    """Returns the top-level modules that a file imports, wherever it does so."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_every_package_that_the_code_imports_is_declared() -> None:
+    files = [path for folder in PACKAGES for path in folder.rglob("*.py")]
+    imported = set().union(*map(_imported, files)) - set(sys.stdlib_module_names)
+    # Apache Beam is for clusters: docs/problems.md tells its users to install it.
+    imported -= {"ut_tf", "apache_beam"}
+    assert {"numpy", "tensorflow"} <= imported
+    declared = set(map(_distribution, PROJECT["dependencies"]))
+    known = packages_distributions()
+    providers = {name: set(map(_distribution, known.get(name, [name]))) for name in imported}
+    assert {name for name, some in providers.items() if not some & declared} == set()
+
+
+def test_the_cuda_extra_asks_for_the_same_tensorflow() -> None:
+    (cuda,) = PROJECT["optional-dependencies"]["cuda"]
+    assert "[and-cuda]" in cuda
+    assert cuda.replace("[and-cuda]", "") in PROJECT["dependencies"]
+
+
+def test_the_source_distribution_is_complete_and_builds_without_deprecations(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("setuptools", minversion="77", reason="the extra [test] brings it")
+    checkout = tmp_path / "checkout"
+    unwanted = shutil.ignore_patterns("__pycache__")
+    for folder in FOLDERS:
+        if folder.is_dir():
+            shutil.copytree(folder, checkout / folder.name, ignore=unwanted)
+    expected = {str(path.relative_to(checkout)) for path in checkout.rglob("*") if path.is_file()}
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, checkout)
+
+    command = [sys.executable, "-c", BUILD]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "deprecat" not in (done.stdout + done.stderr).lower()
+
+    (archive,) = (checkout / "dist").glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        packed = {name.partition("/")[2] for name in file.getnames()}
+    expected |= {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"}
+    assert "docs/halting.md" in expected
+    assert sorted(expected - packed) == []
