@@ -11,17 +11,20 @@ stay fast::
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
+    from ut_tf import layers, metrics
     from ut_tf.config.hparams import HParams
     from ut_tf.config.network import NetworkConfig
     from ut_tf.config.training import TrainingConfig
     from ut_tf.evaluation.evaluator import evaluate
     from ut_tf.inference.translator import Translator
+    from ut_tf.keras_classes import load_keras_model
     from ut_tf.models.transformer.model import Transformer
     from ut_tf.models.universal_transformer.model import UniversalTransformer
     from ut_tf.problem_spec import ProblemSpec
@@ -42,7 +45,10 @@ __all__ = [
     "UniversalTransformer",
     "__version__",
     "evaluate",
+    "layers",
+    "load_keras_model",
     "load_model",
+    "metrics",
     "train",
 ]
 
@@ -56,6 +62,7 @@ _SOURCES = {
     "Translator": "ut_tf.inference.translator",
     "Transformer": "ut_tf.models.transformer.model",
     "UniversalTransformer": "ut_tf.models.universal_transformer.model",
+    "load_keras_model": "ut_tf.keras_classes",
     "load_model": "ut_tf.storage.checkpoints",
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",
@@ -68,7 +75,12 @@ if (_ROOT / "setup.py").is_file() and (_ROOT / "problems").is_dir():
     __path__.append(str(_ROOT))
 
 
+_PACKAGES = ("layers", "metrics")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"ut_tf.{name}")
     if name not in _SOURCES:
         raise AttributeError(
             f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}"
@@ -78,3 +90,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+# Keras loads a saved model only if its classes have been imported. Where Keras is there already
+# (TensorFlow imports it), they cost little; elsewhere they would load TensorFlow, and
+# ``load_keras_model`` imports them.
+if "keras" in sys.modules:
+    from ut_tf.keras_classes import register_keras_classes
+
+    register_keras_classes()

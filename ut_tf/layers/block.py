@@ -18,6 +18,7 @@ from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.transition import TRANSITIONS, StepTransitions
 
 Rotation = tuple[Any, Any]
@@ -84,7 +85,7 @@ class PositionContext(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class Block(keras.layers.Layer):  # type: ignore[misc]
+class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
     """Attention and transition with residuals, dropout and layer norms.
 
     Args:
@@ -168,6 +169,7 @@ class Block(keras.layers.Layer):  # type: ignore[misc]
         self, x: Any, context: BlockContext, training: bool = False, step: Any = 0
     ) -> tuple[Any, Any, Any]:
         weights: list[Any] = [None, None]
+        context = BlockContext(*context)
 
         def attend(y: Any) -> Any:
             s = context

@@ -59,6 +59,43 @@ def rotate(x: Any, rotation: tuple[Any, Any]) -> Any:
     return tf.cast(turned, x.dtype)
 
 
+def head_rotations(network: NetworkConfig, positions: Any, backward: Any) -> tuple[Any, Any] | None:
+    """Returns the rotation of each head by `positions`, or (position_from="both") of half of the
+    heads by `backward`.
+
+    Args:
+      network: its position, position_from and sizes are used.
+      positions: float32 [batch or 1, length].
+      backward: float32 [batch or 1, length], positions counted from the last symbol.
+
+    Returns:
+      cosines and sines, float32 [batch or 1, num_heads or 1, length, head_size / 2] each; None
+      unless position="rotary".
+    """
+    if network.position != "rotary":
+        return None
+    heads, head_size = network.num_heads, network.hidden_size // network.num_heads
+    forward = rotation_table(positions, head_size)
+    if network.position_from != "both":
+        return forward
+    cosines, sines = zip(forward, rotation_table(backward, head_size), strict=True)
+    counts = (heads - heads // 2, heads // 2)
+    return _by_heads(cosines, counts), _by_heads(sines, counts)
+
+
+def _by_heads(tables: tuple[Any, Any], counts: tuple[int, int]) -> Any:
+    """Returns [batch, sum(counts), length, width] from two tables [batch or 1, 1, length, width]
+    for so many heads each.
+    """
+    batch_size = tf.maximum(tf.shape(tables[0])[0], tf.shape(tables[1])[0])
+    shape = tf.shape(tables[0])[2:]
+    repeated = [
+        tf.broadcast_to(table, tf.concat([[batch_size, heads], shape], 0))
+        for table, heads in zip(tables, counts, strict=True)
+    ]
+    return tf.concat(repeated, 1)
+
+
 def position_signal(network: NetworkConfig, positions: Any) -> Any | None:
     """Returns float32 [batch or 1, length, hidden_size] for positions [batch or 1, length], or None
     where nothing is added.

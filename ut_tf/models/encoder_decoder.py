@@ -33,11 +33,12 @@ from ut_tf.errors import UserError
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.cache import MASKED, extended, next_cache_position, nothing_visible
-from ut_tf.layers.coordinates import rotation_table
+from ut_tf.layers.coordinates import head_rotations
 from ut_tf.layers.details import Observer, RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import affine
 from ut_tf.layers.positions import Positions, PositionTable
+from ut_tf.models.exportable_model import ExportableModel
 from ut_tf.models.heads import (
     check_shape,
     make_classifier,
@@ -84,7 +85,7 @@ class _Encoded(NamedTuple):
     details: RecurrenceDetails
 
 
-class SequenceModel(keras.Model):  # type: ignore[misc]
+class SequenceModel(ExportableModel):
     """A model of a problem's inputs and targets; subclasses say by ``make_stack`` what its encoder
     and decoder are.
 
@@ -585,20 +586,7 @@ class SequenceModel(keras.Model):  # type: ignore[misc]
         return self.classifier(states, ids, encoded.mask)
 
     def _rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
-        """Returns the rotation of each head: by `positions`, or (position_from="both") half of the
-        heads by `backward`.
-        """
-        if self.network.position != "rotary":
-            return None
-        heads, head_size = (
-            self.network.num_heads,
-            self.network.hidden_size // self.network.num_heads,
-        )
-        forward = rotation_table(positions, head_size)
-        if self.network.position_from != "both":
-            return forward
-        halves = zip(forward, rotation_table(backward, head_size), strict=True)
-        return tuple(_by_heads(one, heads - heads // 2, other, heads // 2) for one, other in halves)
+        return head_rotations(self.network, positions, backward)
 
     def _logit_scale(self, visible: Any) -> Any | None:
         return (
@@ -615,16 +603,3 @@ def _answered(head: Callable[[Any], Any], states: Any, details: RecurrenceDetail
     if details.step_states is None:
         return head(states)
     return expected_scores(details.log_shares, details.step_states, head)
-
-
-def _by_heads(first: Any, first_heads: int, second: Any, second_heads: int) -> Any:
-    """Returns [batch, first_heads + second_heads, length, width] from two tables [batch or 1, 1,
-    length, width].
-    """
-    batch_size = tf.maximum(tf.shape(first)[0], tf.shape(second)[0])
-    shape = tf.shape(first)[2:]
-    tables = [
-        tf.broadcast_to(table, tf.concat([[batch_size, heads], shape], 0))
-        for table, heads in ((first, first_heads), (second, second_heads))
-    ]
-    return tf.concat(tables, 1)

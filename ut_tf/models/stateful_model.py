@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import keras
 import tensorflow as tf
 
 from ut_tf.config.network import NetworkConfig
@@ -43,6 +42,7 @@ from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.linear import affine
 from ut_tf.models.encoder_decoder import ModelDetails
+from ut_tf.models.exportable_model import ExportableModel
 from ut_tf.models.heads import (
     check_shape,
     make_classifier,
@@ -58,7 +58,7 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.strategies import Decoded
 
 
-class StatefulModel(keras.Model):  # type: ignore[misc]
+class StatefulModel(ExportableModel):
     """A model of a problem's inputs and targets; subclasses say what its encoder and its decoder
     are.
 

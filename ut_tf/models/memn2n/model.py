@@ -26,6 +26,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.layers.linear import Linear
 from ut_tf.models.encoder_decoder import ModelDetails
+from ut_tf.models.exportable_model import ExportableModel
 from ut_tf.models.heads import write_outputs
 from ut_tf.models.memn2n.hops import MemoryHops
 from ut_tf.problem_spec import ProblemSpec
@@ -33,7 +34,7 @@ from ut_tf.search.strategies import Decoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class MemN2N(keras.Model):  # type: ignore[misc]
+class MemN2N(ExportableModel):
     """A memory network for problems whose inputs are facts and whose targets are classes.
 
     Args:

@@ -30,6 +30,7 @@ from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.coordinates import Coordinates, positioned
 from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
 from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.models.universal_transformer.cells import CELLS
 from ut_tf.models.universal_transformer.halting.halting import (
     HaltingRule,
@@ -46,7 +47,7 @@ from ut_tf.models.universal_transformer.halting.pondernet import (
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class Recurrence(keras.layers.Layer):  # type: ignore[misc]
+class Recurrence(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
     """A Universal Transformer's encoder or decoder without its embedder and head.
 
     Args:
@@ -164,6 +165,7 @@ class Recurrence(keras.layers.Layer):  # type: ignore[misc]
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
+        context = BlockContext(*context)
         inputs, signal = self._positioned(inputs, positions)
         run = _Run(self, inputs, symbol_mask, signal, context, training, return_attention, observer)
         if self.rule.is_pondernet and training:

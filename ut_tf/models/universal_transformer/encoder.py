@@ -1,0 +1,141 @@
+"""The Universal Transformer's encoder (arXiv 1807.03819, section 2.1) as a layer for Keras models
+of your own.
+
+How it is used::
+
+    ids = keras.Input([None], dtype="int32")
+    embedded = keras.layers.Embedding(1000, 64, mask_zero=True)(ids)
+    network = ut_tf.NetworkConfig(hidden_size=64, halting="basic")
+    encoder = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)
+    states, ponder_times = encoder(embedded)
+    label = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(states))
+    model = keras.Model(ids, label)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_tf.config.network import NetworkConfig
+from ut_tf.errors import UserError
+from ut_tf.layers.attention import length_scale, padding_bias
+from ut_tf.layers.block import BlockContext
+from ut_tf.layers.coordinates import head_rotations
+from ut_tf.layers.positions import Positions, PositionTable
+from ut_tf.models.universal_transformer.halting.halting import ponder_weight
+from ut_tf.models.universal_transformer.mixed import MixedStack, is_mixed
+from ut_tf.models.universal_transformer.recurrence import Recurrence
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
+    """Repeats one block over embedded inputs, for a fixed number of steps or until every position
+    halts.
+
+    The layer adds the coordinates of positions and steps. It neither scales nor drops its inputs.
+
+    Args:
+      network: NetworkConfig.
+      return_ponder_times: whether to return (states, ponder_times).
+
+    Call arguments:
+      inputs: [batch, length, hidden_size], embedded.
+      mask: [batch, length], False or 0 on padding, which follows the symbols; None: the Keras mask
+        of the inputs (of ``Embedding(mask_zero=True)``), or no padding.
+      training: whether to drop, and which of the training's and the evaluation's depth holds.
+
+    Returns:
+      states [batch, length, hidden_size] in the compute dtype, and with return_ponder_times float32
+      [batch, length], the number of steps that updated each position (0 on padding). Under dynamic
+      halting ``losses`` holds the weighted ponder cost, which ``fit`` adds to the loss.
+
+    Raises:
+      UserError: the network asks for what only a whole model has, or the inputs are not hidden_size
+        wide.
+    """
+
+    def __init__(
+        self, network: NetworkConfig, return_ponder_times: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.supports_masking = True
+        self.network = network
+        self.return_ponder_times = return_ponder_times
+        for name in (
+            "input_start_symbol",
+            "target_space_embedding",
+            "position_separator",
+            "steps_per_position",
+        ):
+            if value := getattr(network, name):
+                raise UserError(
+                    f"{name}={value} belongs to a whole model, not to an encoder layer: set it to"
+                    f" {type(value)(0)}."
+                )
+        policy = self.dtype_policy
+        self.stack = (MixedStack if is_mixed(network) else Recurrence)(
+            network, name="stack", dtype=policy
+        )
+        # The mask reaches the stack as an argument, and leaves this layer with its states.
+        self.stack.supports_masking = True
+        self.positions = Positions(network, name="positions", dtype="float32")
+        learned = network.position == "learned"
+        self.position_table = (
+            PositionTable(network, name="position_table", dtype="float32") if learned else None
+        )
+
+    def build(self, input_shape: Any) -> None:
+        if input_shape[-1] != self.network.hidden_size:
+            raise UserError(
+                f"the encoder's inputs are {input_shape[-1]} wide, and"
+                f" hidden_size={self.network.hidden_size}: make the two equal."
+            )
+        self.stack.build(input_shape)
+        if self.position_table is not None:
+            self.position_table.build(input_shape)
+
+    def call(self, inputs: Any, mask: Any = None, training: bool = False) -> Any:
+        network, training = self.network, bool(training)
+        counted = tf.ones(tf.shape(inputs)[:2]) if mask is None else tf.cast(mask, tf.float32)
+        length, lengths = tf.shape(inputs)[1], tf.reduce_sum(counted, 1)
+        assigned = self.positions(
+            batch_size=tf.shape(inputs)[0], size=length + 2, training=training
+        )
+        positions = self.positions.inputs(assigned, length, lengths)
+        scaled = network.attention_scale == "log_length"
+        context = BlockContext(
+            bias=padding_bias(counted),
+            keep=counted,
+            rotation=head_rotations(
+                network, positions, self.positions.inputs(assigned, length, lengths, backward=True)
+            ),
+            logit_scale=(
+                length_scale(lengths[:, None, None, None], network.attention_scale_length)
+                if scaled
+                else None
+            ),
+        )
+        if self.position_table is not None:
+            positions = self.position_table(positions, counted=counted)
+        states, details = self.stack(
+            inputs,
+            symbol_mask=counted,
+            positions=positions,
+            context=context,
+            training=training,
+        )
+        # PonderNet's cost is known only where all steps are run.
+        if network.halting != "none" and (training or network.halting != "pondernet"):
+            self.add_loss(ponder_weight(network) * details.ponder_cost())
+        return (states, details.ponder_times) if self.return_ponder_times else states
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"network": self.network.to_dict(), "return_ponder_times": self.return_ponder_times}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> UniversalTransformerEncoder:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
