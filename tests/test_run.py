@@ -160,6 +160,27 @@ def test_the_same_call_goes_on_and_may_train_longer(create):
     assert longer.hparams.training.train_steps == 99
 
 
+def _of_an_earlier_version(run):
+    """Takes the fields that came after 0.4 out of a run's config.json."""
+    path = run.output_dir / "config.json"
+    values = json.loads(path.read_text())
+    for name in ("target_start", "global_mean"):
+        del values["hparams"]["network"][name]
+    path.write_text(json.dumps(values))
+
+
+def test_a_run_of_an_earlier_version_is_read_and_goes_on_as_it_began(create):
+    rotary = "position=rotary"
+    _of_an_earlier_version(create(hparams=rotary))
+    with pytest.raises(UserError, match="target_start: zeros -> learned"):
+        create(hparams=f"{rotary},target_start=learned")
+    resumed = create(hparams=rotary)
+    assert resumed.hparams.network.target_start == "zeros"
+    assert Run.load(resumed.output_dir) == resumed
+    # config.json is whole now: the next resumption must still find zeros.
+    assert create(hparams=rotary).hparams.network.target_start == "zeros"
+
+
 def test_a_longer_cosine_is_another_schedule(create):
     create(hparams="schedule=cosine")
     with pytest.raises(UserError, match="decay_steps: 10 -> 99"):

@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import json
 import os
 import platform
+import random
 import re
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +34,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
+from ut_tf.config.network import BEFORE_0_5
+from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import absolute_files, checked_arguments, hyperparameter_arguments
 from ut_tf.data.prepared import prepare_data
@@ -173,6 +178,7 @@ class Run:
             output_dir=_absolute(output_dir or Path("runs") / f"{problem}-{hparams_set}"),
             usr_dir=str(_absolute(usr_dir)) if usr_dir else None,
         )
+        run = run._as_stored()
         run._refuse_another()
         return run
 
@@ -299,6 +305,8 @@ class Run:
     def make_model(self) -> Any:
         """Returns a newly initialised keras.Model for the problem; imports TensorFlow.
 
+        What it draws, its initial weights and random halting in use, follows from the run's seed.
+
         Raises:
           UserError: the data was never prepared, so that nobody knows how large the vocabularies
             are.
@@ -311,12 +319,38 @@ class Run:
         import keras
 
         factory = registry.models.get(self.hparams.model)
-        before = keras.config.dtype_policy()
+        network = self.hparams.network
+        if (
+            network.halting == "global"
+            and network.global_mean == "sequence"
+            and self.spec.targets == "tokens"
+        ):
+            _warn_of_the_future(self.output_dir)
+        before, state = keras.config.dtype_policy(), random.getstate()
         keras.config.set_dtype_policy(self.hparams.training.dtype_policy)
+        random.seed(
+            self.seed
+        )  # Keras draws the seeds of initializers and of random layers from here.
         try:
-            return factory(self.hparams.network, self.spec)
+            return factory(network, self.spec)
         finally:
+            random.setstate(state)
             keras.config.set_dtype_policy(before)
+
+    def _as_stored(self) -> Self:
+        """Returns the run with its directory's values of what an earlier version, which had no such
+        hyperparameter, did in its own way.
+
+        A run that it began so goes on with the command that began it; an override says otherwise,
+        and is refused.
+        """
+        values = _read_config(self.output_dir)
+        if values is None:
+            return self
+        stored = vars(_hparams_from(values, self.output_dir).network)
+        given = parse_assignments(self.overrides)[0]
+        kept = {name: stored[name] for name in BEFORE_0_5 if name not in given}
+        return dataclasses.replace(self, hparams=self.hparams.change(**kept))
 
     def _refuse_another(self) -> None:
         values = _read_config(self.output_dir)
@@ -477,6 +511,18 @@ def installed_versions() -> dict[str, str]:
                 "unknown"  # TensorFlow under another package name, as some vendors build it.
             )
     return versions
+
+
+@functools.cache
+def _warn_of_the_future(folder: Path) -> None:
+    print(
+        f"warning: the decoder of {folder} halts by the mean over all target symbols"
+        " (global_mean=sequence), so with given targets each symbol's probability depends on later"
+        " ones: its losses and perplexities are too good. Train with global_mean=past for right"
+        " ones.",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _absolute(path: str | Path) -> Path:

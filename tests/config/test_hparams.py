@@ -166,6 +166,12 @@ def test_values_that_no_field_can_hold_are_refused(text):
             ),
         ),
         (
+            "universal_transformer",
+            "global_mean=past",
+            "global_mean=past has no effect with halting=none, only with global",
+        ),
+        ("convs2s", "target_start=zeros", "target_start=zeros has no effect on the model convs2s"),
+        (
             "neural_gpu",
             "curriculum_start=10",
             "curriculum_start=10 has no effect with curriculum=none, only with length",
@@ -300,3 +306,13 @@ def test_every_field_is_documented():
             if line.startswith(f"{name}: ") and "=" in line
         ]
         assert lines[place + 1].startswith('"""'), name
+
+
+def test_what_an_earlier_version_wrote_keeps_what_it_did():
+    values = HParams().resolve().to_dict()
+    assert (values["network"].pop("target_start"), values["network"].pop("global_mean")) == (
+        "learned",
+        "past",
+    )
+    for network in (HParams.from_dict(values).network, NetworkConfig.from_dict(values["network"])):
+        assert (network.target_start, network.global_mean) == ("zeros", "sequence")

@@ -66,6 +66,7 @@ def test_network_of_dynamic_halting() -> None:
         "transform",
     )
     assert network.padding_ponders and network.target_space_embedding
+    assert (network.target_start, network.global_mean) == ("zeros", "sequence")
 
 
 def test_gru_goes_without_the_step_embedding() -> None:

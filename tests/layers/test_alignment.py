@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.alignment import Alignment
 
@@ -30,8 +31,8 @@ def test_luong_s_general_score() -> None:
     contexts, weights = layer(
         tf.constant([[[1.0, 1.0]]]), tf.constant([LUONG_STATES]), tf.constant([[1.0, 1.0, 0.0]])
     )
-    np.testing.assert_allclose(weights, [[[0.25, 0.75, 0.0]]], atol=1e-6)
-    np.testing.assert_allclose(contexts, [[[0.25, 0.75 * (1 + LOG3) / 2]]], atol=1e-6)
+    assert_close(weights, [[[0.25, 0.75, 0.0]]], 1e-6)
+    assert_close(contexts, [[[0.25, 0.75 * (1 + LOG3) / 2]]], 1e-6)
 
 
 def test_bahdanau_s_additive_score() -> None:
@@ -46,8 +47,8 @@ def test_bahdanau_s_additive_score() -> None:
         tf.constant([states], tf.float32),
         tf.constant([[1.0, 1.0, 0.0]]),
     )
-    np.testing.assert_allclose(weights, [[[0.25, 0.75, 0.0]]], atol=1e-5)
-    np.testing.assert_allclose(contexts[0, 0], 0.25 * states[0] + 0.75 * states[1], atol=1e-5)
+    assert_close(weights, [[[0.25, 0.75, 0.0]]], 1e-5)
+    assert_close(contexts[0, 0], 0.25 * states[0] + 0.75 * states[1], 1e-5)
 
 
 @pytest.mark.parametrize("form", ["luong", "bahdanau"])
@@ -66,4 +67,4 @@ def test_queries_are_answered_each_for_itself(form: str) -> None:
     alone, _ = layer(
         *(tf.constant(one, tf.float32) for one in (queries[1:2, 2:3], states[1:2], keep[1:2]))
     )
-    np.testing.assert_allclose(together[1, 2], alone[0, 0], atol=1e-6)
+    assert_close(together[1, 2], alone[0, 0], 1e-6)

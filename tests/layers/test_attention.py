@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, length_scale, padding_bias
 
@@ -38,8 +39,8 @@ def test_equals_the_formula() -> None:
         softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         mixed.append(softmax @ v[:, head])
     expected = np.concatenate(mixed, -1) @ attention.output_transform.kernel.numpy()
-    np.testing.assert_allclose(output[0], expected, atol=1e-5)
-    np.testing.assert_allclose(tf.reduce_sum(weights, -1), 1.0, atol=1e-6)
+    assert_close(output[0], expected, 1e-5)
+    assert_close(tf.reduce_sum(weights, -1), 1.0, 1e-6)
 
 
 def test_masked_keys_have_exactly_no_weight() -> None:

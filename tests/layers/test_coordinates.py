@@ -10,6 +10,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.close import assert_close
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError, marked_in
@@ -36,14 +37,12 @@ def test_the_paper_coordinate_of_position_3_at_step_2() -> None:
         for j in (0, 1)
         for f in (math.sin, math.cos)
     ]
-    np.testing.assert_allclose(got, expected, atol=1e-6)
+    assert_close(got, expected, 1e-6)
 
 
 def test_tensor2tensor_sinusoids_by_hand() -> None:
     got = tensor2tensor_sinusoid(tf.constant([2.0]), 4)[0]
-    np.testing.assert_allclose(
-        got, [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)], atol=1e-6
-    )
+    assert_close(got, [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)], 1e-6)
 
 
 def test_positions_stay_distinct_under_bfloat16() -> None:
@@ -63,7 +62,7 @@ def test_rotated_products_depend_on_distance_only() -> None:
             for x, at in ((query, start), (key, start + 5))
         ]
         products.append(float(tf.reduce_sum(turned[0] * turned[1])))
-    np.testing.assert_allclose(products, products[0], atol=1e-4)
+    assert_close(products, products[0], 1e-4)
 
 
 @settings(max_examples=25, deadline=None)
@@ -151,7 +150,7 @@ def test_a_learned_table_refuses_what_it_does_not_reach() -> None:
     table.build(None)
     positions = tf.constant([[1.0, 2.0, 3.0, 4.0], [3.0, 2.0, 1.0, 0.0]])
     found = table(positions, counted=tf.constant([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]]))
-    np.testing.assert_allclose(found[0, :3], 2.0 * table.table.numpy()[1:])
+    assert_close(found[0, :3], 2.0 * table.table.numpy()[1:], 1e-6)
     np.testing.assert_array_equal(found[1, :3], found[0, 2::-1])
     for compiled in (table, tf.function(table)):
         with pytest.raises(tf.errors.InvalidArgumentError) as refused:
@@ -195,6 +194,6 @@ def test_positions_that_cannot_be_are_refused() -> None:
 
 
 def test_step_and_position_use_the_same_waves() -> None:
-    np.testing.assert_allclose(
-        paper_sinusoid(tf.constant(5.0), 8), paper_sinusoid(tf.constant([[5.0]]), 8)[0, 0]
+    assert_close(
+        paper_sinusoid(tf.constant(5.0), 8), paper_sinusoid(tf.constant([[5.0]]), 8)[0, 0], 1e-6
     )

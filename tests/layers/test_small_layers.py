@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
@@ -57,7 +58,7 @@ def test_layer_norm_and_its_gradient_equal_keras() -> None:
             [y, *tape.gradient(loss, [x, *[v.value for v in layer.trainable_variables]])]
         )
     for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-4)
+        assert_close(one, other, 2e-4)
 
 
 def test_a_fact_is_the_sum_of_masked_words_and_the_question_has_its_own_mask() -> None:
@@ -69,9 +70,9 @@ def test_a_fact_is_the_sum_of_masked_words_and_the_question_has_its_own_mask() -
     embedding.set_weights([table, masks])
     ids = tf.constant([[[2, 3], [4, 0], [0, 0]]])
     states = embedding(ids).numpy()[0]
-    np.testing.assert_allclose(states[0], table[2] * masks[0, 0] + table[3] * masks[0, 1])
-    np.testing.assert_allclose(states[1], table[4] * masks[1, 0])
-    np.testing.assert_allclose(states[2], [0.0, 0.0])
+    assert_close(states[0], table[2] * masks[0, 0] + table[3] * masks[0, 1], 1e-6)
+    assert_close(states[1], table[4] * masks[1, 0], 1e-6)
+    assert_close(states[2], [0.0, 0.0], 1e-6)
     assert embedding.mask(ids).numpy().tolist() == [[1.0, 1.0, 0.0]]
 
 
@@ -80,10 +81,8 @@ def test_facts_of_fewer_words_are_padded_and_of_more_are_cut() -> None:
     embedding.build((None, None))
     ids = np.array([[[2, 3, 4, 5], [6, 7, 8, 2]]])
     graph = tf.function(embedding, input_signature=[tf.TensorSpec([None, None, None], tf.int32)])
-    np.testing.assert_allclose(graph(ids), embedding(tf.constant(ids[..., :3])))
-    np.testing.assert_allclose(
-        graph(ids[..., :1]), embedding(tf.constant(ids[..., :1] * [[[1, 0, 0]]]))
-    )
+    assert_close(graph(ids), embedding(tf.constant(ids[..., :3])), 1e-6)
+    assert_close(graph(ids[..., :1]), embedding(tf.constant(ids[..., :1] * [[[1, 0, 0]]])), 1e-6)
 
 
 def test_padding_embeds_to_zeros_and_logits_share_the_table() -> None:
@@ -116,4 +115,4 @@ def test_separable_convolution_equals_keras(causal: bool) -> None:
     )
     ours.pointwise.bias.assign(bias)
     theirs.set_weights([depthwise[:, :, None], pointwise[None], bias])
-    np.testing.assert_allclose(ours(x), theirs(x), atol=1e-5)
+    assert_close(ours(x), theirs(x), 1e-5)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ut_tf
-from ut_tf.config.hparams import NetworkConfig
+from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.block import Block, BlockContext
 from ut_tf.models.universal_transformer.recurrence import Recurrence

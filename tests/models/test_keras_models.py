@@ -14,8 +14,8 @@ import tensorflow as tf
 
 import ut_tf
 from ut_tf import registry
-from ut_tf.config.hparams import NetworkConfig
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.config.network import NetworkConfig
+from ut_tf.problem_spec import ProblemSpec
 
 SMALL = {
     "hidden_size": 8,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from tests.search.models import CLASSES, FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
@@ -58,7 +59,7 @@ def test_padding_and_batch_mates_change_nothing(kind: Any, changes: dict[str, An
     model = random_model(kind, **changes)
     together = model({"inputs": INPUTS, "targets": TARGETS})
     alone = model({"inputs": INPUTS[1:2, :3], "targets": TARGETS[1:2, :2]})
-    np.testing.assert_allclose(together[1:2, :2], alone, atol=1e-5)
+    assert_close(together[1:2, :2], alone, 1e-5)
 
 
 @each(VARIANTS)
@@ -69,7 +70,7 @@ def test_no_position_sees_a_later_one(kind: Any, changes: dict[str, Any]) -> Non
     before, after = (
         model({"inputs": INPUTS, "targets": targets}) for targets in (TARGETS, changed)
     )
-    np.testing.assert_allclose(before[:, :3], after[:, :3], atol=1e-6)
+    assert_close(before[:, :3], after[:, :3], 1e-6)
     assert np.abs(before[:, 3] - after[:, 3]).max() > 1e-4
 
 
@@ -94,7 +95,7 @@ def test_steps_give_the_logits_of_whole_prefixes(kind: Any, changes: dict[str, A
         expected = model(
             {"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)}
         )[:, -1]
-        np.testing.assert_allclose(logits, expected, atol=3e-5)
+        assert_close(logits, expected, 3e-5)
         parents, symbols = (
             draws.integers(low, high, prefixes.shape[:2]).astype(np.int32)
             for low, high in ((0, 2), (2, VOCAB))
@@ -132,7 +133,7 @@ def test_beam_search_finds_the_same_either_way(kind: Any, changes: dict[str, Any
         model, {"inputs": INPUTS}, DecodeConfig(beam_size=3, n_best=3, min_length=18, max_length=20)
     )
     np.testing.assert_array_equal(cached.symbols, anew.symbols)
-    np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-4)
+    assert_close(cached.scores, anew.scores, 1e-4)
     assert len({tuple(row) for row in cached.symbols.reshape(-1, cached.symbols.shape[2])}) >= 2, (
         "all alike would prove nothing"
     )
@@ -146,7 +147,7 @@ def test_language_models_score_and_go_on_alike(kind: Any, changes: dict[str, Any
     cache = stepper.start({"batch_size": tf.constant(2)}, 2, 5)
     for index, before in enumerate(np.pad(symbols, [(0, 0), (1, 0)])[:, :-1].T):
         logits, cache = stepper.step(tf.constant(before), tf.constant(index), cache)
-        np.testing.assert_allclose(logits, whole[:, index], atol=3e-5)
+        assert_close(logits, whole[:, index], 3e-5)
 
 
 def test_a_language_model_goes_on_from_prefixes() -> None:
@@ -169,7 +170,7 @@ def test_classifiers_read_facts_and_tokens(kind: Any, changes: dict[str, Any]) -
         model = random_model(kind, spec=spec, **changes)
         logits, details = model({"inputs": inputs}, return_details=True)
         alone = model({"inputs": inputs[1:2, : 1 if spec.inputs == "facts" else 3]})
-        np.testing.assert_allclose(logits[1:2], alone, atol=1e-5)
+        assert_close(logits[1:2], alone, 1e-5)
         assert logits.shape == (len(inputs), 4) and details.decoder is None
         with pytest.raises(UserError, match="writes no sequence"):
             model.generate({"inputs": inputs})
@@ -179,7 +180,7 @@ def test_words_of_the_inputs_are_pointed_at() -> None:
     logits = random_model(LSTMModel, spec=WORDS, lstm_direction="both")({"inputs": INPUTS}).numpy()
     present = np.exp(logits) > 1e-6
     assert present[1].nonzero()[0].tolist() == [2, 8]
-    np.testing.assert_allclose(np.exp(logits).sum(-1), 1.0, atol=1e-5)
+    assert_close(np.exp(logits).sum(-1), 1.0, 1e-5)
 
 
 def test_facts_are_answered_in_tokens() -> None:
@@ -202,9 +203,7 @@ def test_attention_is_told() -> None:
             assert weights is None
             continue
         assert weights.shape == (attentions, 3, 1, 5, 6)
-        np.testing.assert_allclose(
-            tf.reduce_sum(weights * (INPUTS != 0)[None, :, None, None], -1), 1.0, atol=1e-5
-        )
+        assert_close(tf.reduce_sum(weights * (INPUTS != 0)[None, :, None, None], -1), 1.0, 1e-5)
 
 
 @pytest.mark.parametrize(

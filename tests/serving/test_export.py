@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from tests.close import assert_close
 from tests.serving import toy
 from ut_tf.errors import UserError
 from ut_tf.run import Run
@@ -99,7 +100,7 @@ def test_beam_search_answers_as_the_library_does(beam, texts):
     answer = beam.loaded.ask("serving_default", inputs=texts)
     assert answer["outputs"].shape == (len(texts), 2)
     np.testing.assert_array_equal(answer["outputs"], outputs)
-    np.testing.assert_allclose(answer["scores"], scores, atol=1e-4)
+    assert_close(answer["scores"], scores, 1e-4)
 
 
 def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
@@ -109,7 +110,7 @@ def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
     outputs, scores = greedy.decoded(texts, GREEDY)
     answer = greedy.loaded.ask("serving_default", inputs=texts)
     np.testing.assert_array_equal(answer["outputs"], outputs[:, 0])
-    np.testing.assert_allclose(answer["scores"], scores[:, 0], atol=1e-4)
+    assert_close(answer["scores"], scores[:, 0], 1e-4)
     assert len(set(answer["outputs"])) > 1
 
 
@@ -127,11 +128,38 @@ def test_samples_differ_from_request_to_request(tmp_path):
     )
 
 
+def test_random_halting_draws_anew_at_every_call_and_step(tmp_path):
+    options = "halting=random,act_max_steps=8,act_epsilon=0.01"
+    exported = Exported(
+        tmp_path, "letter_questions", hparams=options, signatures=("classify", "ponder")
+    )
+    texts = {"story": ["abcdefghij"] * 8, "question": ["abc"] * 8}
+    first, second = (exported.loaded.ask("classify", **texts)["probabilities"] for _ in range(2))
+    assert np.abs(first - second).max() > 1e-4
+    # Sums of uniform numbers exceed 0.99 after e^0.99 = 2.69 steps on average; of one number, added
+    # again and again, after 3.57.
+    times = np.concatenate(
+        [exported.loaded.ask("ponder", **texts)["ponder_times"].ravel() for _ in range(3)]
+    )
+    assert 2.4 < times.mean() < 3.0
+    models = [toy.restored(exported.run) for _ in range(2)]
+    one, other = (model(exported.features(*texts.values())).numpy() for model in models)
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_decoder_that_sees_later_targets_is_told_of_once(tmp_path, capsys):
+    run = toy.untrained_run(tmp_path, "letters", "halting=global,global_mean=sequence")
+    run.make_model()
+    assert capsys.readouterr().err.count("global_mean=sequence") == 1
+    toy.untrained_run(tmp_path / "other", "letters", "halting=global")
+    assert "global_mean" not in capsys.readouterr().err
+
+
 def test_scores_of_given_targets(beam):
     texts, targets = ["abc", "j", ""], ["cba", "", "aaaaaaaa"]
     features = {**beam.features(texts), "targets": beam.codec.encode_targets(tf.constant(targets))}
     answer = beam.loaded.ask("score", inputs=texts, targets=targets)["log_probabilities"]
-    np.testing.assert_allclose(answer, log_probabilities(beam.model, features), atol=1e-4)
+    assert_close(answer, log_probabilities(beam.model, features), 1e-4)
     assert (answer < 0).all()
 
 
@@ -156,8 +184,8 @@ def test_classes_come_with_their_probabilities(questions):
     texts = ["abc", "j", "aaaaaaaa", "cc"], ["d", "", "hhh", "a"]
     answer = questions.loaded.ask("classify", story=texts[0], question=texts[1])
     expected = tf.nn.softmax(questions.model(questions.features(*texts))).numpy()
-    np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
-    np.testing.assert_allclose(answer["probability"], expected.max(1), atol=1e-5)
+    assert_close(answer["probabilities"], expected, 1e-5)
+    assert_close(answer["probability"], expected.max(1), 1e-5)
     assert [text.decode() for text in answer["outputs"]] == [
         toy.ANSWERS[best] for best in expected.argmax(1)
     ]
@@ -174,10 +202,8 @@ def test_a_language_model_is_served_by_its_scores(tmp_path):
     expected = log_probabilities(
         language.model, {"targets": language.codec.encode_targets(tf.constant(targets))}
     )
-    np.testing.assert_allclose(
-        language.loaded.ask("serving_default", targets=targets)["log_probabilities"],
-        expected,
-        atol=1e-4,
+    assert_close(
+        language.loaded.ask("serving_default", targets=targets)["log_probabilities"], expected, 1e-4
     )
 
 
@@ -185,14 +211,14 @@ def test_bytes_that_are_no_text_harm_nobody_else(beam, questions):
     alone = beam.loaded.ask("serving_default", inputs=["abc", "d", "e"])
     beside = beam.loaded.ask("serving_default", inputs=["abc", b"d\xff\xfe", "\x00e"])
     np.testing.assert_array_equal(alone["outputs"], beside["outputs"])
-    np.testing.assert_allclose(alone["scores"], beside["scores"], atol=1e-4)
+    assert_close(alone["scores"], beside["scores"], 1e-4)
     whole = questions.loaded.ask("classify", story=["abc", "a"], question=["d", "b"])[
         "probabilities"
     ]
     broken = questions.loaded.ask("classify", story=["abc", b"a\xc3"], question=["d", b"\xffb"])[
         "probabilities"
     ]
-    np.testing.assert_allclose(whole, broken, atol=1e-5)
+    assert_close(whole, broken, 1e-5)
 
 
 def test_blank_texts_have_no_output_and_harm_nobody_else(beam):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from tests.training.toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
@@ -246,7 +247,7 @@ def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
     ]
     assert one[0].judged == 16.0
     for weight, other in zip(weights, others, strict=True):
-        np.testing.assert_allclose(weight, other, atol=1e-4)
+        assert_close(weight, other, 1e-4)
 
 
 def test_noise_follows_from_the_seed_and_vanishes_with_the_faults() -> None:
@@ -362,7 +363,7 @@ def test_two_replicas_go_through_the_stages_as_one_device(
     for step, loss in losses(one).items():
         assert losses(two)[step] == pytest.approx(loss, rel=1e-3)
     for weight, other in zip(saved_weights(one), saved_weights(two), strict=True):
-        np.testing.assert_allclose(weight, other, atol=1e-3)
+        assert_close(weight, other, 1e-3)
 
 
 def test_relaxed_sets_need_a_curriculum() -> None:

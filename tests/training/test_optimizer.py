@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
@@ -135,7 +136,7 @@ def test_average_follows_the_weights() -> None:
         decay = min(0.9, (1 + number) / (10 + number))
         expected = decay * expected + (1 - decay) * float(variables[0].numpy()[0])
         averages.append(float(optimizer.averages[0][0]) - expected)
-    np.testing.assert_allclose(averages, 0.0, atol=1e-6)
+    assert_close(averages, 0.0, 1e-6)
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_halves_the_loss_scale() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from tests.training.toy import mirrored, run_steps, toy_run
 from ut_tf.metrics import losses
 from ut_tf.training.distribution import Workers
@@ -48,7 +49,7 @@ def test_replicas_train_as_one_device_with_the_same_global_batch(
         report.ponder_histogram for report in many
     ]
     for weight, other in zip(weights, mirrored_weights, strict=True):
-        np.testing.assert_allclose(weight, other, atol=1e-4)
+        assert_close(weight, other, 1e-4)
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -68,7 +69,7 @@ def test_accumulated_small_batches_are_one_large_batch(tmp_path: Path, replicas:
     )
     assert [report.tokens for report in large] == [report.tokens for report in small]
     for weight, other in zip(weights, others, strict=True):
-        np.testing.assert_allclose(weight, other, atol=1e-5)
+        assert_close(weight, other, 1e-5)
 
 
 def test_the_loss_is_the_mean_over_tokens_plus_the_ponder_cost(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from ut_tf.config.checks import mistakes_in
-from ut_tf.config.network import NetworkConfig
+from ut_tf.config.network import BEFORE_0_5, NetworkConfig
 from ut_tf.config.overrides import coerce, parse_assignments
 from ut_tf.config.training import TrainingConfig
 from ut_tf.config.unused import without_effect
@@ -138,12 +138,13 @@ class HParams:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the hyperparameters in nested dictionaries.
+        """Returns the hyperparameters in nested dictionaries, as ``to_dict`` of this version or an
+        earlier one wrote them.
 
         Raises:
           UserError: lists every unknown name and every value that its field cannot hold.
         """
-        flat = {**values.get("network", {}), **values.get("training", {})}
+        flat = {**BEFORE_0_5, **values.get("network", {}), **values.get("training", {})}
         return dataclasses.replace(
             cls()._with(flat, [], parse=False), model=str(values.get("model", cls.model))
         )

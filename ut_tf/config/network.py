@@ -77,6 +77,10 @@ class NetworkConfig:
     """Form of dynamic halting: none (fixed depth), basic (the paper's), accumulated (Graves),
     global (per sequence), random, pondernet.
     """
+    global_mean: Literal["past", "sequence"] = "past"
+    """Of global, in decoders: the mean over the positions so far, or over all (until 0.4,
+    tensor2tensor), which sees later targets.
+    """
     act_max_steps: int | None = None
     """Upper bound of steps under dynamic halting; None: 2 * num_steps."""
     eval_act_max_steps: int | None = None
@@ -195,6 +199,10 @@ class NetworkConfig:
     """Whether a learned symbol stands before the inputs, at position 0 (the sign to stop, for a
     decoder that counts down).
     """
+    target_start: Literal["learned", "zeros"] = "learned"
+    """Input of a decoder's first position where no position is added to it (rotary, none): a
+    learned vector, or zeros (until 0.4).
+    """
     step_encoding: Literal["sinusoid", "learned", "none"] = "sinusoid"
     """Step embedding: sinusoid (the paper; any depth) or learned (a table, so never deeper than in
     training).
@@ -278,5 +286,10 @@ class NetworkConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the configuration written by ``to_dict``."""
-        return cls(**values)
+        """Returns the configuration written by ``to_dict``, of this version or an earlier one."""
+        return cls(**{**BEFORE_0_5, **values})
+
+
+# What networks did before these fields were there: the values of a field that a stored
+# configuration does not have.
+BEFORE_0_5: dict[str, Any] = {"target_start": "zeros", "global_mean": "sequence"}

@@ -95,6 +95,7 @@ _READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("step_encoding", "act_max_steps"), _OTHERS),
     "dropout": (*_BLOCKS, "lstm", "convs2s", "bytenet", *_IMAGES),
     "eval_position_offset": _BLOCKS,
+    "target_start": (*_BLOCKS, "bytenet"),
 }
 # Fields that are read only where another one has one of these values.
 _SUMS = ("basic", "accumulated", "global", "random")
@@ -107,6 +108,7 @@ _WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
         ("act_max_steps", "act_epsilon", "padding_ponders"), ("halting", (*_SUMS, "pondernet"))
     ),
     "act_halting_bias_init": ("halting", ("basic", "accumulated", "global", "pondernet")),
+    "global_mean": ("halting", ("global",)),
     "max_position_offset": ("position_offset", ("random", "mixed", "randomised")),
     "attention_scale_length": ("attention_scale", ("log_length",)),
     "transform_bias_init": ("recurrence", ("highway", "skip")),

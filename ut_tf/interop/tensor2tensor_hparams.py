@@ -100,6 +100,7 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
         halting=hparams.get("act_type", "basic") if halts else "none",
         act_max_steps=int(hparams.get("act_max_steps", 2 * layers)),
         act_halting_bias_init=float(hparams.get("act_halting_bias_init", 1.0)),
+        global_mean="sequence",
         halted_states="transform",
         padding_ponders=True,
         norm="pre",
@@ -107,6 +108,7 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
         attention_bias=False,
         position="tensor2tensor",
         position_every_step=True,
+        target_start="zeros",
         step_encoding=_step_encoding(hparams),
         embedding_scale=(
             "sqrt"

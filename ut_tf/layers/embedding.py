@@ -15,12 +15,15 @@ from ut_tf.layers.linear import matmul
 
 
 def _table(layer: Any, network: NetworkConfig, rows: int) -> Any:
-    stddev = (
-        network.hidden_size**-0.5 if network.embedding_stddev is None else network.embedding_stddev
-    )
-    normal = keras.initializers.RandomNormal(stddev=stddev)
+    normal = keras.initializers.RandomNormal(stddev=_stddev(network))
     return layer.add_weight(
         shape=(rows, network.hidden_size), initializer=normal, name="table", autocast=False
+    )
+
+
+def _stddev(network: NetworkConfig) -> float:
+    return (
+        network.hidden_size**-0.5 if network.embedding_stddev is None else network.embedding_stddev
     )
 
 
@@ -109,6 +112,59 @@ class TokenEmbedding(keras.layers.Layer):  # type: ignore[misc]
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> TokenEmbedding:
+        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class TargetStart(keras.layers.Layer):  # type: ignore[misc]
+    """A learned vector in the place of a decoder's first input, which has no symbol before it.
+
+    Without it, and without an added position, the first position's state is zero in every block of
+    a language model, and each layer norm of zeros multiplies its gradient by 1 / sqrt(norm_epsilon)
+    = 1000.
+
+    Args:
+      network: its hidden_size, embedding_scale and embedding_stddev are used: the vector starts out
+        as large as an embedded symbol.
+
+    Call arguments:
+      states: [batch, length, hidden_size], embedded targets shifted right, zero at the first
+        position.
+    """
+
+    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+
+    def build(self, input_shape: Any) -> None:
+        del input_shape
+        initializer = keras.initializers.RandomNormal(
+            stddev=_stddev(self.network) * _scale(self.network)
+        )
+        self.vector = self.add_weight(
+            shape=(self.network.hidden_size,),
+            initializer=initializer,
+            name="vector",
+            autocast=False,
+        )
+
+    def call(self, states: Any) -> Any:
+        first = tf.cast(tf.equal(tf.range(tf.shape(states)[1]), 0), states.dtype)
+        return states + first[:, None] * tf.cast(self.vector, states.dtype)
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``."""
+        return {"vector": tf.cast(self.vector, self.compute_dtype)}
+
+    def step(self, states: Any, index: Any, weights: dict[str, Any]) -> Any:
+        """Returns the decoder's inputs, [rows, hidden_size], at the position `index`, int32 []."""
+        return states + tf.cast(tf.equal(index, 0), states.dtype) * weights["vector"]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "network": self.network.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> TargetStart:
         return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
 

@@ -36,6 +36,7 @@ from ut_tf.layers.cache import MASKED, extended, next_cache_position, nothing_vi
 from ut_tf.layers.coordinates import head_rotations
 from ut_tf.layers.details import Observer, RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.embedding import TargetStart
 from ut_tf.layers.linear import affine
 from ut_tf.layers.positions import Positions, PositionTable
 from ut_tf.models.exportable_model import ExportableModel
@@ -314,6 +315,8 @@ class SequenceModel(ExportableModel):
         if self.position_table is not None:
             positions = self.position_table.look_up(positions, weights["positions"])
         inputs = self.target_embedding.step(symbols, weights["embedding"])
+        if self.target_start is not None:
+            inputs = self.target_start.step(inputs, step, weights["start"])
         states, blocks = self.decoder.step(
             inputs, weights["decoder"], cache["blocks"], cache_position, positions, context
         )
@@ -403,6 +406,10 @@ class SequenceModel(ExportableModel):
             )
             self.target_dropout = Dropout(network.dropout, name="target_dropout", dtype=policy)
             self.output_projection = make_output_projection(network, spec, policy)
+            starts = network.target_start == "learned" and network.position in ("rotary", "none")
+            self.target_start = (
+                TargetStart(network, name="target_start", dtype=policy) if starts else None
+            )
         else:
             self.classifier = make_classifier(network, spec, policy)
         self.positions = Positions(network, name="positions", dtype="float32")
@@ -433,6 +440,8 @@ class SequenceModel(ExportableModel):
             self.decoder.build(shape)
             if self.output_projection is not None:
                 self.output_projection.build(shape)
+            if self.target_start is not None:
+                self.target_start.build(shape)
         for part in self._flatten_layers(include_self=True):
             part.built = True
 
@@ -499,9 +508,10 @@ class SequenceModel(ExportableModel):
         targets, training = features["targets"], options["training"]
         length = tf.shape(targets)[1]
         previous = tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
-        inputs = self.target_dropout(
-            self.target_embedding(previous, training=training), training=training
-        )
+        inputs = self.target_embedding(previous, training=training)
+        if self.target_start is not None:
+            inputs = self.target_start(inputs)
+        inputs = self.target_dropout(inputs, training=training)
         order = tf.range(length, dtype=tf.float32)
         if encoded is None:
             assigned = self.positions(
@@ -557,9 +567,11 @@ class SequenceModel(ExportableModel):
 
     def _prepare_decoding(self) -> dict[str, Any]:
         table = {} if self.position_table is None else {"positions": self.position_table.prepare()}
+        start = {} if self.target_start is None else {"start": self.target_start.prepare()}
         return {
             **prepare_ends(self.target_embedding, self.output_projection),
             **table,
+            **start,
             "decoder": self.decoder.prepare(),
         }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from ut_tf.data.problem import ProblemSpec
+from ut_tf.problem_spec import ProblemSpec
 
 
 def export_signature(spec: ProblemSpec) -> list[dict[str, keras.InputSpec]]:

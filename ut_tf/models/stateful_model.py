@@ -39,6 +39,7 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.config.unused import refuse_needless
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.embedding import TargetStart
 from ut_tf.layers.encoded import Encoded
 from ut_tf.layers.linear import affine
 from ut_tf.models.encoder_decoder import ModelDetails
@@ -86,6 +87,10 @@ class StatefulModel(ExportableModel):
     """
 
     catalogue_name: ClassVar[str] = ""
+    norms_inputs: ClassVar[bool] = False
+    """Whether a layer norm sees a language model's embedded targets, so that the first one must not
+    be zero (``TargetStart``).
+    """
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -133,9 +138,10 @@ class StatefulModel(ExportableModel):
             return (logits, details) if return_details or return_attention else logits
         targets = tf.cast(features["targets"], tf.int32)
         previous = tf.pad(targets[:, :-1], [[0, 0], [1, 0]])
-        inputs = self.target_dropout(
-            self.target_embedding(previous, training=training), training=training
-        )
+        inputs = self.target_embedding(previous, training=training)
+        if self.target_start is not None:
+            inputs = self.target_start(inputs)
+        inputs = self.target_dropout(inputs, training=training)
         memory = {} if encoded is None else self.decoder.read(encoded)
         states, attention = self.decoder(inputs, memory=memory, training=training)
         logits = token_logits(states, self.target_embedding, self.output_projection)
@@ -166,6 +172,8 @@ class StatefulModel(ExportableModel):
             **prepare_ends(self.target_embedding, self.output_projection),
             "decoder": self.decoder.prepare(),
         }
+        if self.target_start is not None:
+            constants["start"] = self.target_start.prepare()
         if not self.has_encoder:
             return {
                 "constants": constants,
@@ -197,9 +205,10 @@ class StatefulModel(ExportableModel):
             for name in ("examples", "state")
         )
         beam_size = tf.nest.flatten(state)[0].shape[1]
-        x = tf.reshape(
-            self.target_embedding.step(symbols, weights["embedding"]), [-1, beam_size, width]
-        )
+        x = self.target_embedding.step(symbols, weights["embedding"])
+        if self.target_start is not None:
+            x = self.target_start.step(x, step, weights["start"])
+        x = tf.reshape(x, [-1, beam_size, width])
         states, state = self.decoder.step(x, step, weights["decoder"], memory, state)
         logits = affine(tf.reshape(states, [-1, width]), weights["logits"])
         return tf.cast(logits, tf.float32), {**cache, "state": state}
@@ -234,6 +243,12 @@ class StatefulModel(ExportableModel):
             self.decoder = self.make_decoder()
             self.target_dropout = Dropout(network.dropout, name="target_dropout", dtype=policy)
             self.output_projection = make_output_projection(network, spec, policy)
+            starts = (
+                self.norms_inputs and not self.has_encoder and network.target_start == "learned"
+            )
+            self.target_start = (
+                TargetStart(network, name="target_start", dtype=policy) if starts else None
+            )
         else:
             self.classifier = make_classifier(network, spec, policy)
 

@@ -25,6 +25,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.models.universal_transformer.halting.halting import HaltingUnit
+
 StoredForm = Literal["float32", "bfloat16", "int8"]
 
 _SMALL = 1024
@@ -44,11 +46,18 @@ class StoredWeights(tf.Module):  # type: ignore[misc]
 
     def __init__(self, model: Any, form: StoredForm = "float32") -> None:
         super().__init__()
-        self._stored = [_stored(variable, form) for variable in model.variables]
+        seeds = _seeds_in_use(model)
+        self._stored = [
+            _Seed(variable) if id(variable) in seeds else _stored(variable, form)
+            for variable in model.variables
+        ]
 
     def scope(self, model: Any) -> Any:
         """Returns a context in which `model`, built like the one given, computes with these
-        weights; no variable changes in it.
+        weights; none of its variables changes in it.
+
+        In every context, and in a graph at every call, a layer that draws in use (halting="random")
+        begins with another seed.
         """
         return _ReadOnlyScope(
             [
@@ -88,6 +97,20 @@ class _Plain(tf.Module):  # type: ignore[misc]
         return tf.cast(self._value, self._dtype)
 
 
+class _Seed(tf.Module):  # type: ignore[misc]
+    """The seed of a layer that draws in use, another one at every call."""
+
+    def __init__(self, variable: Any) -> None:
+        super().__init__()
+        # Keras's generators count their draws in the second number; int64, as TensorFlow has no
+        # sums of uint32 variables.
+        self._value = _constant(tf.cast(variable.value, tf.int64), variable.path)
+        self._dtype = variable.dtype
+
+    def __call__(self) -> Any:
+        return tf.cast(self._value.assign_add([0, 1]), self._dtype)
+
+
 class _Scaled(tf.Module):  # type: ignore[misc]
     """A matrix as int8 times a scale per output channel; each value is off by at most
     half a scale.
@@ -103,6 +126,14 @@ class _Scaled(tf.Module):  # type: ignore[misc]
 
     def __call__(self) -> Any:
         return tf.cast(self._levels, tf.float32) * self._scale
+
+
+def _seeds_in_use(model: Any) -> set[int]:
+    """Returns the ids of the seeds of layers that draw random numbers in use, not only in
+    training.
+    """
+    units = [layer for layer in model._flatten_layers() if isinstance(layer, HaltingUnit)]
+    return {id(unit.seed_generator.state) for unit in units if unit.seed_generator is not None}
 
 
 def _stored(variable: Any, form: StoredForm) -> Any:

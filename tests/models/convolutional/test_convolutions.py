@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.encoded import Encoded
 from ut_tf.models.convolutional.convolution import Convolution, gated
@@ -68,7 +69,7 @@ def test_one_position_at_a_time(dilation: int) -> None:
     earlier = convolution.start(2, 1, 4)
     for position in range(9):
         y, earlier = convolution.step(x[:, position : position + 1], weights, earlier)
-        np.testing.assert_allclose(y[:, 0], whole[:, position], atol=1e-5)
+        assert_close(y[:, 0], whole[:, position], 1e-5)
 
 
 def test_the_initial_kernels_keep_the_variance_through_gates() -> None:
@@ -79,9 +80,7 @@ def test_the_initial_kernels_keep_the_variance_through_gates() -> None:
 
 
 def test_gates_by_hand() -> None:
-    np.testing.assert_allclose(
-        gated(tf.constant([[2.0, -4.0, 0.0, math.log(3)]])), [[1.0, -3.0]], atol=1e-6
-    )
+    assert_close(gated(tf.constant([[2.0, -4.0, 0.0, math.log(3)]])), [[1.0, -3.0]], 1e-6)
 
 
 def test_learned_positions_beyond_the_last_share_it() -> None:
@@ -91,8 +90,10 @@ def test_learned_positions_beyond_the_last_share_it() -> None:
     np.testing.assert_array_equal(added[1], added[3])
     assert np.abs(added[0] - added[1]).max() > 0
     for index in range(4):
-        np.testing.assert_allclose(
-            layer.step(tf.zeros([1, 1, 4]), tf.constant(index), layer.prepare())[0, 0], added[index]
+        assert_close(
+            layer.step(tf.zeros([1, 1, 4]), tf.constant(index), layer.prepare())[0, 0],
+            added[index],
+            1e-6,
         )
 
 
@@ -117,9 +118,9 @@ def test_a_decoder_s_block_by_hand() -> None:
     states, attention = block(x, embedded=embedded, memory=memory)
     near = math.exp(HALF + math.log(3)) / (math.exp(HALF) + math.exp(HALF + math.log(3)))
     assert near == pytest.approx(0.75)
-    np.testing.assert_allclose(attention, [[[0.25, 0.75]]], atol=1e-6)
+    assert_close(attention, [[[0.25, 0.75]]], 1e-6)
     y = np.array([(1.0 + 1.0) * HALF, (0.0 + 6.0) * HALF])
-    np.testing.assert_allclose(states[0, 0], (y + np.array([5.0, 7.0])) * HALF, atol=1e-5)
+    assert_close(states[0, 0], (y + np.array([5.0, 7.0])) * HALF, 1e-5)
 
 
 def test_what_convs2s_reads_of_the_inputs() -> None:
@@ -131,12 +132,12 @@ def test_what_convs2s_reads_of_the_inputs() -> None:
     )
     z, e = tf.ones([1, 5, 2]), 2.0 * tf.ones([1, 5, 2])
     memory = decoder.read(Encoded(z, tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]]), extra=e))
-    np.testing.assert_allclose(memory["keys"], z)
-    np.testing.assert_allclose(memory["values"], 6.0 * np.ones([1, 5, 2]))
+    assert_close(memory["keys"], z, 1e-6)
+    assert_close(memory["values"], 6.0 * np.ones([1, 5, 2]), 1e-6)
     with tf.GradientTape() as tape:
         tape.watch(z)
         total = tf.reduce_sum(divided_gradient(z, 4))
-    np.testing.assert_allclose(tape.gradient(total, z), 0.25 * np.ones([1, 5, 2]))
+    assert_close(tape.gradient(total, z), 0.25 * np.ones([1, 5, 2]), 1e-6)
 
 
 def test_dilations_double_up_to_the_largest_and_begin_again() -> None:
@@ -202,12 +203,10 @@ def test_unfolding_reads_the_representation_beside_the_symbols(length: int) -> N
     memory = decoder.read(Encoded(tf.constant(source), tf.ones([1, 3])))
     below = symbols + 10.0 * np.pad(source, [(0, 0), (0, 1), (0, 0)])[:, :length]
     whole, _ = decoder(tf.constant(symbols), memory=memory)
-    np.testing.assert_allclose(
-        whole, decoder.run(tf.constant(below), None, training=False), atol=1e-5
-    )
+    assert_close(whole, decoder.run(tf.constant(below), None, training=False), 1e-5)
     state, weights = decoder.start(memory, 1, 1), decoder.prepare()
     for index in range(length):
         got, state = decoder.step(
             tf.constant(symbols[:, index : index + 1]), tf.constant(index), weights, memory, state
         )
-        np.testing.assert_allclose(got[:, 0], whole[:, index], atol=1e-5)
+        assert_close(got[:, 0], whole[:, index], 1e-5)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.encoded import Encoded
 from ut_tf.models.lstm.layers import LSTMDecoder, LSTMEncoder, LSTMStack, joined, lstm_step
@@ -55,8 +56,8 @@ def test_a_step_is_that_of_keras_cell() -> None:
     x, h, c = floats(2, 3), floats(2, WIDTH, seed=1), floats(2, WIDTH, seed=2)
     _, (expected_h, expected_c) = cell(x, [h, c])
     got_h, got_c = lstm_step(x, (h, c), joined(cell, tf.float32))
-    np.testing.assert_allclose(got_h, expected_h, atol=1e-6)
-    np.testing.assert_allclose(got_c, expected_c, atol=1e-6)
+    assert_close(got_h, expected_h, 1e-6)
+    assert_close(got_c, expected_c, 1e-6)
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
@@ -84,9 +85,9 @@ def test_directions_and_padding(direction: str) -> None:
             ends.append((h, c))
         states = np.concatenate(parts, -1)
         for got, expected in zip(encoded.extra[number], zip(*ends, strict=True), strict=True):
-            np.testing.assert_allclose(got, np.concatenate(expected, -1), atol=1e-5)
-    np.testing.assert_allclose(encoded.states[:, :3], states, atol=1e-5)
-    np.testing.assert_allclose(encoded.summary, encoded.extra[-1][0])
+            assert_close(got, np.concatenate(expected, -1), 1e-5)
+    assert_close(encoded.states[:, :3], states, 1e-5)
+    assert_close(encoded.summary, encoded.extra[-1][0], 1e-6)
 
 
 def _decoder(form: str, seed: int = 3) -> LSTMDecoder:
@@ -126,8 +127,8 @@ def test_bahdanau_s_decoder_against_a_reference() -> None:
             carried[number] = reference_step(x, *carried[number], joined(cell, tf.float32))
             x = carried[number][0]
         expected = np.tanh(np.concatenate([context, x], -1) @ decoder.combine.kernel.numpy())
-        np.testing.assert_allclose(got[:, position], expected, atol=1e-5)
-        np.testing.assert_allclose(attention[:, position], weights, atol=1e-5)
+        assert_close(got[:, position], expected, 1e-5)
+        assert_close(attention[:, position], weights, 1e-5)
 
 
 def test_luong_s_decoder_against_a_reference() -> None:
@@ -141,9 +142,9 @@ def test_luong_s_decoder_against_a_reference() -> None:
     )
     weights = softmax(np.where(encoded.keep.numpy()[:, None] > 0, scores, -1e9))
     contexts = np.einsum("bnl,bld->bnd", weights, encoded.states)
-    np.testing.assert_allclose(attention, weights, atol=1e-5)
+    assert_close(attention, weights, 1e-5)
     expected = np.tanh(np.concatenate([contexts, states], -1) @ decoder.combine.kernel.numpy())
-    np.testing.assert_allclose(got, expected, atol=1e-5)
+    assert_close(got, expected, 1e-5)
 
 
 def test_without_attention_the_final_states_of_the_encoder_are_the_first_of_the_decoder() -> None:
@@ -153,7 +154,7 @@ def test_without_attention_the_final_states_of_the_encoder_are_the_first_of_the_
     for number, carried in enumerate(encoded.extra):
         cell = getattr(decoder.stack, f"forward_{number}").cell
         x, _ = reference_step(x, *(one.numpy() for one in carried), joined(cell, tf.float32))
-    np.testing.assert_allclose(got[:, 0], x, atol=1e-5)
+    assert_close(got[:, 0], x, 1e-5)
     assert attention == []
 
 

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.close import assert_close
 from tests.search.models import random_model
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
@@ -36,7 +37,7 @@ def test_words_are_weighed_by_their_position_and_channel() -> None:
     for word in (1, 2, 3):
         for channel in range(1, 7):
             expected[0, word - 1, channel - 1] = (1 - word / 3) - channel / 6 * (1 - 2 * word / 3)
-    np.testing.assert_allclose(position_encoding(present, 6), expected, atol=1e-6)
+    assert_close(position_encoding(present, 6), expected, 1e-6)
 
 
 @pytest.mark.parametrize("tying", ["adjacent", "layerwise"])
@@ -45,11 +46,9 @@ def test_hops_are_those_of_the_equations(tying: str) -> None:
     logits, details = model({"inputs": STORIES}, return_attention=True)
     for example, rows in enumerate(([0, 1, 2], [0], [2, 3, 4, 5, 6])):
         expected, weights = _answer(model, STORIES[example, rows])
-        np.testing.assert_allclose(logits[example], expected, atol=1e-5)
-        np.testing.assert_allclose(
-            details.encoder.attention_weights[:, example, 0, 0].numpy()[:, rows[:-1]],
-            weights,
-            atol=1e-5,
+        assert_close(logits[example], expected, 1e-5)
+        assert_close(
+            details.encoder.attention_weights[:, example, 0, 0].numpy()[:, rows[:-1]], weights, 1e-5
         )
         rest = np.delete(details.encoder.attention_weights[:, example].numpy(), rows[:-1], axis=-1)
         np.testing.assert_array_equal(rest, 0.0)
@@ -85,10 +84,8 @@ def _answer(model: MemN2N, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def test_padding_and_batch_mates_change_nothing() -> None:
     model = made()
     padded = np.pad(STORIES, [(0, 0), (0, 3), (0, 2)])
-    np.testing.assert_allclose(model({"inputs": padded}), model({"inputs": STORIES}), atol=1e-6)
-    np.testing.assert_allclose(
-        model({"inputs": STORIES[:1, :3]}), model({"inputs": STORIES})[:1], atol=1e-6
-    )
+    assert_close(model({"inputs": padded}), model({"inputs": STORIES}), 1e-6)
+    assert_close(model({"inputs": STORIES[:1, :3]}), model({"inputs": STORIES})[:1], 1e-6)
 
 
 def test_less_can_be_read_in_fewer_hops_at_evaluation() -> None:

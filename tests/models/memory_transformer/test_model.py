@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from tests.search.models import LANGUAGE, random_model
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
@@ -67,7 +68,7 @@ def test_symbols_go_through_the_memory_as_the_equations_say() -> None:
         memory = _half(write, memory, np.concatenate([memory, symbols], 1), seen)
         symbols = _half(read, symbols, memory, np.ones([2, 3]))
     result, _ = run(stack, states, mask)
-    np.testing.assert_allclose(result, np.concatenate([memory, symbols], 1), atol=1e-4)
+    assert_close(result, np.concatenate([memory, symbols], 1), 1e-4)
 
 
 def _half(block: Any, x: np.ndarray, others: np.ndarray, seen: np.ndarray) -> np.ndarray:
@@ -108,7 +109,7 @@ def test_a_memory_stack_is_a_transformer_over_memory_and_symbols() -> None:
     plain.build((None, None, 8))
     plain.set_weights(stack.stack.get_weights())
     expected, _ = run(plain, joined, np.concatenate([np.ones([2, 3], np.float32), mask], 1))
-    np.testing.assert_allclose(run(stack, states, mask)[0], expected, atol=1e-5)
+    assert_close(run(stack, states, mask)[0], expected, 1e-5)
 
 
 def test_memory_leaves_positions_alone() -> None:
@@ -124,9 +125,7 @@ def test_memory_leaves_positions_alone() -> None:
         np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32),
         np.ones([2, 4], np.float32),
     )
-    np.testing.assert_allclose(
-        run(stack, states, mask)[0][:, 3:], run(plain, states, mask)[0], atol=1e-5
-    )
+    assert_close(run(stack, states, mask)[0][:, 3:], run(plain, states, mask)[0], 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +180,8 @@ def test_padding_and_batch_mates_change_nothing(
         name: value[:1, :3] if name == "inputs" else value[:1] for name, value in features.items()
     }
     padded = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 4)])}
-    np.testing.assert_allclose(model(padded), model(features), atol=1e-5)
-    np.testing.assert_allclose(model(features)[:1], model(alone), atol=1e-5)
+    assert_close(model(padded), model(features), 1e-5)
+    assert_close(model(features)[:1], model(alone), 1e-5)
 
 
 def test_the_bottleneck_s_attention_is_linear_in_the_length() -> None:
@@ -191,9 +190,7 @@ def test_the_bottleneck_s_attention_is_linear_in_the_length() -> None:
         _, details = model({"inputs": ids(1, length)}, return_attention=True)
         assert details.encoder.attention_weights.shape == (2, 1, 2, 3, 3 + length)
         assert details.encoder.memory_attention_weights.shape == (2, 1, 2, length, 3)
-        np.testing.assert_allclose(
-            tf.reduce_sum(details.encoder.memory_attention_weights, -1), 1.0, atol=1e-5
-        )
+        assert_close(tf.reduce_sum(details.encoder.memory_attention_weights, -1), 1.0, 1e-5)
     sizes = [_largest_tensor(model, length) for length in (64, 256)]
     assert sizes[1] < 4.2 * sizes[0], "something has a size that grows faster than the length"
 
@@ -280,7 +277,7 @@ def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
         for way in (True, False)
     )
     np.testing.assert_array_equal(cached.symbols, anew.symbols)
-    np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-4)
+    assert_close(cached.scores, anew.scores, 1e-4)
     assert len({tuple(row) for row in cached.symbols.numpy().reshape(6, -1)}) >= 2, (
         "all alike would prove nothing"
     )

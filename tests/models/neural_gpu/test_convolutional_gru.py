@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU, cut_sigmoid
 
@@ -68,9 +69,7 @@ def flat(image: np.ndarray) -> Any:
 
 def test_a_step_is_the_papers() -> None:
     unit, image = unit_of(), image_of()
-    np.testing.assert_allclose(
-        unit(flat(image))[0], expected(unit, image).reshape(LENGTH, -1), atol=1e-5
-    )
+    assert_close(unit(flat(image))[0], expected(unit, image).reshape(LENGTH, -1), 1e-5)
 
 
 def test_the_tape_stands_in_the_first_column() -> None:
@@ -82,12 +81,12 @@ def test_the_tape_stands_in_the_first_column() -> None:
         tf.ones([1, LENGTH, 1]),
         tf.constant(tape[None, :, 0], tf.float32),
     )
-    np.testing.assert_allclose(found[0], expected(unit, image, tape).reshape(LENGTH, -1), atol=1e-5)
+    assert_close(found[0], expected(unit, image, tape).reshape(LENGTH, -1), 1e-5)
 
 
 def test_gates_reach_their_ends() -> None:
-    np.testing.assert_allclose(cut_sigmoid(tf.constant([-9.0, 0.0, 9.0]), 1.2), [0.0, 0.5, 1.0])
-    np.testing.assert_allclose(cut_sigmoid(tf.constant([0.5]), 1.0), tf.sigmoid([0.5]))
+    assert_close(cut_sigmoid(tf.constant([-9.0, 0.0, 9.0]), 1.2), [0.0, 0.5, 1.0], 1e-6)
+    assert_close(cut_sigmoid(tf.constant([0.5]), 1.0), tf.sigmoid([0.5]), 1e-6)
 
 
 def test_steps_take_the_sets_in_turn_until_they_are_tied() -> None:
@@ -95,9 +94,7 @@ def test_steps_take_the_sets_in_turn_until_they_are_tied() -> None:
     active = tf.ones([1, LENGTH, 1])
     for step in range(3):
         found = unit.step(flat(image), unit.choose(unit.prepare(), tf.constant(step)), active)
-        np.testing.assert_allclose(
-            found[0], expected(unit, image, number=step % 2).reshape(LENGTH, -1), atol=1e-5
-        )
+        assert_close(found[0], expected(unit, image, number=step % 2).reshape(LENGTH, -1), 1e-5)
     one = unit_of()
     for weight, sets in zip(one.trainable_variables, unit.trainable_variables, strict=True):
         weight.assign(tf.reduce_mean(sets, 0, keepdims=True))
@@ -106,9 +103,7 @@ def test_steps_take_the_sets_in_turn_until_they_are_tied() -> None:
         unit.tie(tied)
         for step in range(2):
             found = unit.step(flat(image), unit.choose(unit.prepare(), tf.constant(step)), active)
-            np.testing.assert_allclose(
-                found[0], expected(one, image).reshape(LENGTH, -1), atol=1e-5
-            )
+            assert_close(found[0], expected(one, image).reshape(LENGTH, -1), 1e-5)
     unit.update_bias.assign_add(tf.constant([[0.0], [3.0]]) * tf.ones([1, MAPS]))
     assert (
         np.abs(unit.step(flat(image), unit.choose(unit.prepare(), 1), active) - found).max() > 1e-3

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from tests.search.models import FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
 from ut_tf.errors import UserError
 from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
@@ -36,8 +37,8 @@ def test_padding_and_the_rest_of_the_batch_change_nothing(kind: Any) -> None:
     wider = model(
         {"inputs": np.pad(INPUTS, [[0, 0], [0, 4]]), "targets": np.pad(TARGETS, [[0, 0], [0, 3]])}
     )
-    np.testing.assert_allclose(together[1:2, :3], alone, atol=1e-5)
-    np.testing.assert_allclose(together, wider[:, :5], atol=1e-5)
+    assert_close(together[1:2, :3], alone, 1e-5)
+    assert_close(together, wider[:, :5], 1e-5)
 
 
 def test_a_neural_gpu_does_not_read_its_targets() -> None:
@@ -84,7 +85,7 @@ def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(
         decode(model, {"inputs": INPUTS}, config, incremental=how) for how in (True, False)
     )
     np.testing.assert_array_equal(kept.symbols, whole.symbols)
-    np.testing.assert_allclose(kept.scores, whole.scores, atol=1e-4)
+    assert_close(kept.scores, whole.scores, 1e-4)
 
 
 @BOTH
@@ -96,7 +97,7 @@ def test_facts_classes_and_words(kind: Any) -> None:
     assert small(kind, FACTS)({"inputs": facts, "targets": TARGETS}).shape == (3, 5, VOCAB)
     words = small(kind, ProblemSpec("tokens", "word", VOCAB, VOCAB, shared_vocab=True))
     alone = words({"inputs": INPUTS[1:2, :3]})
-    np.testing.assert_allclose(words({"inputs": INPUTS})[1:2], alone, atol=1e-5)
+    assert_close(words({"inputs": INPUTS})[1:2], alone, 1e-5)
 
 
 def test_steps_are_as_many_as_rows() -> None:

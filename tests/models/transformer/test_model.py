@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.close import assert_close
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
@@ -32,7 +33,7 @@ def test_one_layer_is_one_recurrent_step(norm: str) -> None:
     network = NetworkConfig(**SMALL, num_layers=1, num_steps=1, step_encoding="none", norm=norm)
     layers, recurrent = Transformer(network, SEQUENCES), UniversalTransformer(network, SEQUENCES)
     layers.set_weights(recurrent.get_weights())
-    np.testing.assert_allclose(layers(features()), recurrent(features()), atol=1e-6)
+    assert_close(layers(features()), recurrent(features()), 1e-6)
 
 
 def test_tied_layers_are_a_recurrence() -> None:
@@ -47,7 +48,7 @@ def test_tied_layers_are_a_recurrence() -> None:
         for block in stack.blocks:
             block.set_weights(recurrence.block.get_weights())
     layers.target_embedding.set_weights(recurrent.target_embedding.get_weights())
-    np.testing.assert_allclose(layers(features()), recurrent(features()), atol=1e-5)
+    assert_close(layers(features()), recurrent(features()), 1e-5)
 
 
 def test_every_layer_has_weights_of_its_own() -> None:

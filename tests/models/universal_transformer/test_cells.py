@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
@@ -69,10 +70,10 @@ def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(
     transform = _gate(cell, "transform")
     carry = 1.0 - transform if coupled else _gate(cell, "carry")
     new_state, memory = cell(OUTPUT, STATE, STATE, INPUT)
-    np.testing.assert_allclose(new_state, carried * carry + OUTPUT * transform, atol=1e-6)
+    assert_close(new_state, carried * carry + OUTPUT * transform, 1e-6)
     np.testing.assert_array_equal(memory, STATE)
     rows = [tf.constant(x[:, 0]) for x in (OUTPUT, STATE, STATE, INPUT)]
-    np.testing.assert_allclose(cell.step(*rows, cell.prepare())[0], new_state[:, 0], atol=1e-6)
+    assert_close(cell.step(*rows, cell.prepare())[0], new_state[:, 0], 1e-6)
 
 
 def test_gates_start_out_by_carrying() -> None:
@@ -98,7 +99,7 @@ def test_depthwise_attention_weighs_the_states_of_all_steps_so_far() -> None:
     memory, states = cell.start(INPUT), [INPUT, STATE, OUTPUT]
     for step, state in enumerate(states):
         seen, memory = cell.look(tf.constant(state), memory, step)
-        np.testing.assert_allclose(seen, _mixture(cell, states[: step + 1]), atol=1e-5)
+        assert_close(seen, _mixture(cell, states[: step + 1]), 1e-5)
     np.testing.assert_array_equal(cell(OUTPUT, STATE, memory, INPUT)[0], OUTPUT)
 
 
@@ -129,7 +130,7 @@ def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> Non
         states.append(
             recurrence.block(_prepared(recurrence, seen, step), context=BlockContext())[0].numpy()
         )
-    np.testing.assert_allclose(_called(recurrence, tf.constant(INPUT))[0], states[-1], atol=1e-5)
+    assert_close(_called(recurrence, tf.constant(INPUT))[0], states[-1], 1e-5)
 
 
 @pytest.mark.parametrize("steps", [None, [2, 2]])
@@ -144,7 +145,7 @@ def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -
     found, _ = _called(
         recurrence, tf.constant(INPUT), steps=None if steps is None else tf.constant(steps)
     )
-    np.testing.assert_allclose(found, memory, atol=1e-5)
+    assert_close(found, memory, 1e-5)
     assert np.abs(found - state).max() > 1e-2
 
 
@@ -171,8 +172,8 @@ def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> Non
             state, attention, _ = block(state, context=BlockContext())
             weights.append(attention)
     output, details = _called(recurrence, tf.constant(INPUT), return_attention=True)
-    np.testing.assert_allclose(output, state, atol=1e-5)
-    np.testing.assert_allclose(details.attention_weights, weights, atol=1e-6)
+    assert_close(output, state, 1e-5)
+    assert_close(details.attention_weights, weights, 1e-6)
 
 
 def test_attention_of_every_layer_is_recorded_in_a_loop() -> None:
@@ -184,7 +185,7 @@ def test_attention_of_every_layer_is_recorded_in_a_loop() -> None:
         recurrence, tf.constant(INPUT), return_attention=True, observer=seen.append
     )
     assert details.attention_weights.shape == (6, 2, 2, 3, 3)
-    np.testing.assert_allclose(details.attention_weights[:2], seen[0].attention_weights, atol=1e-6)
+    assert_close(details.attention_weights[:2], seen[0].attention_weights, 1e-6)
 
 
 @pytest.mark.parametrize("recurrence_layers", [1, 2])
@@ -203,4 +204,4 @@ def test_a_loop_takes_each_step_s_own_transition(recurrence_layers: int) -> None
         one.set_weights(other.get_weights())
     seen: list[Any] = []
     _called(looped, tf.constant(INPUT), observer=seen.append)
-    np.testing.assert_allclose(seen[-1].state, _called(fixed, tf.constant(INPUT))[0], atol=1e-5)
+    assert_close(seen[-1].state, _called(fixed, tf.constant(INPUT))[0], 1e-5)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.close import assert_close
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.models.universal_transformer.halting.halting import (
     combine_states,
@@ -51,7 +52,7 @@ def listing(probabilities: list[float], max_steps: int) -> tuple[float, float, f
 
 def test_three_steps_by_hand() -> None:
     weights, remainder, ponder_time = run([0.3, 0.4, 0.5, 0.9], max_steps=6)
-    np.testing.assert_allclose(weights, [0.3, 0.4, 0.3], atol=1e-6)
+    assert_close(weights, [0.3, 0.4, 0.3], 1e-6)
     assert (remainder, ponder_time) == (pytest.approx(0.3, abs=1e-6), 3.0)
 
 
@@ -61,7 +62,7 @@ def test_the_first_step_halts_a_sure_position() -> None:
 
 def test_max_steps_leave_no_remainder() -> None:
     weights, remainder, ponder_time = run([0.1, 0.1, 0.1], max_steps=2)
-    np.testing.assert_allclose(weights, [0.1, 0.1])
+    assert_close(weights, [0.1, 0.1], 1e-6)
     assert (remainder, ponder_time) == (0.0, 2.0)
 
 

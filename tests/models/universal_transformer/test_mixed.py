@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
@@ -55,7 +56,7 @@ def test_one_step_with_further_layers_is_a_transformer(change: dict[str, Any]) -
     mixed = UniversalTransformer(network, SEQUENCES)
     layers = Transformer(NetworkConfig(**SMALL, num_layers=3, norm=network.norm), SEQUENCES)
     layers.set_weights(mixed.get_weights())
-    np.testing.assert_allclose(mixed(FEATURES), layers(FEATURES), atol=1e-5)
+    assert_close(mixed(FEATURES), layers(FEATURES), 1e-5)
 
 
 def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None:
@@ -74,7 +75,7 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
     for part in (stack.before, stack.recurrence, stack.after):
         state = part(state, **around)[0]
     output, details = stack(inputs, **around, return_attention=True)
-    np.testing.assert_allclose(output, state, atol=1e-6)
+    assert_close(output, state, 1e-6)
     assert [part.final_norm is None for part in (stack.before, stack.recurrence, stack.after)] == [
         True,
         True,
@@ -100,16 +101,14 @@ def test_padding_and_neighbours_change_nothing_in_a_hybrid(kind: str) -> None:
 
     inputs = tf.constant(RANDOM.normal(size=(2, 6, 8)), tf.float32)
     together = called(inputs, tf.constant([[1.0] * 4 + [0.0] * 2, [1.0] * 6]))
-    np.testing.assert_allclose(
-        called(inputs[:1, :4], tf.ones([1, 4]))[0], together[0, :4], atol=1e-5
-    )
+    assert_close(called(inputs[:1, :4], tf.ones([1, 4]))[0], together[0, :4], 1e-5)
 
 
 def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> None:
     x = tf.constant(RANDOM.normal(size=(2, 5, 8)), tf.float32)
     layer = RecurrentLayer(NetworkConfig(**SMALL, recurrent_layer="gru", norm="pre"), causal=True)
-    np.testing.assert_allclose(layer(x), x + layer.rnn(layer.norm(x)), atol=1e-6)
-    np.testing.assert_allclose(layer(x[:, :3]), layer(x)[:, :3], atol=1e-6)
+    assert_close(layer(x), x + layer.rnn(layer.norm(x)), 1e-6)
+    assert_close(layer(x[:, :3]), layer(x)[:, :3], 1e-6)
     both = RecurrentLayer(NetworkConfig(**SMALL, recurrent_layer="gru"))
     assert np.abs(both(x[:, :3]) - both(x)[:, :3]).max() > 1e-3
 
@@ -147,7 +146,7 @@ def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() 
         for part in ours.block.transition.transitions:
             part.set_weights(theirs.block.transition.get_weights())
     own.target_embedding.set_weights(shared.target_embedding.get_weights())
-    np.testing.assert_allclose(own(FEATURES), shared(FEATURES), atol=1e-5)
+    assert_close(own(FEATURES), shared(FEATURES), 1e-5)
     own.encoder.block.transition.transition_2.outer.bias.assign(tf.range(8.0))
     assert np.abs(own(FEATURES) - shared(FEATURES)).max() > 1e-4
 

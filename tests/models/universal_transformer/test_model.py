@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.models.universal_transformer.model import UniversalTransformer
@@ -46,9 +47,7 @@ def test_attention_is_given_per_step_and_head() -> None:
     assert details.encoder.attention_weights.shape == (2, 3, 2, 5, 5)
     assert details.decoder.attention_weights.shape == (2, 3, 2, 4, 4)
     assert details.decoder.memory_attention_weights.shape == (2, 3, 2, 4, 5)
-    np.testing.assert_allclose(
-        tf.reduce_sum(details.decoder.memory_attention_weights, -1), 1.0, atol=1e-5
-    )
+    assert_close(tf.reduce_sum(details.decoder.memory_attention_weights, -1), 1.0, 1e-5)
 
 
 def test_a_shared_embedding_is_one_variable() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from tests.search.models import CLASSES, INPUTS, random_model
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
@@ -75,7 +76,7 @@ def test_sure_steps_keep_logarithms_and_gradients_finite() -> None:
     with tf.GradientTape() as tape:
         log_shares = log_distribution(odds)
         cost = tf.reduce_sum(divergence(log_shares, 0.2))
-    np.testing.assert_allclose(tf.reduce_sum(tf.exp(log_shares), 0), np.ones([3, 1]), atol=1e-6)
+    assert_close(tf.reduce_sum(tf.exp(log_shares), 0), np.ones([3, 1]), 1e-6)
     assert (
         math.isfinite(cost)
         and np.isfinite(tape.gradient(cost, odds)).all()
@@ -100,9 +101,7 @@ def test_the_loss_leads_to_the_distribution_at_which_it_is_least() -> None:
 
     for _ in range(250):
         update()
-    np.testing.assert_allclose(
-        tf.exp(log_distribution(odds))[:, 0, 0], best / best.sum(), atol=2e-3
-    )
+    assert_close(tf.exp(log_distribution(odds))[:, 0, 0], best / best.sum(), 2e-3)
 
 
 def _recurrence(with_step_outputs: bool, **changes: Any) -> tuple[Recurrence, dict[str, Any]]:
@@ -144,7 +143,7 @@ def test_in_use_an_output_is_the_state_of_the_step_at_which_it_stops() -> None:
     assert len({*times[0], *times[1, :2]}) > 1, "all alike would prove nothing"
     for row, column in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]:
         expected = trained.step_states[int(times[row, column]) - 1, row, column]
-        np.testing.assert_allclose(used[row, column], expected, atol=1e-5)
+        assert_close(used[row, column], expected, 1e-5)
 
 
 def test_what_another_stack_reads_is_the_expectation() -> None:
@@ -155,8 +154,8 @@ def test_what_another_stack_reads_is_the_expectation() -> None:
     used, _ = recurrence(**given, observer=lambda view: states.append(view.state))
     shares = np.exp(details.log_shares)
     expected = sum(share[..., None] * state for share, state in zip(shares, states, strict=True))
-    np.testing.assert_allclose(trained, expected, atol=1e-5)
-    np.testing.assert_allclose(used[0], trained[0], atol=1e-4)
+    assert_close(trained, expected, 1e-5)
+    assert_close(used[0], trained[0], 1e-4)
 
 
 def test_the_expected_loss_is_the_sum_over_the_steps() -> None:
@@ -199,7 +198,7 @@ def test_a_classifier_halts_per_sequence_and_padding_changes_nothing(training: b
     for row, length in enumerate([6, 3, 4]):
         assert len(set(details.encoder.ponder_times[row, :length].numpy())) == 1
         alone = model({"inputs": INPUTS[row : row + 1, :length]}, training=training)
-        np.testing.assert_allclose(alone[0], logits[row], atol=1e-5)
+        assert_close(alone[0], logits[row], 1e-5)
 
 
 def test_later_symbols_change_no_earlier_scores() -> None:
@@ -211,7 +210,7 @@ def test_later_symbols_change_no_earlier_scores() -> None:
             model({"inputs": INPUTS, "targets": given}, training=training)
             for given in (targets, later)
         )
-        np.testing.assert_allclose(one[:, :3], other[:, :3], atol=1e-5)
+        assert_close(one[:, :3], other[:, :3], 1e-5)
 
 
 def test_layers_behind_are_refused() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
@@ -51,7 +52,7 @@ def test_padding_and_neighbours_change_nothing(halting: str, transition: str) ->
     padded = tf.concat([inputs, 5.0 + states(2, 3, 8)], 1)
     mask = tf.constant([[1.0] * 4 + [0.0] * 3, [1.0] * 7])
     together, details = called(recurrence, padded, mask)
-    np.testing.assert_allclose(together[0, :4], alone[0], atol=1e-5)
+    assert_close(together[0, :4], alone[0], 1e-5)
     np.testing.assert_array_equal(details.ponder_times[0, :4], alone_details.ponder_times[0])
     assert float(tf.reduce_sum(details.ponder_times[0, 4:])) == 0.0
 
@@ -99,9 +100,7 @@ def test_a_position_that_halts_at_once_equals_depth_one() -> None:
     once = made(num_steps=1)
     once.set_weights(sure.get_weights()[: len(once.get_weights())])
     inputs, mask = states(2, 4, 8), tf.ones([2, 4])
-    np.testing.assert_allclose(
-        called(sure, inputs, mask)[0], called(once, inputs, mask)[0], atol=1e-6
-    )
+    assert_close(called(sure, inputs, mask)[0], called(once, inputs, mask)[0], 1e-6)
 
 
 def test_more_steps_at_evaluation_than_in_training() -> None:
@@ -110,9 +109,7 @@ def test_more_steps_at_evaluation_than_in_training() -> None:
     assert float(called(deeper, inputs, mask)[1].ponder_times[0, 0]) == 5.0
     assert float(called(deeper, inputs, mask, training=True)[1].ponder_times[0, 0]) == 3.0
     same = made(num_steps=5)
-    np.testing.assert_allclose(
-        called(deeper, inputs, mask)[0], called(same, inputs, mask)[0], atol=1e-6
-    )
+    assert_close(called(deeper, inputs, mask)[0], called(same, inputs, mask)[0], 1e-6)
 
 
 def test_each_example_takes_its_own_number_of_steps() -> None:
@@ -121,7 +118,7 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
     mixed, details = called(recurrence, inputs, mask, steps=tf.constant([2, 4]))
     for row, depth in ((0, 2), (1, 4)):
         alone = called(made(num_steps=depth), inputs, mask)[0]
-        np.testing.assert_allclose(mixed[row], alone[row], atol=1e-6)
+        assert_close(mixed[row], alone[row], 1e-6)
         assert float(details.ponder_times[row, 0]) == depth
 
 

@@ -28,6 +28,7 @@ class ByteNet(StatefulModel):
     """
 
     catalogue_name: ClassVar[str] = "bytenet"
+    norms_inputs: ClassVar[bool] = True
 
     def make_encoder(self) -> DilatedEncoder:
         """Returns num_layers dilated convolutions, over a source stretched for a decoder."""

@@ -133,7 +133,7 @@ class Recurrence(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
         )
         per_sequence = self.rule.is_pondernet and with_step_outputs and not causal
         self.halting_unit = (
-            HaltingUnit(network, per_sequence, name="halting")
+            HaltingUnit(network, per_sequence, causal, name="halting")
             if network.halting != "none"
             else None
         )
@@ -389,7 +389,9 @@ class _Run:
             step: Any, state: Any, memory: Any, output: Any, halting: HaltingState, records: Any
         ) -> Any:
             prepared, new_state, memory, weights = self._advance(step, state, memory)
-            probability = unit(recurrence.rule.looks_at(prepared, new_state), counted=counted)
+            probability = unit(
+                recurrence.rule.looks_at(prepared, new_state), counted=counted, step=step
+            )
             new_state, output, halting, running = recurrence.rule.apply(
                 probability, step == depth - 1, new_state, state, output, halting
             )

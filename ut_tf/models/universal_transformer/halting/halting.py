@@ -7,7 +7,8 @@ act_epsilon, and what is left to 1 is its remainder (Graves, arXiv 1603.08983; t
 
 - basic (the paper): output' = state'·weight + output·(1 - weight).
 - accumulated (Graves): output' = output + state'·weight.
-- global: one probability per sequence, the mean over its positions; states as in basic.
+- global: the mean over the sequence's positions, in a decoder over those so far; states as in
+  basic.
 - random: probabilities drawn uniformly from [0, 1).
 - pondernet: p_n of ``pondernet.py``. An output stops at the first step by which Σ p_n reaches
   ponder_threshold, and is that step's state; an encoder that a decoder reads returns Σ p_n s_n, cut
@@ -169,19 +170,29 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
       network: its halting and act_halting_bias_init are used.
       per_sequence: whether, of pondernet, all positions of a sequence stop together: the mean of
         their log-odds decides.
+      causal: whether, of global with global_mean="past", the mean is taken over each position and
+        those before it.
 
     Call arguments:
       state: [batch, length, hidden_size], with its coordinates added (pondernet: after the step).
       counted: float32 [batch, length], the positions over which the mean is taken, where one is.
+      step: int32 [], the recurrent step, of random.
 
     Returns:
       float32 [batch, length].
     """
 
-    def __init__(self, network: NetworkConfig, per_sequence: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        network: NetworkConfig,
+        per_sequence: bool = False,
+        causal: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **{**kwargs, "dtype": "float32"})
         self.network = network
         self.per_sequence = per_sequence
+        self.causal = causal
         self.linear = Linear(
             1,
             True,
@@ -196,13 +207,18 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
         if self.network.halting != "random":
             self.linear.build(input_shape)
 
-    def call(self, state: Any, counted: Any) -> Any:
+    def call(self, state: Any, counted: Any, step: Any = 0) -> Any:
         if self.seed_generator is not None:
-            return tf.random.stateless_uniform(
-                tf.shape(state)[:2], replica_seed(self.seed_generator.next())
+            # A saved model reads one seed per call: only the step's number makes its steps differ.
+            seed = tf.random.experimental.stateless_fold_in(
+                replica_seed(self.seed_generator.next()), step
             )
+            return tf.random.stateless_uniform(tf.shape(state)[:2], seed)
         probability = tf.sigmoid(self.log_odds(state, counted))
-        return _mean(probability, counted) if self.network.halting == "global" else probability
+        if self.network.halting != "global":
+            return probability
+        mean = _mean_so_far if self.causal and self.network.global_mean == "past" else _mean
+        return mean(probability, counted)
 
     def log_odds(self, state: Any, counted: Any) -> Any:
         """Returns what the probabilities are the sigmoid of, float32 [batch, length]; arguments as
@@ -222,11 +238,8 @@ class HaltingUnit(keras.layers.Layer):  # type: ignore[misc]
         return tf.sigmoid(affine(state, weights)[:, 0])
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "network": self.network.to_dict(),
-            "per_sequence": self.per_sequence,
-        }
+        own = {"per_sequence": self.per_sequence, "causal": self.causal}
+        return {**super().get_config(), "network": self.network.to_dict(), **own}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HaltingUnit:
@@ -240,3 +253,10 @@ def _mean(values: Any, counted: Any) -> Any:
     total = tf.reduce_sum(values * counted, 1, keepdims=True)
     mean = total / tf.maximum(tf.reduce_sum(counted, 1, keepdims=True), 1.0)
     return mean * tf.ones_like(values)
+
+
+def _mean_so_far(values: Any, counted: Any) -> Any:
+    """Returns at every position the mean of `values` [batch, length] over the counted ones among
+    itself and those before it.
+    """
+    return tf.cumsum(values * counted, 1) / tf.maximum(tf.cumsum(counted, 1), 1.0)

@@ -1,0 +1,119 @@
+"""Networks as they are made can be trained: the first update's gradient neither explodes nor
+vanishes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf import registry
+from ut_tf.config.hparams import NetworkConfig
+from ut_tf.data.problem import ProblemSpec
+from ut_tf.metrics.losses import smoothed_cross_entropy
+
+SYMBOLS = np.random.default_rng(0).integers(2, 50, (4, 12)).astype(np.int32)
+LANGUAGE = ProblemSpec("none", "tokens", 0, 50)
+PAIRS = ProblemSpec("tokens", "tokens", 50, 50, shared_vocab=True)
+NO_DROPOUT: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+ATTENDING = (
+    "transformer",
+    "universal_transformer",
+    "conditional_universal_transformer",
+    "mem_transformer",
+    "mem_bottleneck_transformer",
+)
+POSITIONS = ("paper", "tensor2tensor", "learned", "rotary", "none")
+OTHERS: dict[str, dict[str, Any]] = {
+    "lstm": {},
+    "bytenet": {},
+    # As its paper initialises it; other embeddings are too large for its sums.
+    "convs2s": {"embedding_scale": "none", "embedding_stddev": 0.1},
+}
+
+
+def gradient_norm(model: str, spec: ProblemSpec, **changes: Any) -> float:
+    keras.utils.set_random_seed(0)
+    sizes = {"hidden_size": 64, "filter_size": 128, "num_heads": 2, "num_layers": 6, "num_steps": 6}
+    made = registry.models.get(model)(NetworkConfig(**sizes, **NO_DROPOUT, **changes), spec)
+    features = (
+        {"targets": SYMBOLS} if spec.inputs == "none" else {"inputs": SYMBOLS, "targets": SYMBOLS}
+    )
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(smoothed_cross_entropy(made(features, training=True), SYMBOLS, 0.0))
+    gradients = tape.gradient(
+        loss, [weight.value for weight in made.trainable_variables], unconnected_gradients="zero"
+    )
+    return float(tf.linalg.global_norm(gradients))
+
+
+@pytest.mark.parametrize(
+    ("model", "spec", "changes"),
+    [
+        ("transformer", LANGUAGE, {"position": "rotary"}),
+        ("transformer", LANGUAGE, {"position": "none", "norm": "pre"}),
+        (
+            "universal_transformer",
+            LANGUAGE,
+            {"position": "rotary", "step_encoding": "none", "norm": "pre"},
+        ),
+        ("universal_transformer", LANGUAGE, {"position": "none", "step_encoding": "none"}),
+        ("universal_transformer", PAIRS, {"position": "rotary", "step_encoding": "none"}),
+        ("mem_bottleneck_transformer", PAIRS, {"position": "none", "norm": "pre"}),
+        ("bytenet", LANGUAGE, {}),
+    ],
+    ids=str,
+)
+def test_the_first_gradient_is_neither_huge_nor_tiny(
+    model: str, spec: ProblemSpec, changes: dict[str, Any]
+) -> None:
+    assert 1 < gradient_norm(model, spec, **changes) < 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "position", "norm"), itertools.product(ATTENDING, POSITIONS, ("post", "pre"))
+)
+def test_the_first_gradient_of_every_network_with_attention(
+    model: str, position: str, norm: str
+) -> None:
+    steps = ("sinusoid", "none") if "universal" in model else ("sinusoid",)
+    specs = (PAIRS,) if model == "mem_bottleneck_transformer" else (PAIRS, LANGUAGE)
+    for step_encoding, spec in itertools.product(steps, specs):
+        assert (
+            0.1
+            < gradient_norm(model, spec, position=position, norm=norm, step_encoding=step_encoding)
+            < 100
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", OTHERS)
+def test_the_first_gradient_of_networks_that_carry_a_state(model: str) -> None:
+    for position, spec in itertools.product(("paper", "none"), (PAIRS, LANGUAGE)):
+        assert 0.1 < gradient_norm(model, spec, position=position, **OTHERS[model]) < 100
+
+
+def test_only_a_network_that_adds_nothing_to_its_start_has_a_variable_for_it() -> None:
+    def has_start(model: str, spec: ProblemSpec, **changes: Any) -> bool:
+        made = registry.models.get(model)(
+            NetworkConfig(hidden_size=8, filter_size=8, num_heads=2, num_layers=1, **changes), spec
+        )
+        return any("target_start" in weight.path for weight in made.variables)
+
+    for position in POSITIONS:
+        for spec in (PAIRS, LANGUAGE):
+            assert has_start("transformer", spec, position=position) == (
+                position in ("rotary", "none")
+            )
+            assert not has_start("transformer", spec, position=position, target_start="zeros")
+    assert (
+        has_start("bytenet", LANGUAGE)
+        and not has_start("bytenet", PAIRS)
+        and not has_start("lstm", LANGUAGE)
+    )
