@@ -1,4 +1,6 @@
-"""Runs, Keras files and a SavedModel that version 0.4.0 wrote are still read, and give what they gave then.
+"""What version 0.4.0 wrote is still read: runs, Keras files and a SavedModel give what they gave
+then.
+
 
 README.md beside this file says how the files were made. Only the public interface is used here.
 """
