@@ -1,7 +1,6 @@
 """What version 0.4.0 wrote is still read: runs, Keras files and a SavedModel give what they gave
 then.
 
-
 README.md beside this file says how the files were made. Only the public interface is used here.
 """
 
