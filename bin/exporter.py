@@ -17,6 +17,7 @@ from ut_tf.bin.decoder import CHECKPOINT, DECODE_HPARAMS, decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
+from ut_tf.storage.layout import EXPORT_FOLDER
 
 COMMAND = "ut-exporter"
 DESCRIPTION = """ut-exporter: writes a trained run as a SavedModel that takes and returns text, for
@@ -90,7 +91,9 @@ def _main(argv: list[str]) -> None:
     names = [name.strip() for name in values.signatures.split(",") if name.strip()]
     with stdout_to_stderr():
         run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
-        export_dir = Path(values.export_dir or run.output_dir / "export").expanduser().absolute()
+        export_dir = (
+            Path(values.export_dir or run.output_dir / EXPORT_FOLDER).expanduser().absolute()
+        )
         new_version(export_dir, values.version)
         import_tensorflow()
         from ut_tf.serving.export import export_run

@@ -20,12 +20,12 @@ from ut_tf.bin import flags, trainer
 from ut_tf.bin.command import EXIT_INTERRUPTED, EXIT_USER_ERROR, execute
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError, counted
-from ut_tf.evaluation.records import RECORDS_FILE, read_records
+from ut_tf.evaluation.records import read_records
 from ut_tf.reporting.rendering import summary_table
 from ut_tf.reporting.runs import find_runs
 from ut_tf.reporting.summary import headline, last_records, summarise
-from ut_tf.run import CONFIG_FILE
-from ut_tf.storage.lock import held_alone
+from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE
+from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.grid import Cell, Progress, State, expand_names, expand_numbers, make_cells
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
 
@@ -43,7 +43,6 @@ what is finished and goes on with what
 was stopped; one with more problems, sets or seeds adds to it. Ctrl-C lets every run save a
 checkpoint."""
 
-LOG_FILE = "sweep.log"
 FLAGS = (
     Flag(
         "problems",
@@ -299,7 +298,7 @@ class _Sweep:
             Command(name, (sys.executable, "-m", f"ut_tf.bin.{module}", *words))
             for name, module, words in self.commands(cell)
         )
-        return Job(cell.name, tuple(commands), self.place(cell) / LOG_FILE)
+        return Job(cell.name, tuple(commands), self.place(cell) / SWEEP_LOG_FILE)
 
     def environments(self) -> list[dict[str, str]]:
         """Returns what each of the runs at a time adds to its environment: where ut_tf lies, and
@@ -407,7 +406,7 @@ def _headline(folder: Path) -> str:
     except UserError as error:
         return f"evaluated, but {_clause(error)}"
     if not records:
-        return f"evaluated, but no record is kept; its log: {folder / LOG_FILE}"
+        return f"evaluated, but no record is kept; its log: {folder / SWEEP_LOG_FILE}"
     name = headline(records[-1])
     return f"{name} {records[-1].metrics[name]:.4g}" if name else "evaluated"
 

@@ -23,6 +23,7 @@ from ut_tf.bin.command import (
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
+from ut_tf.storage.layout import checkpoint_steps
 
 COMMAND = "ut-trainer"
 DESCRIPTION = """ut-trainer: trains a model on a problem.
@@ -283,7 +284,7 @@ def _warm_start_run(folder: str | None, plan: Run) -> Run | None:
     """Returns the run to take the first weights from; None where `plan` has checkpoints of its own
     to go on from.
     """
-    if not folder or any((plan.output_dir / "checkpoints").glob("step-*")):
+    if not folder or checkpoint_steps(plan.output_dir):
         return None
     try:
         return Run.load(folder)

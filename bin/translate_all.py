@@ -20,6 +20,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.run import Run
+from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 
 if TYPE_CHECKING:
     from ut_tf.inference.translator import Translator
@@ -103,7 +104,7 @@ def _main(argv: list[str]) -> None:
     with stdout_to_stderr():
         texts = parallel_set(run, values)
         averaged = _averaged(run, values)
-        path = named or averaged.output_dir / "translations" / texts.name
+        path = named or averaged.output_dir / TRANSLATIONS_FOLDER / texts.name
         refuse_overwriting("translation", path, read)
         written = _translate(Translator.from_run(averaged, "last", config), texts.sources, path)
     if texts.references:
@@ -117,7 +118,7 @@ def _translate(translator: Translator, sources: Sequence[str], path: Path) -> li
     """Writes the translation of each sentence to a file as soon as it is there, and returns them
     all.
     """
-    from ut_tf.storage.checkpoints import readable_disk_errors
+    from ut_tf.storage.disk_errors import readable_disk_errors
 
     speed = Speed(COMMAND, len(sources))
     written = []

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ut_tf.models.universal_transformer.model import UniversalTransformer
     from ut_tf.problem_spec import ProblemSpec
     from ut_tf.run import Run
+    from ut_tf.run_weights import load_model
     from ut_tf.search.config import DecodeConfig
-    from ut_tf.storage.checkpoints import load_model
     from ut_tf.training.trainer import train
 
 __all__ = [
@@ -63,7 +63,7 @@ _SOURCES = {
     "Transformer": "ut_tf.models.transformer.model",
     "UniversalTransformer": "ut_tf.models.universal_transformer.model",
     "load_keras_model": "ut_tf.keras_classes",
-    "load_model": "ut_tf.storage.checkpoints",
+    "load_model": "ut_tf.run_weights",
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",
 }

@@ -43,13 +43,12 @@ from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import sha256_of, write_bytes
+from ut_tf.storage.layout import CONFIG_FILE, VOCAB_FOLDER
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
 
-CONFIG_FILE = "config.json"
-VOCAB_FOLDER = "vocab"
 FORMAT_VERSION = 1
 LARGEST_SEED = 2**32 - 1
 

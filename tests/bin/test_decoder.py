@@ -23,7 +23,8 @@ from tests.bin.tiny_runs import digits_run, stories_run
 from ut_tf.bin import decoder
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
+from ut_tf.run_weights import restore_weights
+from ut_tf.storage.checkpoints import CheckpointStore
 
 GREEDY = "beam_size=1,extra_length=2"
 LINES = ["31415", "9", "", "271828", "0000", "12", "3", "44444444444"]

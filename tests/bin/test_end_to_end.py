@@ -10,7 +10,7 @@ import pytest
 import ut_tf
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin import trainer
-from ut_tf.storage.checkpoints import restore_weights
+from ut_tf.run_weights import restore_weights
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
 DATA = (

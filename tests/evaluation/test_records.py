@@ -12,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.evaluation.records import RECORDS_FILE, Record, append_record, latest, now, read_records
+from ut_tf.evaluation.records import Record, append_record, latest, now, read_records
 from ut_tf.evaluation.training_time import training_minutes
+from ut_tf.storage.layout import RECORDS_FILE
 
 RECORD = Record(
     time="2026-07-29T12:00:00+00:00",

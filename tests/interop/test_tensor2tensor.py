@@ -24,13 +24,9 @@ from ut_tf.interop.tensor2tensor import (
 )
 from ut_tf.interop.tensor2tensor_files import named_problem
 from ut_tf.run import Run, make_hparams
-from ut_tf.storage.checkpoints import (
-    find_checkpoint,
-    read_state,
-    restore,
-    restore_weights,
-    training_checkpoint,
-)
+from ut_tf.run_weights import restore_weights
+from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore
+from ut_tf.training.checkpoint import training_checkpoint
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step import TrainingStep
@@ -185,13 +181,15 @@ def test_run_directory(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         model.target_space, table[11]
     )  # The one row that its training moved.
-    assert read_state(find_checkpoint(loaded, "last"))["step"] == 301
+    assert read_state(find_checkpoint(loaded.output_dir, "last"))["step"] == 301
     _check_optimizer(loaded, model, reader)
 
 
 def _check_optimizer(run: Run, model: Any, reader: Any) -> None:
     """Adam's moments must have gone to the weights they belong to."""
-    checkpoint = tf.train.load_checkpoint(str(find_checkpoint(run, "last") / "variables"))
+    checkpoint = tf.train.load_checkpoint(
+        str(find_checkpoint(run.output_dir, "last") / "variables")
+    )
     index = [weight is model.input_embedding.table for weight in model.trainable_variables].index(
         True
     )
@@ -218,7 +216,7 @@ def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture
     model = run.make_model()
     optimizer = Optimizer(model.trainable_variables, small.training, small.network.hidden_size)
     restore(
-        find_checkpoint(run, "best"), training_checkpoint(model, optimizer)
+        find_checkpoint(run.output_dir, "best"), training_checkpoint(model, optimizer)
     )  # Refuses what lacks a variable.
     step = TrainingStep(
         model, optimizer, small, Workers.of(tf.distribute.get_strategy()), batches.element_spec

@@ -27,7 +27,7 @@ from ut_tf.search.strategies import decode
 from ut_tf.serving.export import SUMMARY_FILE, _put_in_place, export_run, saved_operations
 from ut_tf.serving.versions import new_version
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
-from ut_tf.storage.checkpoints import readable_disk_errors
+from ut_tf.storage.disk_errors import readable_disk_errors
 
 BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
 GREEDY = DecodeConfig(beam_size=1, extra_length=6)

@@ -185,7 +185,7 @@ def untrained_run(folder: Path, problem: str, hparams: str = "") -> Run:
 
 def restored(run: Run, policy: str = "float32") -> Any:
     """Returns the run's model with the weights of its checkpoint."""
-    from ut_tf.storage.checkpoints import restore_weights
+    from ut_tf.run_weights import restore_weights
 
     model = dataclasses.replace(run, hparams=run.hparams.change(dtype_policy=policy)).make_model()
     restore_weights(model, run)

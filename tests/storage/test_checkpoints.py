@@ -17,9 +17,9 @@ from ut_tf.storage.checkpoints import (
     CheckpointStore,
     find_fault,
     read_state,
-    readable_disk_errors,
     restore,
 )
+from ut_tf.storage.disk_errors import readable_disk_errors
 
 
 class Counter:
@@ -157,7 +157,7 @@ def test_other_errors_are_not_taken_for_a_full_disk(
     with pytest.raises(
         UserError,
         match=(
-            rf"{store.folder} cannot be written \(Input/output error\): choose another output_dir"
+            rf"{store.folder} cannot be written \(Input/output error\): choose another `output_dir`"
         ),
     ):
         Counter().save(store, 1)

@@ -14,7 +14,8 @@ import tensorflow as tf
 from tests.training.toy import toy_run
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
+from ut_tf.run_weights import restore_weights
+from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.averaging import (
     MOST,
     average_checkpoints,

@@ -20,7 +20,7 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import restore_weights
+from ut_tf.run_weights import restore_weights
 from ut_tf.training.curriculum import Curriculum, CurriculumState, staged, stages
 from ut_tf.training.distribution import Workers
 from ut_tf.training.gradient_noise import noisy

@@ -16,8 +16,9 @@ from tests.training.toy import lines, losses, toy_run
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import Run
+from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
-from ut_tf.storage.checkpoints import CheckpointStore, restore_weights
+from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training import trainer
 from ut_tf.training.batches import Position, TrainingBatches
 from ut_tf.training.distribution import Workers

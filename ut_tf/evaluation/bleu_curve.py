@@ -26,11 +26,11 @@ from ut_tf.evaluation.parallel_sets import ParallelSet
 from ut_tf.inference.translator import Translator, check_vocabulary
 from ut_tf.metrics.bleu import DEFAULT_TOKENIZER, VARIANTS, corpus_scores
 from ut_tf.run import Run
+from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
-from ut_tf.storage.checkpoints import readable_disk_errors, restore_weights
-from ut_tf.training.logs import EVENTS_FOLDER
+from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.layout import EVENTS_FOLDER, SCORES_FILE
 
-SCORES_FILE = "bleu.jsonl"
 _ADVICE = "mend its rights, or copy the run to where you may write"
 # Options that do not change what is written.
 _WITHOUT_EFFECT = ("batch_size", "write_beam_scores")

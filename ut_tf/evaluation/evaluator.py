@@ -60,9 +60,10 @@ from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.metrics.intervals import RESAMPLES
 from ut_tf.metrics.sums import GroupedSums
 from ut_tf.run import Run
+from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.greedy import greedy_decode
-from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore_weights
+from ut_tf.storage.checkpoints import find_checkpoint, read_state
 
 # Tokens in a batch, padding included: what 400 symbols' attention weights leave in a few hundred
 # megabytes. Of language models it is the logits, a whole vocabulary of words for each symbol.
@@ -136,7 +137,7 @@ def measure_checkpoint(
         )
     model = run.make_model()
     # Found once: where the run is still being trained, the best one may be another a moment later.
-    directory = find_checkpoint(run, checkpoint)
+    directory = find_checkpoint(run.output_dir, checkpoint)
     step = restore_weights(model, run, str(directory))
     found = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir).measure(sets)
     return CheckpointMeasurement(

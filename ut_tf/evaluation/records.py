@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf.errors import UserError
+from ut_tf.storage.layout import RECORDS_FILE
 
 if TYPE_CHECKING:
     from ut_tf.metrics.intervals import Interval
 
-RECORDS_FILE = "evaluations.jsonl"
 _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
     str: (
         "time",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from ut_tf.training.logs import EVENTS_FOLDER
+from ut_tf.storage.layout import EVENTS_FOLDER
 
 _OTHERS = ".bleu"
 

@@ -36,8 +36,8 @@ from ut_tf.inference.translator import Texts, Translator, check_vocabulary
 from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.metrics.sums import group_name
 from ut_tf.run import Run, make_problem
+from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
-from ut_tf.storage.checkpoints import restore_weights
 
 _BLOCK = 1000
 _NAMED = 50

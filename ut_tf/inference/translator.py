@@ -38,10 +38,10 @@ from ut_tf.inference.batches import (
     trimmed,
 )
 from ut_tf.run import Run
+from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode
-from ut_tf.storage.checkpoints import restore_weights
 
 READ_AHEAD = 16
 # Texts, and their characters with padding, that become ids at once: one long text among many must

@@ -41,7 +41,9 @@ from ut_tf.interop.tensor2tensor_hparams import (
 )
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run, make_hparams
-from ut_tf.storage.checkpoints import CheckpointStore, readable_disk_errors, training_checkpoint
+from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.training.checkpoint import training_checkpoint
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.state import TrainingState
 

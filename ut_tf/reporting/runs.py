@@ -27,7 +27,14 @@ from typing import Any
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, read_records
-from ut_tf.run import CONFIG_FILE, RESUMABLE_FIELDS
+from ut_tf.run import RESUMABLE_FIELDS
+from ut_tf.storage.layout import (
+    CHECKPOINTS_FOLDER,
+    CONFIG_FILE,
+    STATE_FILE,
+    checkpoint_name,
+    checkpoint_steps,
+)
 
 FOLD = "fold"
 """The argument of a problem that says which part of its data a run of a cross-validation is judged
@@ -35,8 +42,6 @@ on.
 """
 Repetition = tuple[int, str]
 """A seed and a fold ("" where there are none)."""
-_CHECKPOINTS = "checkpoints"
-_STATE = "state.json"
 _SYSTEMS = {
     "universal_transformer": "UT",
     "transformer": "Transformer",
@@ -175,7 +180,7 @@ def _read(folder: Path) -> FoundRun:
             recipe=_recipe(values["hparams_set"], values["overrides"]),
             hparams_set=str(values["hparams_set"]),
             seed=int(values["seed"]),
-            trained=any(folder.glob(f"{_CHECKPOINTS}/step-*")),
+            trained=bool(checkpoint_steps(folder)),
             records=read_records(folder),
         )
     except (KeyError, TypeError, ValueError):
@@ -206,13 +211,12 @@ def _recipe(hparams_set: str, overrides: str) -> str:
 
 
 def _averaged(folder: Path) -> bool:
-    """Returns whether ut-avg-checkpoints wrote the run: its one checkpoint says of which it is the
-    mean.
-    """
-    states = sorted(folder.glob(f"{_CHECKPOINTS}/step-*/{_STATE}"))
-    if len(states) != 1:
+    """Tells whether the run is a mean of checkpoints, as its one checkpoint says."""
+    steps = checkpoint_steps(folder)
+    if len(steps) != 1:
         return False
+    state = folder / CHECKPOINTS_FOLDER / checkpoint_name(steps[0]) / STATE_FILE
     try:
-        return "averaged_steps" in json.loads(states[0].read_text(encoding="utf-8"))
+        return "averaged_steps" in json.loads(state.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False

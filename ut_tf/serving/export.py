@@ -31,17 +31,14 @@ from tensorflow.core.protobuf import saved_model_pb2
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.inference.translator import check_vocabulary
 from ut_tf.run import Run, installed_versions
+from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.signatures import Servable, Signature
 from ut_tf.serving.versions import ADVICE, new_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
-from ut_tf.storage.checkpoints import (
-    find_checkpoint,
-    read_state,
-    readable_disk_errors,
-    restore_weights,
-)
+from ut_tf.storage.checkpoints import find_checkpoint, read_state
+from ut_tf.storage.disk_errors import readable_disk_errors
 
 SUMMARY_FILE = "assets.extra/ut_tf.json"
 
@@ -90,7 +87,7 @@ def export_run(
     """
     _check(dtype, quantize)
     folder = new_version(destination, version)
-    directory = find_checkpoint(run, checkpoint)
+    directory = find_checkpoint(run.output_dir, checkpoint)
     step = int(read_state(directory)["step"])
     codec = run.text_codec()
     hparams = run.hparams.change(dtype_policy=_POLICIES[dtype])

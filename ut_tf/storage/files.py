@@ -1,13 +1,13 @@
-"""Files that are complete or absent, and folders that one process at a time fills."""
+"""Files that are complete or absent."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from ut_tf.storage.locks import exclusive as exclusive
 
 
 def write_text(path: Path, text: str) -> None:
@@ -31,25 +31,6 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Returns the checksum of a file's content, in hexadecimal."""
+    """The SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock on `path`, and holds it; a process that ends
-    gives up its locks.
-
-    Where the system has no such locks (Windows) nothing is locked: prepare the data there before
-    several workers start.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -25,8 +25,8 @@ from typing import Any, Literal
 
 from ut_tf.errors import UserError
 from ut_tf.storage.files import write_text
+from ut_tf.storage.layout import SWEEP_FILE
 
-SWEEP_FILE = "sweep.json"
 _FORMAT_VERSION = 1
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST = 100_000

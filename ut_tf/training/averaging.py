@@ -28,24 +28,34 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import differences
 from ut_tf.errors import UserError
-from ut_tf.run import CONFIG_FILE, RESUMABLE_FIELDS, VOCAB_FOLDER, Run
+from ut_tf.run import RESUMABLE_FIELDS, Run
+from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.training.logs import EVENTS_FOLDER, METRICS_FILE
+from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.layout import (
+    CHECKPOINTS_FOLDER,
+    CONFIG_FILE,
+    EVENTS_FOLDER,
+    METRICS_FILE,
+    RECORDS_FILE,
+    SCORES_FILE,
+    TRANSLATIONS_FOLDER,
+    VOCAB_FOLDER,
+)
 
 MOST = 8
 _ADVICE = "name a directory that is new or empty with --avg_dir"
 _STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
-_TRANSLATIONS = "translations"
 # What lies in the folder of a mean: its own files, and what the commands derive from them.
 _DERIVED = frozenset(
     {
         CONFIG_FILE,
         VOCAB_FOLDER,
-        checkpoints.FOLDER,
-        _TRANSLATIONS,
-        "bleu.jsonl",
-        "evaluations.jsonl",
+        CHECKPOINTS_FOLDER,
+        TRANSLATIONS_FOLDER,
+        SCORES_FILE,
+        RECORDS_FILE,
         EVENTS_FOLDER,
     }
 )
@@ -72,7 +82,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         `destination`.
     """
     destination = destination.resolve()
-    with checkpoints.readable_disk_errors(destination, advice=_ADVICE):
+    with readable_disk_errors(destination, advice=_ADVICE):
         _check_replaceable(run, destination)
     steps = sorted({*steps})
     if not steps:
@@ -91,7 +101,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: digests}
     needed_bytes = 4 * sum(mean.size for mean in means)
     temporary = destination.with_name(f".tmp-{destination.name}-{os.getpid()}")
-    with checkpoints.readable_disk_errors(destination, needed_bytes, _ADVICE):
+    with readable_disk_errors(destination, needed_bytes, _ADVICE):
         try:
             _copy_configuration(run, temporary)
             CheckpointStore(temporary).save(
@@ -209,7 +219,7 @@ def _mean_weights(model: Any, run: Run, steps: list[int]) -> list[Any]:
     """Returns the mean of every trainable weight, added up in float64."""
     sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
     for step in steps:
-        checkpoints.restore_weights(model, run, str(step))
+        restore_weights(model, run, str(step))
         for total, weight in zip(sums, model.trainable_variables, strict=True):
             total += weight.numpy()
     return [total / len(steps) for total in sums]
@@ -273,8 +283,8 @@ def _put_in_place(temporary: Path, destination: Path) -> None:
     except OSError:
         old.rename(destination)
         raise
-    if (old / _TRANSLATIONS).is_dir():
-        (old / _TRANSLATIONS).rename(destination / _TRANSLATIONS)
+    if (old / TRANSLATIONS_FOLDER).is_dir():
+        (old / TRANSLATIONS_FOLDER).rename(destination / TRANSLATIONS_FOLDER)
     shutil.rmtree(old, ignore_errors=True)
 
 

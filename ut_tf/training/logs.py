@@ -18,9 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.storage.files import write_text
+from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
 
-METRICS_FILE = "metrics.jsonl"
-EVENTS_FOLDER = "tensorboard"
 # TensorBoard shows one kind of data per tag: the mean is the scalar train/ponder_time.
 _HISTOGRAM_TAG = "train/ponder_time_histogram"
 _HISTOGRAM_SAMPLES = 2000

@@ -30,10 +30,21 @@ import tensorflow as tf
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.run import CONFIG_FILE, VOCAB_FOLDER, Run
+from ut_tf.run import Run
+from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
-from ut_tf.storage.lock import LOCK_FILE, held_alone
+from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.layout import (
+    CHECKPOINTS_FOLDER,
+    CONFIG_FILE,
+    EVENTS_FOLDER,
+    LOCK_FILE,
+    METRICS_FILE,
+    VOCAB_FOLDER,
+)
+from ut_tf.storage.locks import held_alone
 from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.checkpoint import training_checkpoint
 from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
 from ut_tf.training.distribution import Workers, describe_devices, make_strategy
 from ut_tf.training.logs import RunLog
@@ -101,7 +112,7 @@ def train(
     strategy = strategy or make_strategy(num_gpus)
     with ExitStack() as stack:
         if Workers.of(strategy).is_chief:
-            with checkpoints.readable_disk_errors(run.output_dir):
+            with readable_disk_errors(run.output_dir):
                 stack.enter_context(held_alone(run.output_dir))
         stop = stack.enter_context(StopRequest())
         try:
@@ -118,7 +129,7 @@ def _withdraw(output_dir: Path) -> None:
     data; not where training has begun.
     """
     if any(
-        (output_dir / name).exists() for name in ("checkpoints", "metrics.jsonl", "tensorboard")
+        (output_dir / name).exists() for name in (CHECKPOINTS_FOLDER, METRICS_FILE, EVENTS_FOLDER)
     ):
         return
     with suppress(OSError):
@@ -149,14 +160,14 @@ class _Trainer:
             self._model = run.make_model()
             if warm_start_from is not None:
                 refuse_other_vocabulary(warm_start_from, run)
-                checkpoints.restore_weights(self._model, warm_start_from)
+                restore_weights(self._model, warm_start_from)
                 if run.hparams.network.relaxed_sets > 1:
                     # A curriculum begins anew, at whose end they are to be tied.
                     self._model.tie(False)
             self._optimizer = Optimizer(
                 self._model.trainable_variables, training, run.hparams.network.hidden_size, run.seed
             )
-        self._checkpoint = checkpoints.training_checkpoint(self._model, self._optimizer)
+        self._checkpoint = training_checkpoint(self._model, self._optimizer)
         self._store = checkpoints.CheckpointStore(
             run.output_dir, keep or training.keep_checkpoint_max
         )
@@ -195,7 +206,7 @@ class _Trainer:
                 else f"curriculum: {standing} to begin with"
             )
         log = self._make_log()
-        with checkpoints.readable_disk_errors(self._run.output_dir):
+        with readable_disk_errors(self._run.output_dir):
             try:
                 ended = self._loop(stop, log)
             finally:

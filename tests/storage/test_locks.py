@@ -15,7 +15,8 @@ import tensorflow as tf
 from tests.training.toy import toy_run
 from ut_tf.errors import UserError
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.storage.lock import LOCK_FILE, held_alone
+from ut_tf.storage.layout import LOCK_FILE
+from ut_tf.storage.locks import held_alone
 from ut_tf.training.trainer import train
 
 HOLD = (

@@ -1,0 +1,60 @@
+"""Every name inside a run directory, once.
+
+::
+
+    runs/babi_qa-ut_base/
+      config.json          the run (``ut_tf.run_config``)
+      vocab/               the vocabulary files it was trained with
+      checkpoints/         best.json and step-00000100/{variables.*, state.json, manifest.json}
+      metrics.jsonl        one line per log point and per validation
+      tensorboard/         the same for TensorBoard
+      evaluations.jsonl    what ut-eval measured
+      bleu.jsonl           BLEU of each checkpoint
+      translations/        of a mean of checkpoints (ut-translate-all)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CONFIG_FILE = "config.json"
+VOCAB_FOLDER = "vocab"
+SUBWORDS_FILE = "subwords.model"
+METRICS_FILE = "metrics.jsonl"
+EVENTS_FOLDER = "tensorboard"
+RECORDS_FILE = "evaluations.jsonl"
+SCORES_FILE = "bleu.jsonl"
+TRANSLATIONS_FOLDER = "translations"
+EXPORT_FOLDER = "export"
+LOCK_FILE = ".lock"
+
+CHECKPOINTS_FOLDER = "checkpoints"
+BEST_FILE = "best.json"
+STEP_PREFIX = "step-"
+TEMPORARY_PREFIX = "tmp-"
+CORRUPT_PREFIX = "corrupt-"
+VARIABLES_FILE = "variables"
+STATE_FILE = "state.json"
+MANIFEST_FILE = "manifest.json"
+
+# In the folder of a sweep, and in each run directory below it.
+SWEEP_FILE = "sweep.json"
+SWEEP_LOG_FILE = "sweep.log"
+
+
+def checkpoint_name(step: int) -> str:
+    """The folder of the checkpoint of a step, ``step-00000100``."""
+    return f"{STEP_PREFIX}{step:08d}"
+
+
+def step_of(name: str) -> int | None:
+    """The step in the name of a checkpoint's folder; None for other names."""
+    digits = name.removeprefix(STEP_PREFIX)
+    return int(digits) if name.startswith(STEP_PREFIX) and digits.isdigit() else None
+
+
+def checkpoint_steps(output_dir: Path) -> list[int]:
+    """The steps of a run's checkpoints, ascending; the checkpoints may be damaged."""
+    folder = output_dir / CHECKPOINTS_FOLDER
+    folders = [entry for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
+    return sorted(step for entry in folders if (step := step_of(entry.name)) is not None)
