@@ -9,13 +9,14 @@ import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from absl import logging
 
 from ut_tf import registry
-from ut_tf.bin.flags import FlagError, HelpAsked
+from ut_tf.bin.flags import HYPERPARAMETERS, Flag, FlagError, HelpAsked
+from ut_tf.bin.options import in_flags
 from ut_tf.errors import UserError, marked_in
 
 EXIT_USER_ERROR = 1
@@ -24,16 +25,16 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-def execute(command: str, body: Callable[[], int | None]) -> int:
+def execute(command: str, flags: Sequence[Flag], body: Callable[[], int | None]) -> int:
     """Runs `body` and returns the exit status: the body's own, or what its error deserves.
 
-    A user's mistake becomes one line on standard error. Any other exception passes, with its trace:
-    it is a bug, and the trace is what a report needs.
+    A user's mistake becomes one line on standard error, which names `flags`. Any other exception
+    passes, with its trace: it is a bug, and the trace is what a report needs.
     """
     try:
         # User code imports TensorFlow at once.
         with registry.before_user_code(import_tensorflow):
-            return _answer(command, body)
+            return _answer(command, flags, body)
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -44,24 +45,29 @@ def execute(command: str, body: Callable[[], int | None]) -> int:
         return EXIT_BROKEN_PIPE
 
 
-def _answer(command: str, body: Callable[[], int | None]) -> int:
+def _answer(command: str, flags: Sequence[Flag], body: Callable[[], int | None]) -> int:
     status = 0
     try:
         status = body() or 0
     except HelpAsked as asked:
         print(asked)
     except UserError as error:
-        print(f"{command}: error: {_one_line(str(error))}", file=sys.stderr)
+        print(f"{command}: error: {_one_line(_typed(str(error), flags))}", file=sys.stderr)
         status = EXIT_FLAG_ERROR if isinstance(error, FlagError) else EXIT_USER_ERROR
     except Exception as error:
         # A check inside a graph, where no UserError can be raised.
         sentence = marked_in(error)
         if sentence is None:
             raise
-        print(f"{command}: error: {_one_line(sentence)}", file=sys.stderr)
+        print(f"{command}: error: {_one_line(_typed(sentence, flags))}", file=sys.stderr)
         status = EXIT_USER_ERROR
     sys.stdout.flush()
     return status
+
+
+def _typed(message: str, flags: Sequence[Flag]) -> str:
+    names = {flag.name for flag in flags}
+    return in_flags(message, names, HYPERPARAMETERS if "hparams" in names else frozenset())
 
 
 def import_tensorflow() -> None:

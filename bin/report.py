@@ -57,7 +57,7 @@ _FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
 
 
 def _main(argv: list[str]) -> None:

@@ -147,15 +147,16 @@ def _raise(error: BaseException) -> None:
 
 
 def test_errors_and_their_exit_statuses(capsys):
-    assert command.execute("ut-x", lambda: _raise(UserError("a\n  b"))) == 1
+    assert command.execute("ut-x", (), lambda: _raise(UserError("a\n  b"))) == 1
     assert capsys.readouterr().err == "ut-x: error: a b\n"
-    assert command.execute("ut-x", lambda: _raise(KeyboardInterrupt())) == 130
+    assert command.execute("ut-x", (), lambda: _raise(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == "ut-x: interrupted\n"
     with pytest.raises(ZeroDivisionError):
-        command.execute("ut-x", lambda: _raise(ZeroDivisionError()))
+        command.execute("ut-x", (), lambda: _raise(ZeroDivisionError()))
     assert (
         command.execute(
             "ut-x",
+            (),
             lambda: _raise(
                 RuntimeError(f"Graph execution error:\n{marked('too long: cut it.')}\n[Op:x]")
             ),
@@ -163,8 +164,8 @@ def test_errors_and_their_exit_statuses(capsys):
         == 1
     )
     assert capsys.readouterr().err == "ut-x: error: too long: cut it.\n"
-    assert command.execute("ut-x", lambda: None) == 0
-    assert command.execute("ut-x", lambda: 5) == 5
+    assert command.execute("ut-x", (), lambda: None) == 0
+    assert command.execute("ut-x", (), lambda: 5) == 5
 
 
 def test_a_table_is_sorted_and_aligned():
