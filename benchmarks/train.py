@@ -404,7 +404,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prepared(flags: argparse.Namespace, policy: str) -> Run:
     hparams = ",".join(part for part in (flags.hparams, f"dtype_policy={policy}") if part)
     run = Run.plan(
-        flags.problem, flags.hparams_set, hparams, os.devnull, flags.data_dir, flags.tmp_dir
+        flags.problem,
+        flags.hparams_set,
+        hparams,
+        output_dir=os.devnull,
+        data_dir=flags.data_dir,
+        tmp_dir=flags.tmp_dir,
     )
     check(run.hparams)
     for folder in (run.data_dir, run.tmp_dir):

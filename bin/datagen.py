@@ -20,13 +20,8 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
-from ut_tf.run import (
-    default_data_dir,
-    default_tmp_dir,
-    make_hparams,
-    make_problem,
-    parse_problem_args,
-)
+from ut_tf.factories import make_hparams, make_problem, parse_problem_args
+from ut_tf.storage.folders import default_data_dir, default_tmp_dir
 
 COMMAND = "ut-datagen"
 DESCRIPTION = """ut-datagen: makes or downloads the data of problems. ut-trainer does so by itself;

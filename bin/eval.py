@@ -20,7 +20,8 @@ from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
-from ut_tf.run import Run, parse_problem_args
+from ut_tf.factories import parse_problem_args
+from ut_tf.run import Run
 
 if TYPE_CHECKING:
     from ut_tf.evaluation.measurement import CheckpointMeasurement

@@ -27,8 +27,8 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import absolute_paths
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.factories import parse_problem_args
 from ut_tf.problems.catalogue import PROBLEMS
-from ut_tf.run import parse_problem_args
 
 
 class FlagError(UserError):

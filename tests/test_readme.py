@@ -30,9 +30,9 @@ from ut_tf.bin import (
 from ut_tf.bin import eval as eval_command
 from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
+from ut_tf.factories import make_hparams
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.problems.catalogue import PROBLEMS
-from ut_tf.run import make_hparams
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

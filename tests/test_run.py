@@ -17,9 +17,10 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
+from ut_tf.factories import make_problem, parse_problem_args
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.registry import Entry, Registry
-from ut_tf.run import Run, make_problem, parse_problem_args
+from ut_tf.run import Run
 
 
 class Words(Problem):
@@ -230,8 +231,8 @@ def test_another_run_in_the_same_directory_is_refused(create, changes, expected)
         ({"problem_args": "limit=true"}, "expected a whole number"),
         ({"problem_args": "limit=1+2"}, "argument limit=1+2 of problem"),
         ({"problem_args": "words=7"}, "argument words=7 of problem 'words': expected a text"),
-        ({"seed": -1}, "--random_seed=-1: expected a whole number from 0 to 4294967295"),
-        ({"seed": 2**32}, "--random_seed=4294967296"),
+        ({"seed": -1}, "`seed`=-1: expected a whole number from 0 to 4294967295"),
+        ({"seed": 2**32}, "`seed`=4294967296"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(create, tmp_path, changes, expected):

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ut_tf.run import make_hparams
+from ut_tf.factories import make_hparams
 
 
 def stub_run(

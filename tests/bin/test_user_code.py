@@ -29,7 +29,7 @@ def call(tmp_path: Path):
     for folder, source in (("path/tensorflow", TENSORFLOW), ("mine", USER_CODE)):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").write_text(source)
-    Run.plan("algorithmic_copy_decimal40", "ut_algorithmic", "", tmp_path / "run")._write()
+    Run.plan("algorithmic_copy_decimal40", "ut_algorithmic", output_dir=tmp_path / "run")._write()
 
     def run(module: str, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
         script = f"import sys\nfrom ut_tf.bin.{module} import main\nsys.exit(main({[*argv]!r}))"

@@ -25,7 +25,12 @@ def digits_run(
 ) -> Run:
     """Returns a run that copies digits, in principle; its best checkpoint is the first."""
     run = Run.create(
-        problem, "ut_algorithmic", TINY, output_dir, output_dir / "data", output_dir / "tmp"
+        problem,
+        "ut_algorithmic",
+        TINY,
+        output_dir=output_dir,
+        data_dir=output_dir / "data",
+        tmp_dir=output_dir / "tmp",
     )
     save(run, steps)
     return run
@@ -34,7 +39,9 @@ def digits_run(
 def stories_run(output_dir: Path, problem: str = "babi_qa_task1_1k") -> Run:
     """Returns a run that answers bAbI's questions, in principle."""
     data_dir = output_dir.with_name("data")
-    plan = Run.plan(problem, "ut_babi", TINY, output_dir, data_dir, data_dir)
+    plan = Run.plan(
+        problem, "ut_babi", TINY, output_dir=output_dir, data_dir=data_dir, tmp_dir=data_dir
+    )
     for path, symbols in zip(
         plan.make_problem().vocab_files(data_dir), (WORDS, ANSWERS), strict=True
     ):
@@ -83,9 +90,9 @@ def translation_run(folder: Path, steps: tuple[int, ...] = (100, 200), hparams: 
         "translate_files",
         "ut_translate_small",
         overrides,
-        folder / "run",
-        folder / "data",
-        folder,
+        output_dir=folder / "run",
+        data_dir=folder / "data",
+        tmp_dir=folder,
         problem_args=arguments,
     )
     save(run, steps)

@@ -47,9 +47,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "babi_qa_task1_1k",
         "ut_babi",
         f"{TINY},dtype_policy=float32",
-        folder / "run",
-        folder / "data",
-        folder,
+        output_dir=folder / "run",
+        data_dir=folder / "data",
+        tmp_dir=folder,
     )
     save(made, (100,))
     return made

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
+from ut_tf.factories import make_hparams
 from ut_tf.interop.tensor2tensor import (
     _problem_of_symbols,
     import_run,
@@ -23,7 +24,7 @@ from ut_tf.interop.tensor2tensor import (
     network_from_hparams,
 )
 from ut_tf.interop.tensor2tensor_files import named_problem
-from ut_tf.run import Run, make_hparams
+from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore
 from ut_tf.training.checkpoint import training_checkpoint

@@ -170,7 +170,12 @@ registry.hparams_sets.register("letters_tiny", lambda: HParams(network=NETWORK))
 def untrained_run(folder: Path, problem: str, hparams: str = "") -> Run:
     """Returns a run with a checkpoint of random weights, large enough that answers differ."""
     run = Run.create(
-        problem, "letters_tiny", hparams, folder / "run", folder / "data", folder / "tmp"
+        problem,
+        "letters_tiny",
+        hparams,
+        output_dir=folder / "run",
+        data_dir=folder / "data",
+        tmp_dir=folder / "tmp",
     )
     keras.utils.set_random_seed(7)
     model = run.make_model()

@@ -116,7 +116,16 @@ def toy_run(
     output_dir.mkdir(parents=True, exist_ok=True)
     spec = registry.problems.get(problem)().spec(output_dir)
     return Run(
-        problem, {}, "small", hparams, "", seed, output_dir, output_dir, output_dir, None, spec
+        problem=problem,
+        problem_args={},
+        hparams_set="small",
+        hparams=hparams,
+        overrides="",
+        seed=seed,
+        data_dir=output_dir,
+        tmp_dir=output_dir,
+        output_dir=output_dir,
+        spec=spec,
     )
 
 

@@ -32,10 +32,11 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.training_time import training_minutes
+from ut_tf.factories import make_problem
 from ut_tf.inference.translator import Texts, Translator, check_vocabulary
 from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.metrics.sums import group_name
-from ut_tf.run import Run, make_problem
+from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 

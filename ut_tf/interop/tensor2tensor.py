@@ -27,6 +27,7 @@ import numpy as np
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
+from ut_tf.factories import make_hparams
 from ut_tf.interop.tensor2tensor_files import (
     TARGET_SPACE,
     named_problem,
@@ -40,7 +41,7 @@ from ut_tf.interop.tensor2tensor_hparams import (
     network_from_hparams,
 )
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.run import Run, make_hparams
+from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.training.checkpoint import training_checkpoint
@@ -137,7 +138,7 @@ def import_run(
       checkpoint: its path, without the endings .index and .data; None: the newest in `t2t_dir`.
       target_space_id: row of the target space embedding; None: the one that was trained, by the
         optimizer's variables.
-      data_dir, tmp_dir, problem_args, usr_dir: as for ``Run.create``.
+      data_dir, tmp_dir, problem_args, usr_dir: as for ``RunOptions``.
 
     Raises:
       UserError: a file is missing or unreadable, the network is not supported, its variables or

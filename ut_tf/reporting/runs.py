@@ -27,7 +27,7 @@ from typing import Any
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, read_records
-from ut_tf.run import RESUMABLE_FIELDS
+from ut_tf.run_config import RESUMABLE_FIELDS
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,

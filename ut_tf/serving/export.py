@@ -30,7 +30,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.inference.translator import check_vocabulary
-from ut_tf.run import Run, installed_versions
+from ut_tf.run import Run
+from ut_tf.run_config import installed_versions
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.signatures import Servable, Signature

@@ -28,7 +28,8 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import differences
 from ut_tf.errors import UserError
-from ut_tf.run import RESUMABLE_FIELDS, Run
+from ut_tf.run import Run
+from ut_tf.run_config import RESUMABLE_FIELDS
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore

@@ -26,12 +26,13 @@ from ut_tf.config.training import TrainingConfig
 from ut_tf.data import download
 from ut_tf.data.pipeline import bucket_bounds, eval_batches, train_batches
 from ut_tf.errors import UserError
+from ut_tf.factories import make_problem
 from ut_tf.problems.translation import multi30k as translation_multi30k
 from ut_tf.problems.translation import wmt14 as translation_wmt
 from ut_tf.problems.translation.multi30k import TranslateMulti30k
 from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.problems.translation.wmt14 import TranslateWmt14
-from ut_tf.run import Run, make_problem
+from ut_tf.run import Run
 from ut_tf.symbols import END_ID
 from ut_tf.training.warm_start import refuse_other_vocabulary
 
@@ -326,9 +327,9 @@ def test_a_run_decodes_from_its_own_folder_wherever_it_lies(folder: Path, tmp_pa
         "translate_files",
         "ut_tiny",
         "vocab_size=320",
-        tmp_path / "run",
-        tmp_path / "data",
-        tmp_path,
+        output_dir=tmp_path / "run",
+        data_dir=tmp_path / "data",
+        tmp_dir=tmp_path,
         problem_args=arguments,
     )
     assert first.spec is not None and first.spec.input_vocab_size == 320
@@ -577,13 +578,13 @@ def test_changed_files_are_no_dead_end(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("data"))
     path = tmp_path / "copy" / "train.en.gz"
     arguments = {"source_files": [str(path)], "target_files": [str(path.with_name("train.de.gz"))]}
-    places = (tmp_path / "data", tmp_path)
+    places = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path}
     first = Run.create(
         "translate_files",
         "ut_tiny",
         "vocab_size=320",
-        tmp_path / "run",
-        *places,
+        output_dir=tmp_path / "run",
+        **places,
         problem_args=arguments,
     )
     former = path.read_bytes()
@@ -591,15 +592,15 @@ def test_changed_files_are_no_dead_end(folder: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "data")
     with pytest.raises(
         UserError,
-        match=r"put back the files it was trained on .* or begin a new run in another --output_dir",
+        match=r"put back the files it was trained on .* or begin a new run in another `output_dir`",
     ):
         first.prepare()
     second = Run.create(
         "translate_files",
         "ut_tiny",
         "vocab_size=320",
-        tmp_path / "run2",
-        *places,
+        output_dir=tmp_path / "run2",
+        **places,
         problem_args=arguments,
     )
     with pytest.raises(

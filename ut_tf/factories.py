@@ -1,0 +1,111 @@
+"""Hyperparameters, problems and models, made from their names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import re
+from typing import Any
+
+from ut_tf import registry
+from ut_tf.config.hparams import HParams
+from ut_tf.config.training import TrainingConfig
+from ut_tf.data.arguments import checked_arguments, hyperparameter_arguments
+from ut_tf.data.problem import Problem
+from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
+
+
+def make_hparams(hparams_set: str, overrides: str = "", model: str | None = None) -> HParams:
+    """The named set with its overrides and perhaps another model, resolved.
+
+    Raises:
+      UserError: an unknown name, or every hyperparameter that cannot be.
+    """
+    hparams = registry.hparams_sets.get(hparams_set)()
+    if not isinstance(hparams, HParams):
+        raise UserError(
+            f"hyperparameter set {hparams_set!r} returned {type(hparams).__name__}: its function"
+            " must return HParams."
+        )
+    if model:
+        hparams = dataclasses.replace(hparams, model=model)
+    registry.models.check(hparams.model)
+    return hparams.override(overrides).resolve()
+
+
+def make_problem(
+    name: str, arguments: dict[str, Any], training: TrainingConfig | None = None
+) -> Problem:
+    """The named problem, made with its arguments.
+
+    The hyperparameters of its data, such as vocab_size, are arguments too where `arguments` do not
+    give them.
+
+    Raises:
+      UserError: the name or an argument is unknown, or a value is of the wrong type.
+    """
+    factory = registry.problems.get(name)
+    if training is not None:
+        arguments = {**hyperparameter_arguments(name, factory, training), **arguments}
+    problem: Problem = factory(**checked_arguments(name, factory, arguments))
+    return problem
+
+
+def make_model(hparams: HParams, spec: ProblemSpec, seed: int) -> Any:
+    """A newly initialised keras.Model; all that it draws follows from the seed."""
+    import keras
+
+    factory = registry.models.get(hparams.model)
+    before, state = keras.config.dtype_policy(), random.getstate()
+    keras.config.set_dtype_policy(hparams.training.dtype_policy)
+    # Keras draws the seeds of initializers and of random layers from here.
+    random.seed(seed)
+    try:
+        return factory(hparams.network, spec)
+    finally:
+        random.setstate(state)
+        keras.config.set_dtype_policy(before)
+
+
+def parse_problem_args(
+    text: str | dict[str, Any], argument: str = "problem_args"
+) -> dict[str, Any]:
+    """Parses "name=value,name=value".
+
+    Values are numbers, true, false and null as in JSON, lists of whole numbers, 1+2+3, and texts.
+    A tuple in a dictionary becomes a list, as it comes back from config.json.
+
+    Args:
+      text: the assignments, or the dictionary that they stand for.
+      argument: its name, for messages.
+
+    Raises:
+      UserError: a part is no assignment, or a name is set twice.
+    """
+    if not isinstance(text, str):
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in text.items()
+        }
+    values: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name:
+            raise UserError(
+                f"`{argument}`: {part!r} is no assignment: expected name=value,name=value."
+            )
+        if name in values:
+            raise UserError(f"`{argument}`: {name!r} is set twice: leave one of the two out.")
+        values[name] = _literal(value)
+    return values
+
+
+def _literal(text: str) -> Any:
+    if re.fullmatch(r"\d+(\+\d+)+", text):
+        return [int(number) for number in text.split("+")]
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, list | dict) else value

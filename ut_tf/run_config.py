@@ -1,0 +1,190 @@
+"""config.json of a run directory: read, checked and written.
+
+::
+
+    config = from_values(read_values(folder), folder)
+    write_config(config, folder)
+
+The file does not say where it is, so that a run directory can be moved. Files of version 0.4 are
+read; hyperparameters that came later have the values by which 0.4 worked.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ut_tf.config.hparams import HParams, differences
+from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.storage.files import write_bytes
+from ut_tf.storage.layout import CONFIG_FILE
+from ut_tf.version import __version__
+
+FORMAT_VERSION = 1
+_ADVICE = "restore it, or train again in another `output_dir`"
+
+# Fields that say how long and how often, not what is trained: a run may go on with other values of
+# these.
+RESUMABLE_FIELDS = frozenset({"train_steps", "eval_frequency", "keep_checkpoint_max"})
+
+# What config.json must hold, besides its version.
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "problem": str,
+    "problem_args": dict,
+    "hparams_set": str,
+    "model": str,
+    "hparams": dict,
+    "overrides": str,
+    "seed": int,
+    "data_dir": str,
+    "tmp_dir": str,
+    "usr_dir": (str, type(None)),
+    "spec": (dict, type(None)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What is trained, on what, and how.
+
+    Args:
+      problem: registered name of the problem.
+      problem_args: arguments of the problem's factory.
+      hparams_set: registered name of the hyperparameter set.
+      hparams: the set with its overrides, resolved.
+      overrides: the overrides as they were given, "name=value,name=value".
+      seed: decides initial weights, dropout and the order of the data.
+      data_dir: folder of prepared data.
+      tmp_dir: folder of downloaded archives.
+      usr_dir: folder of the user's own registrations, if any.
+      spec: what the model must know of the problem; None until its data is prepared.
+      vocab_sha256: checksums of the run's vocabulary files, by name, once they are written.
+    """
+
+    problem: str
+    problem_args: dict[str, Any]
+    hparams_set: str
+    hparams: HParams
+    overrides: str
+    seed: int
+    data_dir: Path
+    tmp_dir: Path
+    usr_dir: str | None = None
+    spec: ProblemSpec | None = None
+    vocab_sha256: dict[str, str] = field(default_factory=dict)
+
+
+def read_values(folder: Path) -> dict[str, Any] | None:
+    """Reads the values of config.json as they stand there; None: there is no such file.
+
+    Raises:
+      UserError: the file cannot be read, is of another version, or lacks a value.
+    """
+    path = folder / CONFIG_FILE
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}): {_ADVICE}.") from error
+    version = values.get("format_version") if isinstance(values, dict) else None
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{path} has format version {version}, this ut_tf {__version__} reads {FORMAT_VERSION}:"
+            " use the ut_tf that wrote it."
+        )
+    absent = [name for name in _TYPES if name not in values]
+    if absent:
+        raise UserError(f"{path} lacks {', '.join(absent)}: {_ADVICE}.")
+    wrong = [name for name, kind in _TYPES.items() if not isinstance(values[name], kind)]
+    if wrong:
+        raise _wrong_type(path, f"{wrong[0]} is {values[wrong[0]]!r}")
+    return values
+
+
+def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
+    """Makes the configuration from the values that ``read_values`` read in `folder`.
+
+    User code that the run needs must be imported before.
+
+    Raises:
+      UserError: a hyperparameter that cannot be, or a value of a wrong type.
+    """
+    path = folder / CONFIG_FILE
+    try:
+        hparams = HParams.from_dict(values["hparams"])
+        spec = None if values["spec"] is None else ProblemSpec.from_dict(values["spec"])
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise _wrong_type(path, error) from error
+    plain = ("problem", "problem_args", "hparams_set", "overrides", "seed", "usr_dir")
+    return RunConfig(
+        **{name: values[name] for name in plain},
+        hparams=hparams,
+        spec=spec,
+        data_dir=Path(values["data_dir"]),
+        tmp_dir=Path(values["tmp_dir"]),
+        vocab_sha256=values.get("vocab_sha256", {}),
+    )
+
+
+def write_config(config: RunConfig, folder: Path) -> None:
+    """Writes config.json, whole or not at all."""
+    values = {
+        "format_version": FORMAT_VERSION,
+        "problem": config.problem,
+        "problem_args": config.problem_args,
+        "hparams_set": config.hparams_set,
+        "model": config.hparams.model,
+        "hparams": config.hparams.to_dict(),
+        "overrides": config.overrides,
+        "seed": config.seed,
+        "data_dir": str(config.data_dir),
+        "tmp_dir": str(config.tmp_dir),
+        "usr_dir": config.usr_dir,
+        "spec": None if config.spec is None else config.spec.to_dict(),
+        "vocab_sha256": config.vocab_sha256,
+        "versions": installed_versions(),
+    }
+    write_bytes(folder / CONFIG_FILE, json.dumps(values, indent=2).encode() + b"\n")
+
+
+def changes_of(stored: RunConfig, run: RunConfig) -> list[str]:
+    """What makes `run` another run than the stored one, "name: value -> value"; empty: nothing."""
+    changes = [
+        f"{name}: {_shown(getattr(stored, name))} -> {_shown(getattr(run, name))}"
+        for name in ("problem", "problem_args", "seed")
+        if getattr(stored, name) != getattr(run, name)
+    ]
+    # Only the cosine reads decay_steps, which follows from train_steps where a set does not give
+    # it.
+    unread = set() if run.hparams.training.schedule == "cosine" else {"decay_steps"}
+    return changes + differences(stored.hparams, run.hparams, RESUMABLE_FIELDS | unread)
+
+
+def installed_versions() -> dict[str, str]:
+    """The versions of python, tensorflow, keras and ut_tf; none of them is imported for it."""
+    versions = {"python": platform.python_version(), "ut_tf": __version__}
+    for package in ("tensorflow", "keras"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            # TensorFlow under another package name, as some vendors build it.
+            versions[package] = "unknown"
+    return versions
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={argument}" for name, argument in value.items()) or "none"
+    return str(value)
+
+
+def _wrong_type(path: Path, what: object) -> UserError:
+    return UserError(f"{path} holds a value of a wrong type ({what}): {_ADVICE}.")
