@@ -168,11 +168,11 @@ def _score_run(values: Any) -> None:
     if values.ter:
         raise FlagError("--ter is for --translation: leave it out.")
     steps = flags.integers(values.steps, "steps")
-    config = decode_config(values.decode_hparams)
     check_tokenizer(values.tokenize)
     run = Run.load(
         values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
     )
+    config = decode_config(values.decode_hparams)
     import_tensorflow()
     from ut_tf.evaluation.bleu_curve import score_checkpoints
     from ut_tf.storage.checkpoints import CheckpointStore

@@ -49,8 +49,8 @@ _HOW, _FILES = "How", "Text in and out"
 DECODE_HPARAMS = Flag(
     "decode_hparams",
     "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length,"
-    " min_length, n_best, write_beam_scores, sampling, temperature, top_k, top_p, batch_size,"
-    " max_input_length.",
+    " min_length, n_best, write_beam_scores, sampling, temperature, top_k, top_p, strategy,"
+    " batch_size, max_input_length.",
     _HOW,
     default="",
     shown_default=(
@@ -118,10 +118,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
-    config = decode_config(values.decode_hparams)
     source = values.score_file or values.decode_from_file
     lines = read_input(Path(source).expanduser()) if source else None
     run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
+    config = decode_config(values.decode_hparams)
     import_tensorflow()
     from ut_tf.inference.translator import READ_AHEAD, Translator
 
@@ -146,7 +146,7 @@ def _main(argv: list[str]) -> None:
 
 
 def decode_config(text: str) -> DecodeConfig:
-    """Returns the options in --decode_hparams.
+    """Returns the options in --decode_hparams; user code with a strategy of its own must be loaded.
 
     Raises:
       FlagError: lists every mistake.

@@ -87,10 +87,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
-    decode = decode_config(values.decode_hparams)
     names = [name.strip() for name in values.signatures.split(",") if name.strip()]
     with stdout_to_stderr():
         run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
+        decode = decode_config(values.decode_hparams)
         export_dir = (
             Path(values.export_dir or run.output_dir / EXPORT_FOLDER).expanduser().absolute()
         )

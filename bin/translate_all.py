@@ -85,7 +85,6 @@ def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     check_choice(values)
     variants = chosen_variants(values.bleu_variant)
-    config = decode_config(values.decode_hparams)
     if values.reference and not values.source:
         raise FlagError(f"--reference={values.reference} needs the --source that it translates.")
     read = files(values.reference or "") + (
@@ -98,6 +97,7 @@ def _main(argv: list[str]) -> None:
     run = Run.load(
         values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
     )
+    config = decode_config(values.decode_hparams)
     import_tensorflow()
     from ut_tf.inference.translator import Translator
 

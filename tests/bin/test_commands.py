@@ -21,6 +21,7 @@ from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import Record, read_records
 from ut_tf.run import Run
 
+STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
 QUICK = """
 import sys
 from ut_tf.bin.{module} import main
@@ -97,7 +98,7 @@ sys.exit(99 if heavy else status)
         ("decoder", ["--help"], 0, "stdout", "--decode_from_file"),
         (
             "decoder",
-            ["--output_dir=a", "--decode_hparams=beam=2"],
+            [f"--output_dir={STORED_RUN}", "--decode_hparams=beam=2"],
             2,
             "stderr",
             "did you mean beam_size",

@@ -20,6 +20,7 @@ import pytest
 import tensorflow as tf
 
 from tests.bin.tiny_runs import digits_run, stories_run
+from ut_tf import registry
 from ut_tf.bin import decoder
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
@@ -385,3 +386,34 @@ def test_a_reader_that_leaves_is_no_error(run_dir):
     assert done.returncode == 141, done.stderr
     assert len(done.stdout.splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+STRATEGY = """
+from typing import Any
+import tensorflow as tf
+from ut_tf import registry
+from ut_tf.search.greedy import Greedy
+
+@registry.register_strategy("second_best")
+class SecondBest(Greedy):
+    def choose(self, logits: Any, index: Any, state: Any) -> Any:
+        return tf.math.top_k(logits, 2).indices[..., 1]
+"""
+
+
+def test_a_strategy_of_user_code_is_an_option(decode, file, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry.strategies, "_registered", {})
+    (tmp_path / "my_search").mkdir()
+    (tmp_path / "my_search" / "__init__.py").write_text(STRATEGY)
+    options = (
+        f"--decode_from_file={file}",
+        "--decode_hparams=strategy=second_best,force_length=4",
+    )
+    status, _, errors = decode(*options)
+    assert (status, len(errors)) == (2, 1)
+    assert "strategy=second_best: expected one of auto, beam, greedy, sampling" in errors[0]
+    status, answers, _ = decode(*options, f"--usr_dir={tmp_path / 'my_search'}")
+    assert status == 0
+    greedy = decode(f"--decode_from_file={file}", "--decode_hparams=beam_size=1,force_length=4")[1]
+    assert [len(one) for one in answers] == [len(one) for one in greedy]
+    assert all(one[0] != other[0] for one, other in zip(answers, greedy, strict=True) if one)

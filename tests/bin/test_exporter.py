@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,7 @@ def test_what_the_run_does_not_have(run, tmp_path, capsys):
     assert not (tmp_path / "served").exists()
 
 
+STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
 QUICK = """
 import sys
 from ut_tf.bin.exporter import main
@@ -87,7 +89,7 @@ sys.exit(99 if {{"tensorflow", "keras", "numpy"}} & set(sys.modules) else status
         (["--output_dir=x", "--dtype=float16"], 2, "--dtype=float16: expected float32 or bfloat16"),
         (["--output_dir=x", "--quantize=int4"], 2, "--quantize=int4: expected int8"),
         (["--output_dir=x", "--version=-1"], 2, "--version=-1: expected a whole number from 0"),
-        (["--output_dir=x", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
+        ([f"--output_dir={STORED_RUN}", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
         (["--output_dir=/nonexistent/run"], 1, "holds no run"),
     ],
 )

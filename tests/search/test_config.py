@@ -55,6 +55,12 @@ def test_all_mistakes_are_named_at_once() -> None:
         ("top_p=1.5", "top_p=1.5: expected above 0 and at most 1"),
         ("top_k=3", "belong to sampling"),
         (
+            "strategy=beem",
+            "strategy=beem: expected one of auto, beam, greedy, sampling (did you mean beam?)",
+        ),
+        ("strategy=greedy,n_best=2", "n_best=2: strategy=greedy writes one output"),
+        ("strategy=beam,sampling=true", "sampling=true contradicts strategy=beam"),
+        (
             "max_length=3000000000,alpha=99",
             "max_length=3000000000: expected at most 1000000000; alpha=99.0: expected at most 10.0",
         ),
@@ -82,9 +88,12 @@ def test_values_and_names_given_in_python_are_checked_like_texts() -> None:
         DecodeConfig.from_dict({"beam_sise": 4})
 
 
-def test_number_of_outputs_decoded_at_once() -> None:
-    assert DecodeConfig(beam_size=3, n_best=2).outputs == 3
-    assert DecodeConfig(sampling=True, n_best=7).outputs == 7
+def test_auto_is_sampling_greedy_or_beam_as_the_other_options_say() -> None:
+    assert DecodeConfig().strategy_name == "beam"
+    assert DecodeConfig(beam_size=1).strategy_name == "greedy"
+    assert DecodeConfig(sampling=True, beam_size=1).strategy_name == "sampling"
+    assert DecodeConfig(strategy="beam", beam_size=1).strategy_name == "beam"
+    assert DecodeConfig.from_text("strategy=sampling,top_k=3,n_best=9").strategy_name == "sampling"
 
 
 def test_options_need_no_tensorflow() -> None:

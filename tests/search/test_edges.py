@@ -13,9 +13,8 @@ import tensorflow as tf
 from tests.search.models import CLASSES, INPUTS, LANGUAGE, Table, random_model, unpadded
 from ut_tf.errors import UserError
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.greedy import greedy_decode
 from ut_tf.search.sampling import draw
-from ut_tf.search.strategies import Decoded, decode
+from ut_tf.search.strategies import Decoded, decode, greedy_decode
 
 SEARCHES: tuple[dict[str, Any], ...] = (
     {"beam_size": 1},

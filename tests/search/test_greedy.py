@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.search.models import INPUTS, LANGUAGE, random_model
-from ut_tf.search.greedy import greedy_decode
+from ut_tf.search.strategies import greedy_decode
 from ut_tf.symbols import END_ID
 
 

@@ -12,14 +12,17 @@ import tensorflow as tf
 
 from tests.close import assert_close
 from tests.search.models import CLASSES, INPUTS, Table, penalty, random_model, unpadded
-from ut_tf.search.beam import beam_search, best_symbols
+from ut_tf import registry
+from ut_tf.errors import UserError
+from ut_tf.search.beam import BeamSearch, best_symbols
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.greedy import decoder_features, greedy_decode
+from ut_tf.search.greedy import Greedy
 from ut_tf.search.sampling import draw, uniform_draws
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.stepper import make_stepper
-from ut_tf.search.strategies import Decoded, decode
+from ut_tf.search.strategies import Decoded, decode, decoder_features, greedy_decode, make_strategy
+from ut_tf.search.strategy import Seeds, Strategy, Written
 
 # Symbols 2 and 3: greedy takes 2 and then has to guess; behind 3 the end is certain.
 TRAP = [[0, 0, 0.6, 0.4], [0, 1, 0, 0], [0, 0.4, 0.3, 0.3], [0, 1, 0, 0]]
@@ -69,8 +72,9 @@ def test_a_beam_of_one_without_length_penalty_is_greedy() -> None:
     for seed in range(3):
         table = _random_table(6, seed)
         features, longest = decoder_features({"batch_size": 1}), tf.constant([12])
-        beam = beam_search(
-            make_stepper(table, 1), features, Bounds(longest), DecodeConfig(beam_size=1, alpha=0.0)
+        strategy = BeamSearch(DecodeConfig(strategy="beam", beam_size=1, alpha=0.0))
+        beam = strategy.search(
+            make_stepper(table, 1), features, Bounds(longest), Seeds([0, 0], [0])
         )
         greedy = _decode(table, beam_size=1, max_length=12)
         assert unpadded(beam.symbols[0]) == unpadded(greedy.symbols[0])
@@ -330,3 +334,48 @@ def test_models_generate() -> None:
     greedy = model.generate({"inputs": INPUTS}, beam_size=1, max_length=6)
     padded = greedy_decode(model, {"inputs": INPUTS}, 6)
     assert unpadded(greedy.symbols[:, 0]) == unpadded(padded) and padded.shape == (3, 6)
+
+
+def test_rows_decoded_at_once_are_hypotheses_or_samples() -> None:
+    assert make_strategy(DecodeConfig(beam_size=3, n_best=2)).rows == 3
+    assert make_strategy(DecodeConfig(beam_size=1)).rows == 1
+    assert make_strategy(DecodeConfig(strategy="greedy")).rows == 1
+    assert make_strategy(DecodeConfig(sampling=True, n_best=7)).rows == 7
+
+
+@pytest.fixture
+def user_strategies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registers strategies of user code for one test."""
+    monkeypatch.setattr(registry.strategies, "_registered", {})
+
+    @registry.register_strategy("second_best")
+    class SecondBest(Greedy):
+        """Always the second most probable symbol."""
+
+        def choose(self, logits: Any, index: Any, state: Any) -> Any:
+            del index, state
+            return tf.math.top_k(logits, 2).indices[..., 1]
+
+    @registry.register_strategy("nothing")
+    class Nothing(Strategy):
+        """One empty output, whatever n_best is."""
+
+        def search(self, stepper: Any, features: Any, bounds: Any, seeds: Any) -> Written:
+            del stepper, bounds, seeds
+            symbols = tf.zeros(tf.stack([features["batch_size"], 1, 1]), tf.int32)
+            return Written(symbols, tf.zeros([2, 1]))
+
+    registry.register_strategy("no_strategy")(lambda config: config)
+
+
+@pytest.mark.usefixtures("user_strategies")
+def test_a_strategy_of_user_code_is_chosen_by_its_name() -> None:
+    # After 0: 2, then 3; after 3: the end is second.
+    table = [[0, 0, 0.6, 0.4], [0, 1, 0, 0], [0, 0.4, 0.3, 0.3], [0, 0.4, 0.6, 0]]
+    assert _best(Table(table), strategy="second_best", max_length=5) == [[3, 1]]
+    with pytest.raises(UserError, match=r"strategy=second_bst: .*did you mean second_best\?"):
+        DecodeConfig(strategy="second_bst")
+    with pytest.raises(UserError, match=r"'nothing' writes 1 outputs .* n_best=2"):
+        _decode(Table(TRAP), 2, strategy="nothing", n_best=2)
+    with pytest.raises(UserError, match="'no_strategy' made a DecodeConfig"):
+        _decode(Table(TRAP), strategy="no_strategy")

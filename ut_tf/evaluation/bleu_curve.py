@@ -74,13 +74,10 @@ def score_checkpoints(
         the problem has no text form.
     """
     path = run.output_dir / SCORES_FILE
-    options = {
-        name: value for name, value in config.to_dict().items() if name not in _WITHOUT_EFFECT
-    }
     key = {
         "set": texts.name,
         "text": texts.digest,
-        "decode": options,
+        "decode": _deciding(config),
         "seed": seed,
         "tokenize": tokenize,
     }
@@ -117,6 +114,11 @@ def score_checkpoints(
         yield Row(step, scores, known=False)
 
 
+def _deciding(config: DecodeConfig) -> dict[str, Any]:
+    """The options that decide what is written."""
+    return {name: value for name, value in config.to_dict().items() if name not in _WITHOUT_EFFECT}
+
+
 def _known(path: Path, key: dict[str, Any]) -> dict[int, dict[str, float]]:
     """Returns the figures by step that a file has under `key`; the last of a step counts."""
     found: dict[int, dict[str, float]] = {}
@@ -125,6 +127,8 @@ def _known(path: Path, key: dict[str, Any]) -> dict[int, dict[str, float]]:
             values = json.loads(line)
         except ValueError:
             continue  # The last line of a call that was killed while it wrote.
+        # Versions that had fewer options of decoding stored fewer.
+        values["decode"] = {**_deciding(DecodeConfig()), **values.get("decode", {})}
         if {name: values.get(name) for name in key} == key:
             found[int(values["step"])] = {
                 name: float(values[name]) for name in (*(f"bleu_{one}" for one in VARIANTS), "chrf")

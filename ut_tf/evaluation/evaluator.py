@@ -62,7 +62,7 @@ from ut_tf.metrics.sums import GroupedSums
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.greedy import greedy_decode
+from ut_tf.search.strategies import greedy_decode
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 
 # Tokens in a batch, padding included: what 400 symbols' attention weights leave in a few hundred

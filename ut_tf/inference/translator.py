@@ -41,7 +41,7 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
-from ut_tf.search.strategies import decode
+from ut_tf.search.strategies import decode, make_strategy
 
 READ_AHEAD = 16
 # Texts, and their characters with padding, that become ids at once: one long text among many must
@@ -212,7 +212,7 @@ class Translator:
             {number: one for number, one in given.items() if number not in ready}
         )
         batches = like_length(
-            examples, self.config.batch_size, positions_beside(self.config.outputs)
+            examples, self.config.batch_size, positions_beside(make_strategy(self.config).rows)
         )
         for batch in [[], *batches]:
             ready.update(

@@ -4,7 +4,7 @@ than those that have ended.
 How it is used::
 
     # symbols [batch, n_best, length] and scores [batch, n_best], best first
-    written = beam_search(stepper, features, bounds, config)
+    written = BeamSearch(config).search(stepper, features, bounds, seeds)
 
 How it works: the score of a hypothesis is its log-probability divided by ((5 + length) / 6)^alpha
 (arXiv 1609.08144), the end symbol counted. At each position every hypothesis is continued by its
@@ -24,8 +24,8 @@ import tensorflow as tf
 
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.greedy import Written
 from ut_tf.search.loop import State, run
+from ut_tf.search.strategy import Seeds, Strategy, Written
 from ut_tf.symbols import END_ID, PADDING_ID
 
 # Symbols among which the best are found first, and symbols per result from which on that pays.
@@ -38,33 +38,23 @@ def length_penalty(length: Any, alpha: float) -> Any:
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
 
-def beam_search(
-    stepper: Any, features: dict[str, Any], bounds: Bounds, config: DecodeConfig
-) -> Written:
-    """Returns the config.n_best best outputs of each example.
+class BeamSearch(Strategy):
+    """The config.n_best best outputs of each example, with the length penalty config.alpha.
 
-    Args:
-      stepper: from ``make_stepper``, with config.beam_size hypotheses.
-      features: from ``decoder_features``; where they have a "prefix", outputs begin with it.
-      bounds: of the outputs' lengths.
-      config: its beam_size, alpha and n_best are used.
-
-    Returns:
-      Written, best first. Where an example has fewer possible outputs than n_best, the rest is
-      padding with the score -inf.
+    Where an example has fewer possible outputs than n_best, the rest is padding with the score
+    -inf.
     """
-    features = dict(features)
-    prefix = features.pop("prefix", None)
-    search = _Beam(config, bounds)
-    state = search.start(features["batch_size"])
-    final = run(
-        stepper,
-        features,
-        state if prefix is None else {**state, "prefix": prefix},
-        search.advance,
-        bounds.positions,
-    )
-    return search.best(final)
+
+    def search(
+        self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
+    ) -> Written:
+        del seeds
+        features = dict(features)
+        prefix = features.pop("prefix", None)
+        beam = _Beam(self.config, bounds)
+        state = beam.start(features["batch_size"])
+        state = state if prefix is None else {**state, "prefix": prefix}
+        return beam.best(run(stepper, features, state, beam.advance, bounds.positions))
 
 
 def best_symbols(logits: Any, count: int) -> tuple[Any, Any]:

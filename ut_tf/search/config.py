@@ -1,7 +1,6 @@
-"""How outputs are searched for: the options of beam search, greedy decoding and sampling, checked
-when they are made.
+"""The options of decoding, checked when they are made.
 
-How it is used::
+Example::
 
     # every mistake in the text is listed at once
     config = DecodeConfig.from_text("beam_size=4,alpha=0.6,extra_length=50")
@@ -17,8 +16,11 @@ import dataclasses
 import typing
 from typing import Any, Self
 
+from ut_tf import registry
 from ut_tf.config.overrides import coerce, parse_assignments
 from ut_tf.errors import UserError, near_names
+
+AUTO = "auto"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,10 @@ class DecodeConfig:
     n_best: int = 1
     """Outputs for each input, best first: at most beam_size of a beam search, one of greedy
     decoding, any number of samples.
+    """
+    strategy: str = AUTO
+    """The search strategy: greedy, beam, sampling, or a registered name; auto: sampling if
+    `sampling` is set, otherwise greedy for beam_size=1 and beam for more.
     """
 
     # Lengths, the end symbol included.
@@ -86,11 +92,13 @@ class DecodeConfig:
         _raise_all(mistakes or _impossible(self))
 
     @property
-    def outputs(self) -> int:
-        """Rows that are decoded for each example: the size of the beam, or the number of
-        samples.
-        """
-        return self.n_best if self.sampling else self.beam_size
+    def strategy_name(self) -> str:
+        """The registered name of the search strategy: ``strategy``, or what auto stands for."""
+        if self.strategy != AUTO:
+            return self.strategy
+        if self.sampling:
+            return "sampling"
+        return "greedy" if self.beam_size == 1 else "beam"
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -158,10 +166,16 @@ def _unknown(name: str, known: Any) -> str:
 
 def _coerced(name: str, value: Any, kind: Any, mistakes: list[str], parse: bool = True) -> Any:
     try:
-        return coerce(value, kind, parse)
+        return _text(value) if kind is str else coerce(value, kind, parse)
     except ValueError as error:
         mistakes.append(f"{name}={value}: expected {error}")
         return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a name")
+    return value
 
 
 _AT_LEAST = {
@@ -200,19 +214,39 @@ def _impossible(config: DecodeConfig) -> list[str]:
         mistakes.append(f"top_p={config.top_p}: expected above 0 and at most 1")
     if mistakes:
         return mistakes
-    if not config.sampling and config.n_best > config.beam_size:
-        mistakes.append(
-            f"n_best={config.n_best} is more than beam_size={config.beam_size}: raise beam_size, or"
-            " sample"
-        )
     if config.max_length and not config.force_length and config.min_length > config.max_length:
         mistakes.append(
             f"min_length={config.min_length} is more than max_length={config.max_length}"
         )
-    if not config.sampling and (config.temperature != 1.0 or config.top_k or config.top_p != 1.0):
+    return mistakes + _strategy_mistakes(config)
+
+
+def _strategy_mistakes(config: DecodeConfig) -> list[str]:
+    """What the options of one built-in strategy say against another; a strategy of user code may
+    read them all.
+    """
+    name = config.strategy_name
+    known = [AUTO, *registry.strategies.names()]
+    if name not in known:
+        near = near_names(name, known)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        return [f"strategy={name}: expected one of {', '.join(known)}{hint}"]
+    mistakes = []
+    if name == "greedy" and config.strategy == name and config.n_best > 1:
+        mistakes.append(f"n_best={config.n_best}: strategy=greedy writes one output")
+    elif name in ("greedy", "beam") and config.n_best > config.beam_size:
         mistakes.append(
-            "temperature, top_k and top_p belong to sampling: set sampling=true, or leave them out"
+            f"n_best={config.n_best} is more than beam_size={config.beam_size}: raise beam_size, or"
+            " sample"
         )
+    if name in ("greedy", "beam"):
+        if config.sampling:
+            mistakes.append(f"sampling=true contradicts strategy={name}: leave one of them out")
+        elif config.temperature != 1.0 or config.top_k or config.top_p != 1.0:
+            mistakes.append(
+                "temperature, top_k and top_p belong to sampling: set sampling=true, or leave them"
+                " out"
+            )
     return mistakes
 
 

@@ -3,7 +3,7 @@ probable symbols.
 
 How it is used::
 
-    written = sample(stepper, features, bounds, config, seed, numbers)
+    written = Sampling(config).search(stepper, features, bounds, seeds)
 
 How it works: one uniform number decides each symbol, by the distribution's running sum. The numbers
 of an example follow from the seed and the example's own number alone, so that a sample does not
@@ -20,9 +20,10 @@ import tensorflow as tf
 
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.greedy import Written, write
 from ut_tf.search.loop import State
 from ut_tf.search.stepper import CopyingStepper
+from ut_tf.search.strategy import Seeds, Strategy, Written
+from ut_tf.search.writing import write
 
 # Rounding must not carry a draw past the last symbol that has any probability.
 _BELOW_ONE = 1.0 - 1e-6
@@ -30,41 +31,38 @@ _BELOW_ONE = 1.0 - 1e-6
 _COLDEST, _HOTTEST = 1e-30, 1e30
 
 
-def sample(
-    stepper: Any,
-    features: dict[str, Any],
-    bounds: Bounds,
-    config: DecodeConfig,
-    seed: Any,
-    numbers: Any,
-) -> Written:
-    """Writes config.n_best independent samples of each example.
+class Sampling(Strategy):
+    """config.n_best independent samples of each example, the most probable first."""
 
-    Args:
-      stepper: from ``make_stepper``, with one hypothesis.
-      features: from ``decoder_features``; where they have a "prefix", outputs begin with it.
-      bounds: of the outputs' lengths.
-      config: its n_best, temperature, top_k and top_p are used.
-      seed: int32 [2].
-      numbers: int32 [batch], of the examples.
-    """
-    batch_size, samples, length = features["batch_size"], config.n_best, bounds.positions
-    draws = tf.transpose(uniform_draws(seed, numbers, length, samples), [0, 2, 1])
-    state = {"draws": tf.reshape(draws, tf.stack([batch_size * samples, length]))}
-    if "prefix" in features:
-        features = {**features, "prefix": tf.repeat(features["prefix"], samples, 0)}
-    bounds = bounds._replace(longest=tf.repeat(bounds.longest, samples))
+    random = True
 
-    def choose(logits: Any, index: Any, state: State) -> Any:
-        return draw(logits, state["draws"][:, index, None], config)
+    @property
+    def hypotheses(self) -> int:
+        return 1
 
-    symbols, scores = write(
-        CopyingStepper(stepper, samples), features, bounds, choose, extra_state=state
-    )
-    shape = [batch_size, samples]
-    return Written(
-        tf.reshape(symbols, tf.stack([*shape, length])), tf.reshape(scores, tf.stack(shape))
-    )
+    @property
+    def rows(self) -> int:
+        return self.config.n_best
+
+    def search(
+        self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
+    ) -> Written:
+        batch_size, length, samples = features["batch_size"], bounds.positions, self.config.n_best
+        draws = tf.transpose(uniform_draws(*seeds, length, samples), [0, 2, 1])
+        state = {"draws": tf.reshape(draws, tf.stack([batch_size * samples, length]))}
+        if "prefix" in features:
+            features = {**features, "prefix": tf.repeat(features["prefix"], samples, 0)}
+        bounds = bounds._replace(longest=tf.repeat(bounds.longest, samples))
+
+        def choose(logits: Any, index: Any, state: State) -> Any:
+            return draw(logits, state["draws"][:, index, None], self.config)
+
+        symbols, scores = write(
+            CopyingStepper(stepper, samples), features, bounds, choose, extra_state=state
+        )
+        scores, order = tf.math.top_k(tf.reshape(scores, [-1, samples]), samples)
+        symbols = tf.reshape(symbols, tf.stack([batch_size, samples, length]))
+        return Written(tf.gather(symbols, order, batch_dims=1), scores)
 
 
 def uniform_draws(seed: Any, numbers: Any, length: Any, samples: int) -> Any:

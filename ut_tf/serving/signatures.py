@@ -34,7 +34,7 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
-from ut_tf.search.strategies import decode
+from ut_tf.search.strategies import decode, make_strategy
 from ut_tf.serving.weights import StoredWeights
 from ut_tf.symbols import END_ID
 
@@ -74,7 +74,9 @@ class Servable(tf.Module):  # type: ignore[misc]
         super().__init__()
         self.codec = codec
         self.weights = weights
-        self.generator = tf.random.Generator.from_seed(seed) if config.sampling else None
+        self.generator = (
+            tf.random.Generator.from_seed(seed) if make_strategy(config).random else None
+        )
         # A function, because a model that is an attribute would be saved as well.
         self._model: Callable[[], Any] = lambda: model
         self._spec = spec
