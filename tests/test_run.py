@@ -45,7 +45,7 @@ class Words(Problem):
             shared_vocab=True,
         )
 
-    def dataset(self, split, data_dir, seed=0, epoch=0, length=None):
+    def examples(self, split, data_dir, seed=0, epoch=0, length=None):
         raise NotImplementedError
 
     def evaluation_sets(self, lengths=()):

@@ -140,19 +140,11 @@ class Agreement(Problem):
         """Returns what a model must know, with the size of the vocabulary in `data_dir`."""
         return self._spec(int(self._summary(data_dir)["vocab_size"]))
 
-    def dataset(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        """Returns the problem's features (see ``features``) of single examples; `length` means
-        nothing.
-        """
-        return self.examples(split, data_dir, seed, epoch, length).dataset()
-
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table; the split is read into memory the first
-        time.
+        """The examples with the problem's features (see ``features``); `length` has no effect. The
+        split is read into memory the first time.
         """
         del length
         import tensorflow as tf

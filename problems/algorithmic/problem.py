@@ -95,22 +95,14 @@ class Algorithmic(Problem):
             shared_vocab=True,
         )
 
-    def dataset(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        """Returns {"inputs": [length + 1], "targets": [target length + 1]}; (seed, epoch) matter
-        for "train" only.
-
-        Without `length` the examples have the lengths of training. With it their inputs have
-        exactly `length` symbols before the end.
-        """
-        return self.examples(split, data_dir, seed, epoch, length).dataset()
-
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table: one epoch, generated at once, is a few
-        megabytes.
+        """{"inputs": [length + 1], "targets": [target length + 1]}, int32; (seed, epoch) decide
+        "train" only.
+
+        Without `length` the examples have the lengths of training. With it their inputs have
+        exactly `length` symbols before the end. One epoch, generated at once, is a few megabytes.
         """
         del data_dir
         if split not in _SPLIT_SEEDS:

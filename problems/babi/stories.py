@@ -341,22 +341,14 @@ class StoryQuestions(Problem):
             max_words=max_words,
         )
 
-    def dataset(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        """Returns {"inputs": [facts + 1, max_words] or [tokens], "targets": [], "task": [],
-        "supporting_facts": []}, all int32.
-
-        "supporting_facts" is their number, 0 where the file does not give them; `length` means
-        nothing.
-        """
-        return self.examples(split, data_dir, seed, epoch, length).dataset()
-
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table; the split is read into memory the first
-        time.
+        """{"inputs": [facts + 1, max_words] or [tokens], "targets": [], "task": [],
+        "supporting_facts": []}, all int32; `length` has no effect.
+
+        "supporting_facts" is their number, 0 where the file does not give them. The split is read
+        into memory the first time.
         """
         del length
         loaded = self._load(split, data_dir)

@@ -111,18 +111,6 @@ class _Lambada(Problem):
                     corpus.prepare(sources, self._settings, self.name)
         corpus.check(self._own_texts(tmp_dir))
 
-    def dataset(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        """Returns the single examples of ``examples``; `length` means nothing."""
-        return self.examples(split, data_dir, seed, epoch, length).dataset()
-
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable:
-        """Returns the examples of a split as a table; see the subclasses for their features."""
-        raise NotImplementedError
-
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """Returns words.txt, one symbol a line, from id 2 on."""
         return [self._corpus(data_dir).words_file]

@@ -5,7 +5,7 @@ How it is used::
 
     ut-trainer --problem=lte_addition --hparams_set=ut_lte
     # "(16738*68213)-25718" as ids, "723476" as ids
-    LearningToExecute("program").dataset("test", Path())
+    LearningToExecute("program").examples("test", Path())
 
 How it works: the difficulty of an example is the number of digits of its numerals and, for
 programs, the number of nested operations. Training follows the mix strategy of "Learning to
@@ -109,22 +109,14 @@ class LearningToExecute(Problem):
             shared_vocab=True,
         )
 
-    def dataset(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        """Returns {"inputs": [input length + 1], "targets": [target length + 1]}; (seed, epoch)
-        matter for "train" only.
-
-        Without `length` the examples are of mixed difficulty. With it each numeral has `length`
-        digits, and the nesting is the target's.
-        """
-        return self.examples(split, data_dir, seed, epoch, length).dataset()
-
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table: one epoch takes about a second and some
-        megabytes.
+        """{"inputs": [input length + 1], "targets": [target length + 1]}, int32; (seed, epoch)
+        decide "train" only.
+
+        Without `length` the examples are of mixed difficulty. With it each numeral has `length`
+        digits, and the nesting is the target's. One epoch takes about a second and some megabytes.
         """
         del data_dir
         if length is not None:
@@ -144,7 +136,7 @@ class LearningToExecute(Problem):
     def pairs(
         self, split: str, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> list[tuple[str, str]]:
-        """Returns the texts of inputs and targets of ``dataset``; the same arguments.
+        """The texts of inputs and targets of ``examples``; the same arguments.
 
         Raises:
           UserError: there is no such split, or no input of so few digits belongs to it.

@@ -134,19 +134,11 @@ class Parsing(Problem):
             shared_vocab=self._with_words,
         )
 
-    def dataset(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        """Returns {"inputs": [length], "targets": [target length]}, int32; `length` means
-        nothing.
-        """
-        return self.examples(split, data_dir, seed, epoch, length).dataset()
-
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """Returns the examples of ``dataset`` as a table; the split is read into memory the first
-        time.
+        """{"inputs": [length], "targets": [target length]}, int32; `length` has no effect. The
+        split is read into memory the first time.
         """
         del length
         table = self._table(split, data_dir)

@@ -9,18 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.pipeline import (
-    batch_sizes,
-    bucket_bounds,
-    eval_batches,
-    plan_batches,
-    train_batches,
-    worker_share,
-)
+from ut_tf.data.batch_plan import bucket_bounds
+from ut_tf.data.pipeline import eval_batches, train_batches, worker_share
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
@@ -31,8 +23,8 @@ EXAMPLES = 300
 
 
 class Ramps(Problem):
-    """Example i counts from 2 up to 1 + length, with its number as "number"; as a table, or one
-    after the other.
+    """Example i counts from 2 up to 1 + length, with its number as "number"; as a table, or from a
+    dataset.
     """
 
     name = "ramps"
@@ -52,17 +44,12 @@ class Ramps(Problem):
         del lengths
         return [EvaluationSet("", "test", "teacher_forced")]
 
-    def dataset(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        del split, data_dir, length
-        return self._made(seed, epoch).dataset()
-
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable | None:
+    ) -> ExampleTable:
         del split, data_dir, length
-        return self._made(seed, epoch) if self._table else None
+        table = self._made(seed, epoch)
+        return table if self._table else ExampleTable.from_dataset(table.dataset())
 
     def _made(self, seed: int, epoch: int) -> ExampleTable:
         draws = np.random.default_rng([seed, epoch])
@@ -99,48 +86,6 @@ def numbers(batches: list[dict[str, Any]]) -> Counter[int]:
         for number, weight in zip(batch["number"], batch["weight"], strict=True)
         if weight
     )
-
-
-@given(st.integers(1, 30), st.floats(1.01, 2.0), st.integers(1, 300))
-def test_bucket_bounds_ascend_to_the_largest_length(least: int, step: float, most: int) -> None:
-    bounds = bucket_bounds(least, step, most)
-    assert bounds == sorted({*bounds})
-    assert bounds[-1] == most
-    assert bounds[0] == min(least, most)
-
-
-def test_bucket_bounds_by_hand() -> None:
-    assert bucket_bounds(8, 1.1, 14) == [8, 9, 10, 11, 12, 13, 14]
-    assert bucket_bounds(8, 1.5, 40) == [8, 12, 18, 27, 40]
-
-
-def test_batch_sizes_by_hand() -> None:
-    tokens = TrainingConfig(batch_size=100, batch_unit="tokens")
-    assert batch_sizes([8, 30, 60, 200], tokens, num_replicas=2) == [24, 6, 2, 2]
-    assert batch_sizes(
-        [8, 200], TrainingConfig(batch_size=5, batch_unit="examples"), num_replicas=3
-    ) == [15, 15]
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.integers(1, 60), max_size=80), st.lists(st.integers(1, 7), min_size=3, max_size=3)
-)
-def test_plan_holds_each_fitting_example_once_in_a_batch_that_is_not_too_large(
-    lengths: list[int], sizes: list[int]
-) -> None:
-    bounds = [10, 20, 40]
-    plan = plan_batches(np.array(lengths, np.int32), bounds, sizes)
-    planned = [int(number) for batch in plan for number in batch]
-    assert sorted(planned) == [number for number, length in enumerate(lengths) if length <= 40]
-    for batch in plan:
-        longest = max(lengths[number] for number in batch)
-        assert 1 <= len(batch) <= sizes[int(np.searchsorted(bounds, longest))]
-
-
-def test_plan_gives_whole_batches_in_the_order_in_which_they_fill_up() -> None:
-    plan = plan_batches(np.array([1, 9, 1, 9, 9, 1, 1, 5]), bounds=[1, 9], sizes=[3, 2])
-    assert [batch.tolist() for batch in plan] == [[1, 3], [0, 2, 5], [4, 7], [6]]
 
 
 @pytest.mark.parametrize("table", [True, False])
@@ -274,7 +219,7 @@ def test_evaluation_in_examples_keeps_the_order(table: bool) -> None:
     )
     numbers = [number for batch in batches for number in batch["number"].tolist()]
     assert [len(batch["number"]) for batch in batches] == [10, 10, 5]
-    assert numbers == ([EXAMPLES * number // 25 for number in range(25)] if table else [*range(25)])
+    assert numbers == [EXAMPLES * number // 25 for number in range(25)]
 
 
 @pytest.mark.parametrize("table", [True, False])
@@ -305,7 +250,7 @@ def test_an_empty_split_is_an_error_that_names_it(table: bool) -> None:
 
 @pytest.mark.parametrize("table", [True, False])
 def test_only_too_long_examples_are_an_error_that_names_the_bound(table: bool) -> None:
-    with pytest.raises(UserError, match=r"train split of ramps in nowhere .* max_length=20"):
+    with pytest.raises(UserError, match=r"train split of ramps in nowhere .* `max_length`=20"):
         train_batches(
             Ramps(lengths=[21, 22], table=table),
             DATA_DIR,

@@ -35,9 +35,9 @@ class CopyProblem(Problem):
         del data_dir
         return ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 
-    def dataset(
+    def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
+    ) -> ExampleTable:
         del split, data_dir, seed, epoch, length
 
         def examples() -> Any:
@@ -45,10 +45,11 @@ class CopyProblem(Problem):
                 yield {"inputs": [*ids, 1], "targets": [*ids, 1], "task": len(ids) % 2}
 
         ids = tf.TensorSpec([None], tf.int32)
-        return tf.data.Dataset.from_generator(
+        dataset = tf.data.Dataset.from_generator(
             examples,
             output_signature={"inputs": ids, "targets": ids, "task": tf.TensorSpec([], tf.int32)},
         )
+        return ExampleTable.from_dataset(dataset)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         del lengths
@@ -61,14 +62,16 @@ class CopyProblem(Problem):
 class ClassProblem(CopyProblem):
     """The class is the first input."""
 
-    def dataset(
+    def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        return (
-            super()
-            .dataset(split, data_dir, seed, epoch, length)
-            .map(lambda example: {**example, "targets": example["inputs"][0]})
-        )
+    ) -> ExampleTable:
+        table = super().examples(split, data_dir, seed, epoch, length)
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            features = table.batch(numbers)
+            return {**features, "targets": features["inputs"][:, 0]}
+
+        return ExampleTable(table.lengths, batch)
 
 
 class CopyModel:
@@ -166,9 +169,9 @@ class NextProblem(CopyProblem):
         del data_dir
         return ProblemSpec("none", "tokens", 0, 12)
 
-    def dataset(
+    def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
+    ) -> ExampleTable:
         del split, data_dir, seed, epoch, length
 
         def examples() -> Any:
@@ -176,7 +179,7 @@ class NextProblem(CopyProblem):
                 yield {"targets": ids, "alternative": 4 if len(ids) == 2 else 2, "facts": len(ids)}
 
         scalar = tf.TensorSpec([], tf.int32)
-        return tf.data.Dataset.from_generator(
+        dataset = tf.data.Dataset.from_generator(
             examples,
             output_signature={
                 "targets": tf.TensorSpec([None], tf.int32),
@@ -184,6 +187,7 @@ class NextProblem(CopyProblem):
                 "facts": scalar,
             },
         )
+        return ExampleTable.from_dataset(dataset)
 
 
 class TabulatedProblem(NextProblem):

@@ -16,6 +16,7 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.config.network import NetworkConfig
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
@@ -130,9 +131,9 @@ class Letters(Problem):
         del data_dir
         return self.made_spec
 
-    def dataset(
+    def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
+    ) -> ExampleTable:
         raise NotImplementedError
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:

@@ -15,7 +15,6 @@ from tests.close import assert_close
 from tests.training.toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
-from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
@@ -31,25 +30,8 @@ from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
 
 
-class TabledCopy(ToyCopy):
-    """ToyCopy, whose examples can be had by their numbers."""
-
-    name = "tabled_copy"
-
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable:
-        rows = [one["inputs"].numpy() for one in self.dataset(split, data_dir, seed, epoch, length)]
-        padded = tf.constant([np.pad(row, (0, 8 - len(row))) for row in rows], tf.int32)
-
-        def batch(numbers: Any) -> dict[str, Any]:
-            return {"inputs": tf.gather(padded, numbers), "targets": tf.gather(padded, numbers)}
-
-        return ExampleTable(np.asarray([len(row) for row in rows], np.int32), batch)
-
-
-class OnceShort(TabledCopy):
-    """TabledCopy, of which epoch 0 alone has examples of 3 or 4 symbols, as the rests of a text
+class OnceShort(ToyCopy):
+    """ToyCopy, of which epoch 0 alone has examples of 3 or 4 symbols, as the rests of a text
     have that is cut anew for every epoch.
     """
 
@@ -68,8 +50,7 @@ class OnceShort(TabledCopy):
         )
 
 
-for problem in (TabledCopy, OnceShort):
-    registry.problems.register(problem.name, problem)
+registry.problems.register(OnceShort.name, OnceShort)
 
 # Buckets, and stages, of 4, 5, 6 and 7 symbols with the end.
 STAGED: dict[str, Any] = {
@@ -127,11 +108,11 @@ def test_an_epoch_without_the_newest_examples_is_no_error(tmp_path: Path) -> Non
 
 def test_a_beginning_that_no_example_is_short_enough_for_is_refused(tmp_path: Path) -> None:
     changes = {**STAGED, "min_length_bucket": 2, "curriculum_start": 2}
-    run = toy_run(tmp_path / "run", "tabled_copy", **changes)
+    run = toy_run(tmp_path / "run", "toy_copy", **changes)
     with pytest.raises(
         UserError,
         match=(
-            r"^curriculum_start=2: the shortest .* tabled_copy has 3 symbols;"
+            r"^curriculum_start=2: the shortest .* toy_copy has 3 symbols;"
             r" .*curriculum_start=3\)"
         ),
     ) as refusal:
@@ -140,16 +121,16 @@ def test_a_beginning_that_no_example_is_short_enough_for_is_refused(tmp_path: Pa
     assert not run.output_dir.exists()
     # What it advises is accepted; and what has begun goes on.
     train(
-        toy_run(tmp_path / "run", "tabled_copy", **{**changes, "curriculum_start": 3}),
+        toy_run(tmp_path / "run", "toy_copy", **{**changes, "curriculum_start": 3}),
         train_steps=1,
     )
-    assert train(toy_run(tmp_path / "run", "tabled_copy", **changes), train_steps=2).step == 2
+    assert train(toy_run(tmp_path / "run", "toy_copy", **changes), train_steps=2).step == 2
 
 
 def test_training_tells_the_lengths_that_it_begins_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = toy_run(tmp_path, "tabled_copy", **STAGED)
+    run = toy_run(tmp_path, "toy_copy", **STAGED)
     train(run, train_steps=1)
     assert "curriculum: lengths up to 4 to begin with" in capsys.readouterr().err.splitlines()
     train(run, train_steps=2)
@@ -158,7 +139,7 @@ def test_training_tells_the_lengths_that_it_begins_with(
 
 def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:
     training = toy_run(tmp_path, **STAGED).hparams.training
-    curriculum = Curriculum(TabledCopy(), tmp_path, training, 1, 1, CurriculumState())
+    curriculum = Curriculum(ToyCopy(), tmp_path, training, 1, 1, CurriculumState())
     assert (curriculum.bounds, curriculum.longest, curriculum.judged_above) == ([4, 5, 6, 7], 4, 0)
     curriculum.state.add(2.0, 7.0)
     assert not curriculum.advance() and curriculum.state.judged == 7.0
@@ -173,11 +154,6 @@ def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:
     assert curriculum.advance() and curriculum.state.ended and curriculum.pull == 0.0
     curriculum.state.add(8.0, 8.0)
     assert not curriculum.advance()
-
-
-def test_a_problem_without_a_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"toy_copy does not tell these beforehand"):
-        Curriculum(ToyCopy(), tmp_path, TrainingConfig(), 1, 1, CurriculumState())
 
 
 def test_states_without_a_curriculum_can_be_read() -> None:
@@ -214,9 +190,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 def test_a_killed_run_goes_on_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, broken = (
-        toy_run(tmp_path / name, "tabled_copy", **STAGED) for name in ("whole", "broken")
-    )
+    whole, broken = (toy_run(tmp_path / name, "toy_copy", **STAGED) for name in ("whole", "broken"))
     train(whole, log_frequency=7)
     reached = [line["curriculum_length"] for line in lines(whole, "train")]
     assert reached[0] == 4.0 and reached[-1] == 7.0 and reached == sorted(reached)
@@ -287,14 +261,14 @@ GPU: dict[str, Any] = {
 def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None:
     run = toy_run(
         tmp_path,
-        "tabled_copy",
+        "toy_copy",
         model="neural_gpu",
         **{**STAGED, **GPU, "accumulate_steps": accumulate, "dropout": 0.0},
     )
     model = run.make_model()
     for weight in model.relaxed_weights():
         weight.assign(tf.concat([weight[:1] + 0.1, weight[1:]], 0))
-    batches = train_batches(TabledCopy(), tmp_path, run.hparams.training, 1, 1, 0)
+    batches = train_batches(ToyCopy(), tmp_path, run.hparams.training, 1, 1, 0)
     optimizer = Optimizer(model.trainable_variables, run.hparams.training, 4)
     step = TrainingStep(
         model,
@@ -317,7 +291,7 @@ def test_relaxed_sets_become_one_at_the_end(
     add = CurriculumState.add
     monkeypatch.setattr(CurriculumState, "add", lambda self, _, judged: add(self, judged, judged))
     changes = {**STAGED, **GPU, "train_steps": 45, "dropout": 0.1}
-    run = toy_run(tmp_path / "run", "tabled_copy", model="neural_gpu", **changes)
+    run = toy_run(tmp_path / "run", "toy_copy", model="neural_gpu", **changes)
     train(run, log_frequency=50)
     model = run.make_model()
     assert not float(model.encoder.unit_0.tied)
@@ -325,7 +299,7 @@ def test_relaxed_sets_become_one_at_the_end(
     assert float(model.encoder.unit_0.tied) == 1.0
     # The curriculum of another run begins with sets that are free again.
     other = toy_run(
-        tmp_path / "other", "tabled_copy", model="neural_gpu", **{**changes, "train_steps": 1}
+        tmp_path / "other", "toy_copy", model="neural_gpu", **{**changes, "train_steps": 1}
     )
     train(other, warm_start_from=run)
     restore_weights(model, other, "last")
@@ -348,16 +322,14 @@ def test_two_replicas_go_through_the_stages_as_one_device(
     one, two = (
         toy_run(
             tmp_path / str(size),
-            "tabled_copy",
+            "toy_copy",
             model="neural_gpu",
             **{**changes, "batch_size": size},
         )
         for size in (8, 4)
     )
     train(one, log_frequency=14)
-    assert (
-        "training examples of tabled_copy are longer than max_length=6" in capsys.readouterr().err
-    )
+    assert "training examples of toy_copy are longer than max_length=6" in capsys.readouterr().err
     train(two, strategy=mirrored(2), log_frequency=14)
     assert [line["curriculum_length"] for line in lines(two, "train")] == [5.0, 6.0, 6.0]
     for step, loss in losses(one).items():

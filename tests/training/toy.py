@@ -16,6 +16,7 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.table import ExampleTable
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
@@ -41,9 +42,9 @@ class ToyCopy(Problem):
         del data_dir
         return ProblemSpec("tokens", "tokens", VOCABULARY, VOCABULARY, shared_vocab=True)
 
-    def dataset(
+    def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
+    ) -> ExampleTable:
         del data_dir, length
         start = seed * 1000 + epoch if split == "train" else 10_000_000
         count = EXAMPLES if split == "train" else 16
@@ -54,7 +55,7 @@ class ToyCopy(Problem):
             symbols = tf.random.stateless_uniform([size], key + 1, 2, VOCABULARY, tf.int32)
             return {"inputs": tf.concat([symbols, [1]], 0), "targets": tf.concat([symbols, [1]], 0)}
 
-        return tf.data.Dataset.range(count).map(example)
+        return ExampleTable.from_dataset(tf.data.Dataset.range(count).map(example))
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         del lengths
@@ -70,16 +71,16 @@ class ToyClass(ToyCopy):
         del data_dir
         return ProblemSpec("tokens", "class", VOCABULARY, 2)
 
-    def dataset(
+    def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> Any:
-        examples = super().dataset(split, data_dir, seed, epoch, length)
-        return examples.map(
-            lambda one: {
-                "inputs": one["inputs"],
-                "targets": tf.cast(one["inputs"][0] > one["inputs"][1], tf.int32),
-            }
-        )
+    ) -> ExampleTable:
+        table = super().examples(split, data_dir, seed, epoch, length)
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            inputs = table.batch(numbers)["inputs"]
+            return {"inputs": inputs, "targets": tf.cast(inputs[:, 0] > inputs[:, 1], tf.int32)}
+
+        return ExampleTable(table.lengths, batch)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         del lengths

@@ -1,4 +1,4 @@
-"""From single examples to batches: length buckets, padding, replicas, workers.
+"""From a problem's examples to padded batches, for replicas and workers.
 
 How it is used::
 
@@ -8,14 +8,6 @@ How it is used::
         ...
     for batch in eval_batches(problem, evaluation_set, data_dir, batch_tokens=4096):
         ...
-
-How it works: the problem yields examples in an order that (seed, epoch) decides. An example's
-length is the longer of its inputs (facts: rows) and targets. Examples of similar length wait in one
-bucket until it holds a whole batch, so what a batch contains follows from the order alone. At the
-epoch's end the buckets give what they hold: no example is lost. A batch is filled up with padding
-examples of weight 0 where its size is no multiple of the number of replicas. Where the problem
-gives its examples as a table the buckets are filled with example numbers, all at once, and the
-features of a batch are fetched when it is wanted.
 """
 
 from __future__ import annotations
@@ -26,45 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from ut_tf.config.training import TrainingConfig
+from ut_tf.data.batch_plan import (
+    Lengths,
+    batch_sizes,
+    bucket_bounds,
+    consecutive_batches,
+    evenly_spaced,
+    plan_batches,
+)
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable, trim_batch
 from ut_tf.errors import UserError
 
-Lengths = npt.NDArray[np.int32]
 WEIGHT = "weight"
-# Where no bound is known (evaluation), buckets go on to this length; longer examples share the last
-# bucket, one to a batch.
-_LONGEST_EVALUATED = 65_536
-
-
-def bucket_bounds(min_length: int, step: float, max_length: int) -> list[int]:
-    """Returns the inclusive upper bounds of the length buckets: from `min_length`, each `step`
-    times the last, up to `max_length`.
-
-    Each bound is larger than the one before by at least 1; the last is `max_length`.
-    """
-    bounds: list[int] = []
-    bound = min_length
-    while bound < max_length:
-        bounds.append(bound)
-        bound = max(bound + 1, int(bound * step))
-    return [*bounds, max_length]
-
-
-def batch_sizes(bounds: list[int], training: TrainingConfig, num_replicas: int) -> list[int]:
-    """Returns the examples in a global batch of each bucket: multiples of `num_replicas`, at least
-    `num_replicas`.
-
-    With batch_unit "tokens" a replica's part has at most batch_size tokens, padding included, where
-    one example alone has no more; with "examples" it has batch_size examples whatever their length.
-    """
-    if training.batch_unit == "examples":
-        return [training.batch_size * num_replicas] * len(bounds)
-    return [num_replicas * max(1, training.batch_size // bound) for bound in bounds]
 
 
 def train_batches(
@@ -77,7 +46,10 @@ def train_batches(
     skip_batches: int = 0,
     table: ExampleTable | None = None,
 ) -> Any:
-    """Returns one epoch of training batches as a tf.data.Dataset of per-replica batches.
+    """One epoch of training batches, as a tf.data.Dataset of per-replica batches.
+
+    The epoch's end loses no example: the last batches are smaller, and padding examples of weight 0
+    fill them up to a multiple of the number of replicas.
 
     Args:
       problem: whose training split is read.
@@ -86,15 +58,15 @@ def train_batches(
       num_replicas: every global batch is this many consecutive elements of equal shape.
       seed: decides, with `epoch`, the content and order of the batches; nothing else does.
       epoch: number of the pass through the data, from 0.
-      skip_batches: global batches left out at the epoch's beginning (to go on where a run stopped).
-      table: the epoch's examples, where the caller has chosen among them, and tells of those left
-        out; None: all that the problem gives.
+      skip_batches: global batches left out at the epoch's beginning (to resume a stopped run).
+      table: the epoch's examples, for a caller that has chosen among them and reports those left
+        out itself; None: all examples of the problem.
 
     Returns:
-      A dataset of dictionaries: the example's features with a leading dimension `batch`, padded
-        with 0 to the longest example in the
-      global batch (with jit_compile: to the bucket's bound, and in the number of examples too, so
-      that shapes are few), and "weight" float32 [batch], 1 for an example and 0 for padding.
+      A dataset of dictionaries: the examples' features with a leading dimension `batch`, padded
+      with 0 to the longest example in the global batch (with jit_compile: to the bucket's bound,
+      and in the number of examples too, so that shapes are few), and "weight" float32 [batch], 1
+      for an example and 0 for padding.
 
     Raises:
       UserError: the split is empty or all its examples are longer than max_length.
@@ -105,19 +77,11 @@ def train_batches(
     sizes = batch_sizes(bounds, training, num_replicas)
     is_chosen = table is not None
     table = problem.examples("train", data_dir, seed=seed, epoch=epoch) if table is None else table
-    if table is not None:
-        _check_lengths(problem, "train", data_dir, table.lengths, training.max_length)
-        if epoch == 0 and not is_chosen:
-            tell_left_out(problem, table.lengths, training.max_length)
-        plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]
-        batches = _planned(table, plan, bounds, sizes, full_shapes=training.jit_compile)
-    else:
-        examples = problem.dataset("train", data_dir, seed=seed, epoch=epoch)
-        fitting = examples.filter(lambda example: _length(example) <= training.max_length)
-        _check_elements(problem, "train", data_dir, examples, fitting, training.max_length)
-        batches = _bucketed(fitting, bounds, sizes, full_shapes=training.jit_compile).skip(
-            skip_batches
-        )
+    _check_lengths(problem, "train", data_dir, table.lengths, training.max_length)
+    if epoch == 0 and not is_chosen:
+        tell_left_out(problem, table.lengths, training.max_length)
+    plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]
+    batches = _planned(table, plan, bounds, sizes, full_shapes=training.jit_compile)
     if num_replicas > 1:
         batches = batches.map(_filler(num_replicas), num_parallel_calls=1).flat_map(
             _splitter(num_replicas)
@@ -132,8 +96,7 @@ def eval_batches(
     batch_tokens: int = 0,
     batch_examples: int = 0,
 ) -> Any:
-    """Returns the examples of an evaluation set as a tf.data.Dataset of whole batches, in a fixed
-    order.
+    """The examples of an evaluation set as a tf.data.Dataset of whole batches, in a fixed order.
 
     Args:
       problem: whose split is read.
@@ -156,82 +119,29 @@ def eval_batches(
             f"expected one of batch_tokens={batch_tokens} and batch_examples={batch_examples} to be"
             " above 0"
         )
-    split, limit = evaluation_set.split, evaluation_set.max_examples
+    split = evaluation_set.split
     table = problem.examples(split, data_dir, length=evaluation_set.length)
-    longest = _LONGEST_EVALUATED if table is None or not len(table) else int(table.lengths.max())
-    bounds = bucket_bounds(8, 1.1, longest)
+    _check_lengths(problem, split, data_dir, table.lengths, None)
+    bounds = bucket_bounds(8, 1.1, int(table.lengths.max()))
     sizes = [max(1, batch_tokens // bound) for bound in bounds]
-    if table is not None:
-        _check_lengths(problem, split, data_dir, table.lengths, None)
-        chosen = evenly_spaced(len(table), limit)
-        lengths = table.lengths[chosen]
-        plan = (
-            _consecutive(lengths, batch_examples)
-            if batch_examples
-            else plan_batches(lengths, bounds, sizes)
-        )
-        batches = _planned(
-            table, [chosen[numbers] for numbers in plan], bounds, sizes, full_shapes=False
-        )
-        return batches.prefetch(2).with_options(_options())
-    examples = problem.dataset(split, data_dir, length=evaluation_set.length)
-    _check_elements(problem, split, data_dir, examples, examples, None)
-    examples = examples.take(limit or -1)
-    if batch_examples:
-        batches = examples.map(_with_weight).padded_batch(
-            batch_examples, _padded_shapes(examples.element_spec, None)
-        )
-    else:
-        batches = _bucketed(examples, bounds, sizes, full_shapes=False)
+    chosen = evenly_spaced(len(table), evaluation_set.max_examples)
+    plan = (
+        consecutive_batches(len(chosen), batch_examples)
+        if batch_examples
+        else plan_batches(table.lengths[chosen], bounds, sizes)
+    )
+    batches = _planned(
+        table, [chosen[numbers] for numbers in plan], bounds, sizes, full_shapes=False
+    )
     return batches.prefetch(2).with_options(_options())
 
 
-def evenly_spaced(size: int, limit: int) -> Lengths:
-    """Returns at most `limit` (0: all) of the numbers below `size`, evenly spaced: a split may be
-    sorted by task.
-    """
-    if not limit or limit >= size:
-        return np.arange(size, dtype=np.int32)
-    return (np.arange(limit, dtype=np.int64) * size // limit).astype(np.int32)
-
-
-def plan_batches(lengths: Lengths, bounds: list[int], sizes: list[int]) -> list[Lengths]:
-    """Returns the numbers of the examples in each batch, in the order in which the batches fill up.
-
-    Args:
-      lengths: int [examples], in the order in which the examples come; those above the last bound
-        are left out.
-      bounds: inclusive upper bounds of the buckets, ascending.
-      sizes: examples in a whole batch of each bucket.
-
-    Returns:
-      One array of example numbers for each batch. Only the last batches are smaller than their
-      bucket's size: what the buckets hold at the end shares batches, the longest examples first,
-      rather than making one small batch for each bucket.
-    """
-    buckets = np.searchsorted(np.asarray(bounds), lengths)
-    whole: list[Lengths] = []
-    left: list[Lengths] = []
-    for bucket, size in enumerate(sizes):
-        numbers = np.flatnonzero(buckets == bucket).astype(np.int32)
-        full = len(numbers) - len(numbers) % size
-        whole += np.split(numbers[:full], full // size) if full else []
-        left.append(numbers[full:])
-    whole.sort(key=lambda numbers: int(numbers[-1]))
-    rest = np.concatenate(left[::-1])
-    while rest.size:
-        size = sizes[buckets[rest[0]]]
-        whole.append(rest[:size])
-        rest = rest[size:]
-    return whole
-
-
 def worker_share(batches: Any, num_replicas: int, worker: int, num_workers: int) -> Any:
-    """Returns the elements of `train_batches` that belong to one worker: its consecutive share of
-    every global batch.
+    """The elements of `train_batches` that belong to one worker: its consecutive share of every
+    global batch.
 
     Args:
-      batches: what ``train_batches(..., num_replicas)`` returned; the same on every worker.
+      batches: the result of ``train_batches(..., num_replicas)``; the same on every worker.
       num_replicas: replicas of all workers together; a multiple of `num_workers`.
       worker: number of this worker, from 0.
       num_workers: how many workers there are.
@@ -255,43 +165,16 @@ def worker_share(batches: Any, num_replicas: int, worker: int, num_workers: int)
     return batches.enumerate().filter(is_ours).map(lambda _, batch: batch).prefetch(4 * share)
 
 
-def _length(example: dict[str, Any]) -> Any:
-    """Returns the scalar int32 length of an example: the longer of its inputs (rows) and targets; a
-    class counts as nothing.
-    """
-    lengths = [
-        tf.shape(example[name])[0]
-        for name in ("inputs", "targets")
-        if name in example and example[name].shape.rank
-    ]
-    return lengths[0] if len(lengths) == 1 else tf.maximum(*lengths)
-
-
-def _with_weight(example: dict[str, Any]) -> dict[str, Any]:
-    return {**example, WEIGHT: tf.ones([], tf.float32)}
-
-
-def _padded_shapes(element_spec: dict[str, Any], bound: Any) -> dict[str, Any]:
-    """Returns the shape each feature is padded to: the first dimension to `bound` (None: the
-    longest), others as they are.
-    """
-    shapes: dict[str, Any] = {WEIGHT: tf.TensorShape([])}
-    for name, spec in element_spec.items():
-        if spec.shape.rank and bound is not None and spec.shape[0] is None:
-            shapes[name] = tf.stack(
-                [
-                    tf.cast(bound, tf.int64),
-                    *[tf.constant(size, tf.int64) for size in spec.shape[1:]],
-                ]
-            )
-        else:
-            shapes[name] = spec.shape
-    return shapes
-
-
-def _consecutive(lengths: Lengths, size: int) -> list[Lengths]:
-    numbers = np.arange(len(lengths), dtype=np.int32)
-    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
+def tell_left_out(problem: Problem, lengths: Lengths, max_length: int) -> None:
+    """Prints to stderr how many training examples are too long, if any."""
+    left_out = int((lengths > max_length).sum())
+    if left_out:
+        print(
+            f"{left_out} of {len(lengths)} training examples of {problem.name} are longer than"
+            f" max_length={max_length}, and are left out",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _planned(
@@ -334,35 +217,6 @@ def _pad_length(features: dict[str, Any], bound: Any) -> dict[str, Any]:
     return padded
 
 
-def _bucketed(examples: Any, bounds: list[int], sizes: list[int], full_shapes: bool) -> Any:
-    """Groups examples by length; `full_shapes` pads to the bucket's bound and its whole number of
-    examples.
-    """
-    bound_table, size_table = tf.constant(bounds, tf.int32), tf.constant(sizes, tf.int64)
-    element_spec = examples.element_spec
-
-    def bucket(example: dict[str, Any]) -> Any:
-        return tf.searchsorted(bound_table, _length(example)[tf.newaxis], out_type=tf.int64)[0]
-
-    def clipped(key: Any) -> Any:
-        return tf.minimum(key, len(bounds) - 1)
-
-    def batch(key: Any, window: Any) -> Any:
-        bound = bound_table[clipped(key)] if full_shapes else None
-        batches = window.map(_with_weight).padded_batch(
-            size_table[clipped(key)], _padded_shapes(element_spec, bound)
-        )
-        return (
-            batches.map(lambda features: _pad_examples(features, size_table[clipped(key)]))
-            if full_shapes
-            else batches
-        )
-
-    return examples.group_by_window(
-        bucket, batch, window_size_func=lambda key: size_table[clipped(key)]
-    )
-
-
 def _pad_examples(features: dict[str, Any], size: Any) -> dict[str, Any]:
     """Appends zeros in the batch dimension until it is `size`; zeros as weights mark them as
     padding examples.
@@ -402,52 +256,12 @@ def _check_lengths(
     problem: Problem, split: str, data_dir: Path, lengths: Lengths, max_length: int | None
 ) -> None:
     if not lengths.size:
-        raise _empty(problem, split, data_dir)
-    if max_length is not None and lengths.min() > max_length:
-        raise _too_long(problem, split, data_dir, max_length)
-
-
-def tell_left_out(problem: Problem, lengths: Lengths, max_length: int) -> None:
-    """Says on stderr how many training examples are too long, if any."""
-    left_out = int((lengths > max_length).sum())
-    if left_out:
-        print(
-            f"{left_out} of {len(lengths)} training examples of {problem.name} are longer than"
-            f" max_length={max_length}, and are left out",
-            file=sys.stderr,
-            flush=True,
+        raise UserError(
+            f"the {split} split of {problem.name} in {data_dir} is empty: expected at least one"
+            " example; delete that data and prepare it again from a source that has some."
         )
-
-
-def _check_elements(
-    problem: Problem,
-    split: str,
-    data_dir: Path,
-    examples: Any,
-    fitting: Any,
-    max_length: int | None,
-) -> None:
-    """Reads as far as the first example that fits; costs a whole pass only where none does."""
-    if _has_element(fitting):
-        return
-    if max_length is None or not _has_element(examples):
-        raise _empty(problem, split, data_dir)
-    raise _too_long(problem, split, data_dir, max_length)
-
-
-def _has_element(dataset: Any) -> bool:
-    return next(iter(dataset.take(1)), None) is not None
-
-
-def _empty(problem: Problem, split: str, data_dir: Path) -> UserError:
-    return UserError(
-        f"the {split} split of {problem.name} in {data_dir} is empty: expected at least one"
-        " example; delete that data and prepare it again from a source that has some."
-    )
-
-
-def _too_long(problem: Problem, split: str, data_dir: Path, max_length: int) -> UserError:
-    return UserError(
-        f"the {split} split of {problem.name} in {data_dir} has only examples longer than"
-        f" max_length={max_length}: set a larger max_length in --hparams."
-    )
+    if max_length is not None and lengths.min() > max_length:
+        raise UserError(
+            f"the {split} split of {problem.name} in {data_dir} has only examples longer than"
+            f" `max_length`={max_length}: set a larger `max_length`."
+        )

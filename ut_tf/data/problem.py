@@ -1,24 +1,23 @@
-"""The contract of a problem: what it is made of, where its data comes from, how it is judged.
+"""The contract of a problem: its data, what a model must know of it, and how it is judged.
 
-A problem prepares its data once, yields single examples as dictionaries of tensors, and names the
-sets it is evaluated on::
+How it is used::
 
     problem = registry.problems.get("babi_qa")()
     problem.prepare(data_dir, tmp_dir)
     problem.spec(data_dir)                       # ProblemSpec(inputs="facts", targets="class", ...)
-    # tf.data.Dataset of {"inputs": [rows, words], "targets": []}
-    problem.dataset("train", data_dir, seed=1)
+    problem.examples("train", data_dir, seed=1)  # ExampleTable: lengths and batches by number
 
-Ids: 0 is padding, 1 ends a sequence, so the first symbol is 2. Class ids start at 0. In "facts"
-inputs each row holds the word ids of one fact, padded with 0, and the last row is the question.
+Ids: 0 is padding, 1 ends a sequence, the first symbol is 2. Class ids start at 0. In "facts" inputs
+each row holds the word ids of one fact, padded with 0, and the last row is the question.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec as ProblemSpec
@@ -48,8 +47,7 @@ class EvaluationSet:
         "task").
       ponder_by: feature of the examples whose value names a group whose ponder time is reported for
         itself (bAbI: "supporting_facts").
-      max_examples: examples judged at most, evenly spaced over the split (of a problem without a
-        table: the first ones); 0: all.
+      max_examples: examples judged at most, evenly spaced over the split; 0: all.
       decode: options of DecodeConfig, "name=value,name=value", for the method translate; greedy by
         default, which is quickest.
     """
@@ -65,74 +63,85 @@ class EvaluationSet:
 
 
 class Problem(ABC):
-    """A task. Subclasses are small and hold no state but caches of what lies in the data
-    directory.
+    """A task. A subclass defines ``prepare``, ``spec``, ``examples`` and ``evaluation_sets``; it
+    holds no state but caches of what lies in the data directory.
     """
 
     name: str = ""
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     selection_metric: tuple[str, Literal["min", "max"]] = ("loss", "min")
     """The validation metric that decides which checkpoint is best and when to stop early."""
+    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {}
+    """The constructor's arguments that name files or folders: one ("file"), or several with commas
+    between ("files", passed as a list). A run stores them as absolute paths, so that it can be used
+    from another folder.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.dataset is not Problem.dataset:
+            raise UserError(
+                f"problem class {cls.__name__} defines `dataset`, which follows from `examples`:"
+                " rename the method to `examples` and return ExampleTable.from_dataset(dataset)"
+                " (ut_tf.data.table)."
+            )
 
     @abstractmethod
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Makes or downloads the data in `data_dir` (archives come from or go to `tmp_dir`);
-        returns at once where it is there.
+        returns at once if it is there.
 
         Raises:
-          UserError: the data can neither be found nor fetched; says where it was looked for and
-            where to put it.
+          UserError: the data can neither be found nor fetched; names the places searched and where
+            to put it.
         """
 
     @abstractmethod
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns what a model must know; the data must be prepared."""
+        """What a model must know; the data must be prepared."""
 
     @abstractmethod
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """The examples of a split, by number, with the features "inputs", "targets" and others.
+
+        Args:
+          split: "train" is one epoch, in an order (for generated data: with a content) that
+            (`seed`, `epoch`) alone decides; the other splits have a fixed content and order.
+          data_dir: where ``prepare`` put the data.
+          seed: of the run.
+          epoch: number of the pass through the data, from 0.
+          length: asks for examples of that length, of a problem that generates them.
+        """
+
+    @final
     def dataset(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> Any:
-        """Returns a finite tf.data.Dataset of single examples: {"inputs": int32, "targets": int32,
-        ...}.
-
-        "train" is one epoch, in an order (for generated data: with a content) that (seed, epoch)
-        alone decides; the other splits have a fixed content and order. `length` asks for examples
-        of that length where the problem can make them.
-        """
-
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable | None:
-        """Returns the examples of ``dataset`` as a table by number, where the problem can: batches
-        are then made many times faster.
-
-        Default: None, and the pipeline reads ``dataset``.
-        """
-        del split, data_dir, seed, epoch, length
-        return None
+        """The same examples, one by one and without padding, as a finite tf.data.Dataset."""
+        return self.examples(split, data_dir, seed, epoch, length).dataset()
 
     @abstractmethod
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns what ut-eval judges; `lengths` replaces the lengths that the problem would
-        choose.
-        """
+        """The sets of a final evaluation; `lengths` replaces the problem's own lengths."""
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns what is judged during training; default: the validation split, by the method of
-        evaluation_sets.
+        """The sets judged during training; default: the validation split, by the method of
+        ``evaluation_sets``.
         """
         method = self.evaluation_sets()[0].method
         return [EvaluationSet(name="", split="validation", method=method)]
 
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
-        """Returns metrics computed from those of all sets (means over tasks and the like); default:
+        """Further metrics, computed from those of all sets (means over tasks, say); default:
         none.
         """
         del metrics
         return {}
 
     def text_codec(self, vocab_dir: Path) -> TextCodec:
-        """Returns what turns raw text into features and outputs into text.
+        """The codec from raw text to features and from outputs to text.
 
         Args:
           vocab_dir: folder that holds the problem's ``vocab_files`` under their names (a run
@@ -148,7 +157,7 @@ class Problem(ABC):
         )
 
     def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
-        """Returns the raw sources and references of a split, in order, for scores on text (BLEU).
+        """The raw sources and references of a split, in order, for scores on text (BLEU).
 
         Raises:
           UserError: the problem has no text form.
@@ -157,8 +166,8 @@ class Problem(ABC):
         raise UserError(f"problem {self.name} has no text pairs: it cannot be judged on texts.")
 
     def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float] | None:
-        """Returns the metrics of outputs as text, for the method "translate"; None, the default:
-        BLEU and chrF.
+        """The metrics of outputs as text, for the method "translate"; None, the default: BLEU and
+        chrF.
 
         Args:
           written: what the model wrote for each source of ``text_pairs``.
@@ -170,7 +179,7 @@ class Problem(ABC):
     def text_intervals(
         self, written: list[str], references: list[str]
     ) -> dict[str, tuple[float, float]]:
-        """Returns 95 % intervals of those ``text_metrics`` that have one (see
+        """The 95 % intervals of those ``text_metrics`` that have one (see
         ut_tf.metrics.intervals); default: none.
 
         Called by ut-eval alone, with the arguments of ``text_metrics``.
@@ -179,18 +188,17 @@ class Problem(ABC):
         return {}
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns in a few words how the prepared data differs from the published benchmark's;
-        empty, the default: it does not.
+        """How the prepared data differs from the published benchmark's, in a few words such as
+        "simulated"; empty, the default: it does not.
 
-        "simulated", "partial archive": what ut-report prints beside a figure that cannot be
-        compared with the paper's without a word.
+        Reports print it beside a figure that cannot be compared with the paper's directly.
         """
         del data_dir
         return ""
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
-        """Returns the files that a run directory must hold to turn raw text into ids and back;
-        default: none.
+        """The files that a run directory must hold to turn raw text into ids and back; default:
+        none.
         """
         del data_dir
         return []

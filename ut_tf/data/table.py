@@ -1,16 +1,20 @@
-"""A split whose every example can be had by its number: what makes batching quick and resuming
-free.
+"""A split whose every example can be had by its number.
 
-How it works: a problem that knows the lengths of all its examples beforehand gives them, and a
-function from example numbers to a padded batch. The pipeline then plans an epoch's batches as lists
-of numbers, without touching an example, and leaves out those that a resumed run has already seen.
+The pipeline plans an epoch's batches as lists of example numbers from the lengths alone, and leaves
+out those that a resumed run has already seen without making them.
+
+How it is used::
+
+    table = problem.examples("train", data_dir, seed=1, epoch=0)
+    table.lengths[:3], table.batch(tf.constant([0, 1, 2]))
+    table = ExampleTable.from_dataset(dataset)           # for who has a tf.data.Dataset alone
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +40,36 @@ class ExampleTable:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def dataset(self) -> Any:
-        """Returns a tf.data.Dataset of the single examples, without padding, in the
-        table's order.
+    @classmethod
+    def from_dataset(cls, dataset: Any) -> Self:
+        """The table of a finite tf.data.Dataset of single examples, which is read into memory.
+
+        Args:
+          dataset: of dictionaries of features: "inputs", "targets" and others, each of rank 0 or
+            with one dimension, the first, that may differ between examples. It must not shuffle in
+            another order each time it is read: (seed, epoch) alone decide an epoch.
         """
+        import tensorflow as tf
+
+        blocks = list(dataset.ragged_batch(_BLOCK))
+        with tf.device("/CPU:0"):
+            columns = {
+                name: tf.concat([block[name] for block in blocks], 0) if blocks else _no_rows(spec)
+                for name, spec in dataset.element_spec.items()
+            }
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            rows = {name: tf.gather(column, numbers) for name, column in columns.items()}
+            return {
+                name: value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
+                for name, value in rows.items()
+            }
+
+        sizes = [_row_lengths(columns[name]) for name in ("inputs", "targets") if name in columns]
+        return cls(np.max(sizes, axis=0), batch)
+
+    def dataset(self) -> Any:
+        """A tf.data.Dataset of the single examples, without padding, in the table's order."""
         import tensorflow as tf
 
         numbers = tf.data.Dataset.range(len(self), output_type=tf.int32)
@@ -47,9 +77,7 @@ class ExampleTable:
 
 
 def trim_example(features: dict[str, Any]) -> dict[str, Any]:
-    """Returns the features of one example without the zeros that end them (facts: without the rows
-    of zeros).
-    """
+    """The features of one example without the zeros (facts: the rows of zeros) at their end."""
     import tensorflow as tf
 
     return {
@@ -59,7 +87,7 @@ def trim_example(features: dict[str, Any]) -> dict[str, Any]:
 
 
 def trim_batch(features: dict[str, Any]) -> dict[str, Any]:
-    """Returns the features of a batch without the columns (facts: rows) that are padding in every
+    """The features of a batch without the columns (facts: rows) that are padding in every
     example.
     """
     import tensorflow as tf
@@ -71,9 +99,25 @@ def trim_batch(features: dict[str, Any]) -> dict[str, Any]:
 
 
 def _used(tf: Any, values: Any) -> Any:
-    """Returns the scalar number of the first entries along axis 1 after which `values` [batch,
-    length, ...] has zeros only.
+    """The scalar number of the first entries along axis 1 after which `values` [batch, length, ...]
+    has zeros only.
     """
     axes = [axis for axis in range(values.shape.rank) if axis != 1]
     filled = tf.reduce_any(tf.not_equal(values, 0), axis=axes)
     return tf.reduce_max(tf.where(filled, tf.range(1, tf.shape(values)[1] + 1), 0))
+
+
+def _no_rows(spec: Any) -> Any:
+    """A column of a dataset without examples."""
+    import tensorflow as tf
+
+    return tf.zeros([0, *(size or 0 for size in spec.shape)], spec.dtype)
+
+
+def _row_lengths(column: Any) -> npt.NDArray[np.int32]:
+    """The size of each row's first dimension, int32 [examples]; of scalars 0."""
+    import tensorflow as tf
+
+    if isinstance(column, tf.RaggedTensor):
+        return np.asarray(column.row_lengths().numpy(), np.int32)
+    return np.full(column.shape[0], column.shape[1] if column.shape.rank > 1 else 0, np.int32)

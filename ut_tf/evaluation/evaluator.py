@@ -49,7 +49,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.pipeline import eval_batches, evenly_spaced
+from ut_tf.data.batch_plan import evenly_spaced
+from ut_tf.data.pipeline import eval_batches
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement

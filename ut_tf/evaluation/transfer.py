@@ -162,8 +162,6 @@ def _groups(problem: Problem, split: str, data_dir: Path) -> list[str] | None:
     if name is None:
         return None
     table = problem.examples(split, data_dir)
-    if table is None:
-        return [group_name(example[name].numpy()) for example in problem.dataset(split, data_dir)]
     blocks = (
         tf.range(first, min(first + _BLOCK, len(table))) for first in range(0, len(table), _BLOCK)
     )

@@ -37,7 +37,8 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.pipeline import Lengths, bucket_bounds, evenly_spaced, tell_left_out, train_batches
+from ut_tf.data.batch_plan import Lengths, bucket_bounds, evenly_spaced
+from ut_tf.data.pipeline import tell_left_out, train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
@@ -202,12 +203,6 @@ class Curriculum:
         table = self._tables.get(epoch)
         if table is None:
             table = self._problem.examples("train", self._data_dir, seed=self._seed, epoch=epoch)
-            if table is None:
-                raise UserError(
-                    "curriculum=length chooses examples by their lengths, and the problem"
-                    f" {self._problem.name} does not tell these beforehand (Problem.examples):"
-                    " leave it out."
-                )
             # The next epoch's is made in the background: a table that is lost between the two is
             # made again.
             self._tables = {

@@ -24,7 +24,8 @@ from ut_tf.bin import datagen, flags, trainer
 from ut_tf.bin.flags import FlagError
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data import download
-from ut_tf.data.pipeline import bucket_bounds, eval_batches, train_batches
+from ut_tf.data.batch_plan import bucket_bounds
+from ut_tf.data.pipeline import eval_batches, train_batches
 from ut_tf.errors import UserError
 from ut_tf.factories import make_problem
 from ut_tf.problems.translation import multi30k as translation_multi30k
