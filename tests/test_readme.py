@@ -36,7 +36,9 @@ from ut_tf.problems.catalogue import PROBLEMS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+)
 MODULES = (
     trainer,
     datagen,
@@ -159,14 +161,16 @@ def test_the_commands_shown_parse_and_their_names_exist(page, line, tmp_path, mo
 
 
 def test_the_table_of_problems_names_every_problem_and_no_other():
-    section = README.read_text(encoding="utf-8").split("## Problems")[1].split("\n## ")[0]
+    page = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
+    section = page.split("## All problems")[1].split("\n## ")[0]
     shown = [
         pattern
         for line in section.splitlines()
         if line.startswith("| `")
         for pattern in re.findall(r"`(.*?)`", line.split(" | ")[0])
     ]
-    assert {name for pattern in shown for name in _expand(pattern)} == set(PROBLEMS)
+    names = [name for pattern in shown for name in _expand(pattern)]
+    assert sorted(names) == sorted(PROBLEMS)
 
 
 def test_the_sets_to_begin_with_exist():
@@ -197,5 +201,18 @@ def test_links_between_the_pages_lead_somewhere():
         text = re.sub(
             r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
         )
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+            linked = page.parent / target if target else page
+            assert linked.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in _anchors(linked), f"{page.name}: {target}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_each_command_has_a_section_of_its_own():
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^## (ut-[\w-]+)$", page, re.MULTILINE)) == set(COMMANDS)
