@@ -123,11 +123,17 @@ def refuse_overwriting(flag: str, target: Path | None, sources: Iterable[Path]) 
 def registry_page() -> str:
     """Returns every registered name with the line that describes it, by kind."""
     sections = []
-    for one in (registry.problems, registry.models, registry.hparams_sets):
+    for one in (
+        registry.problems,
+        registry.models,
+        registry.hparams_sets,
+        registry.strategies,
+        registry.evaluation_methods,
+    ):
         names = one.names()
         width = max(map(len, names), default=0)
         lines = [f"  {name:<{width}}  {one.describe(name)}".rstrip() for name in names]
-        sections.append("\n".join([f"{one.kind.capitalize()}s:", *lines]))
+        sections.append("\n".join([f"{one.kinds.capitalize()}:", *lines]))
     return "\n\n".join(sections)
 
 

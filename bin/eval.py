@@ -24,6 +24,7 @@ from ut_tf.factories import parse_problem_args
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
+    from ut_tf.data.problem import Problem
     from ut_tf.evaluation.measurement import CheckpointMeasurement
 
 COMMAND = "ut-eval"
@@ -145,10 +146,11 @@ def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasu
     import_tensorflow()
     from ut_tf.evaluation.evaluator import measure_checkpoint
 
-    run = run.prepare()
-    _check_lengths(run, lengths)
+    problem = run.make_problem()
+    run = run.prepare(problem)
+    _check_lengths(run, problem, lengths)
     return measure_checkpoint(
-        run, checkpoint=values.checkpoint, lengths=lengths, split=values.split
+        run, checkpoint=values.checkpoint, lengths=lengths, split=values.split, problem=problem
     )
 
 
@@ -196,6 +198,7 @@ def _record(
         training_minutes=found.training_minutes,
         selection=found.selection,
         signatures=found.signatures,
+        headlines=found.headlines,
     )
 
 
@@ -206,8 +209,8 @@ def _keep(run: Run, record: Record) -> None:
         print(f"{COMMAND}: warning: no record is kept: {error}", file=sys.stderr)
 
 
-def _check_lengths(run: Run, lengths: tuple[int, ...]) -> None:
-    if lengths and not any(one.length for one in run.make_problem().evaluation_sets(lengths)):
+def _check_lengths(run: Run, problem: Problem, lengths: tuple[int, ...]) -> None:
+    if lengths and not any(one.length for one in problem.evaluation_sets(lengths)):
         raise UserError(
             f"--lengths={','.join(map(str, lengths))}: {run.problem} makes no examples of a given"
             " length; leave the flag out."

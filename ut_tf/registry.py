@@ -60,6 +60,11 @@ class Registry:
         self._catalogue = catalogue
         self._registered: dict[str, tuple[Any, str]] = {}
 
+    @property
+    def kinds(self) -> str:
+        """The plural of ``kind``."""
+        return f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s"
+
     def names(self) -> list[str]:
         """Returns every name, sorted."""
         return sorted({*self._entries(), *self._registered})
@@ -110,7 +115,7 @@ class Registry:
         return value
 
     def _entries(self) -> Mapping[str, Entry]:
-        entries: Mapping[str, Entry] = _load(self._catalogue, f"the list of {self.kind}s")
+        entries: Mapping[str, Entry] = _load(self._catalogue, f"the list of {self.kinds}")
         return entries
 
     def _entry(self, name: str) -> Entry:
@@ -118,7 +123,7 @@ class Registry:
         if name not in entries:
             raise UserError(
                 f"unknown {self.kind} {name!r}{did_you_mean(name, self.names()) or '.'} All"
-                f" {self.kind}s: ut-trainer --registry_help."
+                f" {self.kinds}: ut-trainer --registry_help."
             )
         return entries[name]
 

@@ -197,13 +197,16 @@ class Run(RunConfig):
         """The run's copy of the problem's vocabulary files."""
         return self.output_dir / VOCAB_FOLDER
 
-    def prepare(self) -> Self:
+    def prepare(self, problem: Problem | None = None) -> Self:
         """Prepares the problem's data, where it is not there, and returns the run with its spec.
+
+        Args:
+          problem: the run's, where it has been made already.
 
         Raises:
           UserError: the data cannot be had, or it is not the data that the run was made with.
         """
-        problem = self.make_problem()
+        problem = self.make_problem() if problem is None else problem
         prepare_data(problem, self.data_dir, self.tmp_dir)
         spec = problem.spec(self.data_dir)
         if self.spec is not None and spec != self.spec:

@@ -19,8 +19,9 @@ from ut_tf.bin import eval as eval_command
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.evaluation.bleu_curve import score_checkpoints
-from ut_tf.evaluation.evaluator import Evaluator, evaluate_checkpoint
+from ut_tf.evaluation.evaluator import measure_checkpoint
 from ut_tf.evaluation.measurement import Measurement
+from ut_tf.evaluation.methods.translate import Translate
 from ut_tf.evaluation.parallel_sets import problem_set
 from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.problems.translation.own_files import TranslateFiles
@@ -238,7 +239,7 @@ def test_training_is_judged_by_bleu_and_the_best_are_averaged_by_it(call, tmp_pa
     scores = iter([10.0, 30.0, 20.0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Evaluator, "_translate", lambda *_: Measurement({"bleu": next(scores), "chrf": 0.0})
+            Translate, "measure", lambda *_: Measurement({"bleu": next(scores), "chrf": 0.0})
         )
         result = train(run, 3, num_gpus=0)
     assert set(result.metrics) >= {"loss", "accuracy", "bleu", "chrf"}
@@ -335,11 +336,11 @@ def test_without_test_files_the_validation_split_is_scored(made):
 
 def test_training_text_is_judged_without_translations(made):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Evaluator, "_translate", lambda *_: pytest.fail("translated"))
-        step, found = evaluate_checkpoint(Run.load(made / "run").prepare(), "last", split="train")
-    assert step == 200
-    assert {"loss", "accuracy"} <= set(found)
-    assert "bleu" not in found
+        patch.setattr(Translate, "measure", lambda *_: pytest.fail("translated"))
+        found = measure_checkpoint(Run.load(made / "run").prepare(), "last", split="train")
+    assert found.step == 200
+    assert {"loss", "accuracy"} <= set(found.metrics)
+    assert "bleu" not in found.metrics
 
 
 def test_a_curve_needs_the_vocabulary_of_the_training(made):

@@ -235,7 +235,7 @@ def stub_library(monkeypatch):
     choices = {name: lambda _run, n, there=there: there[: n or 2] for name, there in steps.items()}
     module("ut_tf.training.averaging", average_checkpoints=average_checkpoints, **choices)
     monkeypatch.setattr(Run, "start", lambda self: self)
-    monkeypatch.setattr(Run, "prepare", lambda self: self)
+    monkeypatch.setattr(Run, "prepare", lambda self, problem=None: self)  # noqa: ARG005
     return calls
 
 
@@ -305,7 +305,7 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
     loaded = types.SimpleNamespace(
         problem="p", hparams_set="s", hparams=HParams(), seed=4, output_dir=tmp_path
     )
-    loaded.prepare = lambda: loaded
+    loaded.prepare = lambda _problem: loaded
     loaded.in_use = lambda _changes: loaded
     sets = [types.SimpleNamespace(length=40)]
     loaded.make_problem = lambda: types.SimpleNamespace(

@@ -6,18 +6,21 @@ import math
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from ut_tf import registry
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
-from ut_tf.evaluation.evaluator import Evaluator, _pondering, evaluate_model
+from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.evaluation.methods.batches import PredictionMethod, pondering
+from ut_tf.evaluation.methods.predictions import Classify
 from ut_tf.metrics.intervals import wilson
-from ut_tf.metrics.sums import GroupedSums
+from ut_tf.metrics.sums import GroupedSums, Metric, ratio
 from ut_tf.problem_spec import ProblemSpec
 
 INPUTS = [[3], [4, 5], [2, 2, 2], [6, 7, 8, 9]]
@@ -108,7 +111,7 @@ def test_teacher_forced_and_greedy_give_the_same_shares_here() -> None:
         EvaluationSet("forced", "test", "teacher_forced"),
         EvaluationSet("written", "test", "greedy"),
     ]
-    found = evaluate_model(CopyModel(), CopyProblem(), sets, Path())
+    found = Evaluator(CopyModel(), CopyProblem(), Path()).evaluate(sets)
     assert found["forced/accuracy"] == found["written/char_acc"] == pytest.approx(13 / 14)
     assert found["forced/seq_accuracy"] == found["written/seq_acc"] == pytest.approx(3 / 4)
     assert found["forced/loss"] == pytest.approx(20 / 14, abs=1e-3)
@@ -117,11 +120,8 @@ def test_teacher_forced_and_greedy_give_the_same_shares_here() -> None:
 
 
 def test_classify_by_groups() -> None:
-    found = evaluate_model(
-        CopyModel(),
-        ClassProblem(),
-        [EvaluationSet("", "test", "classify", group_by="task")],
-        Path(),
+    found = Evaluator(CopyModel(), ClassProblem(), Path()).evaluate(
+        [EvaluationSet("", "test", "classify", group_by="task")]
     )
     assert (found["error"], found["error/0"], found["error/1"]) == (0.0, 0.0, 0.0)
     assert found["ponder_time/1"] == 3.0
@@ -130,7 +130,7 @@ def test_classify_by_groups() -> None:
 def test_pondering_of_a_decoder_counts_where_there_is_no_encoder() -> None:
     mask = tf.constant([[1.0, 0.0]])
     decoder = SimpleNamespace(ponder_times=5.0 * mask, mask=mask, halting_probabilities=mask[None])
-    found = _pondering(SimpleNamespace(encoder=None, decoder=decoder))
+    found = pondering(SimpleNamespace(encoder=None, decoder=decoder))
     assert (found["ponder_time"].numpy().tolist(), found["ponder_positions"].numpy().tolist()) == (
         [5.0],
         [1.0],
@@ -146,13 +146,13 @@ def test_one_trace_serves_all_lengths_and_calls() -> None:
 
 
 def test_examples_of_weight_0_do_not_count() -> None:
-    sums = GroupedSums()
+    sums = GroupedSums(Classify.metrics)
     sums.add(
         {"loss": [1.0, 3.0, 100.0], "correct": [1.0, 0.0, 0.0]},
         [1.0, 1.0, 0.0],
         [b"one", b"two", b"two"],
     )
-    assert sums.metrics("classify") == {
+    assert sums.metrics() == {
         "loss": 2.0,
         "error": 50.0,
         "error/one": 0.0,
@@ -264,13 +264,13 @@ def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(
     # The alternative is 4 where there are two symbols, otherwise 2: less probable, as probable, the
     # same, more probable.
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [2, 4, 2], [2, 2, 2, 4]])
-    found = evaluate_model(
-        OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path()
+    found = Evaluator(OddsModel(), problem, Path()).evaluate(
+        [EvaluationSet("", "test", "ranking", group_by="facts")]
     )
     assert found["accuracy"] == 0
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [3, 2], [2, 2, 4], [4, 4, 4, 4]])
-    found = evaluate_model(
-        OddsModel(), problem, [EvaluationSet("", "test", "ranking", group_by="facts")], Path()
+    found = Evaluator(OddsModel(), problem, Path()).evaluate(
+        [EvaluationSet("", "test", "ranking", group_by="facts")]
     )
     assert found["accuracy"] == 1 / 4
     assert [found[f"accuracy/{count}"] for count in (1, 2, 3, 4)] == [0, 1, 0, 0]
@@ -287,11 +287,8 @@ def test_a_grouping_by_a_feature_that_is_not_there_is_refused() -> None:
             " weight"
         ),
     ):
-        evaluate_model(
-            OddsModel(),
-            NextProblem(),
-            [EvaluationSet("", "test", "last_word", ponder_by="supporting_facts")],
-            Path(),
+        Evaluator(OddsModel(), NextProblem(), Path()).evaluate(
+            [EvaluationSet("", "test", "last_word", ponder_by="supporting_facts")]
         )
 
 
@@ -303,7 +300,9 @@ def test_a_ranking_without_an_alternative_is_refused() -> None:
             r" 'test'"
         ),
     ):
-        evaluate_model(CopyModel(), CopyProblem(), [EvaluationSet("", "test", "ranking")], Path())
+        Evaluator(CopyModel(), CopyProblem(), Path()).evaluate(
+            [EvaluationSet("", "test", "ranking")]
+        )
 
 
 def test_intervals_and_numbers_of_examples_by_set() -> None:
@@ -323,12 +322,43 @@ def test_intervals_and_numbers_of_examples_by_set() -> None:
         0,
         (3, 3),
     )
-    trained = evaluate_model(CopyModel(), CopyProblem(), sets, Path())
+    trained = Evaluator(CopyModel(), CopyProblem(), Path()).evaluate(sets)
     assert trained.keys() == found.metrics.keys() - {"forced/ponder_time_std"}
 
 
 def test_two_sets_of_one_name_are_refused() -> None:
     with pytest.raises(UserError, match="two evaluation sets"):
-        evaluate_model(
-            CopyModel(), CopyProblem(), [EvaluationSet("", "test", "greedy")] * 2, Path()
+        Evaluator(CopyModel(), CopyProblem(), Path()).evaluate(
+            [EvaluationSet("", "test", "greedy")] * 2
         )
+
+
+def test_a_method_of_user_code_with_a_metric_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.evaluation_methods, "_registered", {})
+
+    @registry.register_evaluation_method("unsure")
+    class Unsure(PredictionMethod):
+        """The share of the examples whose class has less than half of the probability."""
+
+        metrics: ClassVar[dict[str, Metric]] = {
+            "unsure": Metric(("unsure", "examples"), ratio, share=True, grouped=True)
+        }
+        headline = "unsure"
+
+        def per_example(self, logits: Any, features: Any) -> dict[str, Any]:
+            del features
+            highest = tf.reduce_max(tf.nn.softmax(logits), -1)
+            return {"unsure": tf.cast(highest < 0.5, tf.float32)}
+
+    registry.register_evaluation_method("no_method")(lambda context: context)
+    evaluator = Evaluator(CopyModel(), ClassProblem(), Path())
+    sets = [EvaluationSet("", "test", "unsure", group_by="task")]
+    found = evaluator.measure(sets)
+    assert (found.metrics["unsure"], found.metrics["unsure/1"]) == (0, 0)
+    assert found.intervals["unsure"] == wilson(0, 4)
+    assert found.metrics["ponder_time"] == 3
+    assert evaluator.headlines(sets) == ("unsure",)
+    with pytest.raises(UserError, match=r"unknown evaluation method 'unsur'; did you mean unsure"):
+        EvaluationSet("", "test", "unsur")
+    with pytest.raises(UserError, match="'no_method' made a EvaluationContext"):
+        evaluator.evaluate([EvaluationSet("", "test", "no_method")])

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from ut_tf.metrics.intervals import bootstrap, middle, resampled_sums, wilson
-from ut_tf.metrics.sums import GroupedSums
+from ut_tf.metrics.sums import GroupedSums, Metric, percent_wrong, ratio
+
+CLASSES = {
+    "loss": Metric(("loss", "examples"), ratio),
+    "error": Metric(("correct", "examples"), percent_wrong, share=True, grouped=True),
+}
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(964, 1000), (0, 20), (20, 20), (1, 3)])
@@ -55,7 +60,7 @@ def test_the_bootstrap_agrees_with_the_normal_interval_of_a_mean_and_shrinks() -
 
 
 def test_each_metric_has_the_interval_of_its_kind() -> None:
-    sums = GroupedSums(ponder_by="facts")
+    sums = GroupedSums(CLASSES, ponder_by="facts")
     draws = np.random.default_rng(1)
     for _ in range(4):
         times = draws.integers(1, 5, [100, 3]).astype(float)
@@ -66,7 +71,7 @@ def test_each_metric_has_the_interval_of_its_kind() -> None:
             "ponder_positions": np.full(100, 3.0),
         }
         sums.add(found, np.ones(100), np.arange(100) % 2, np.arange(100) % 4)
-    metrics, intervals = sums.metrics("classify"), sums.intervals("classify")
+    metrics, intervals = sums.metrics(), sums.intervals()
     assert set(intervals) == set(metrics)
     assert len(metrics) == 4 + 2 * 3 + 4 * 2
     assert all(low < metrics[name] < high for name, (low, high) in intervals.items())
@@ -77,11 +82,11 @@ def test_each_metric_has_the_interval_of_its_kind() -> None:
     width = {name: high - low for name, (low, high) in intervals.items()}
     assert width["ponder_time/facts_2"] == pytest.approx(2 * width["ponder_time"], rel=0.25)
     assert width["error/1"] == pytest.approx(math.sqrt(2) * width["error"], rel=0.2)
-    assert "ponder_time_std/facts_2" not in sums.metrics("classify", spreads=False)
+    assert "ponder_time_std/facts_2" not in sums.metrics(spreads=False)
 
 
 def test_a_ratio_of_sums_is_not_a_mean_of_ratios() -> None:
-    sums = GroupedSums()
+    sums = GroupedSums({"accuracy": Metric(("correct", "positions"), ratio)})
     # One long text and three short ones: the share of symbols is 100 of 106, whichever way the
     # examples are batched.
     columns = {
@@ -92,21 +97,21 @@ def test_a_ratio_of_sums_is_not_a_mean_of_ratios() -> None:
     }
     sums.add({name: values[:1] for name, values in columns.items()}, [1.0])
     sums.add({name: values[1:] for name, values in columns.items()}, [1.0] * 3)
-    assert sums.metrics("teacher_forced")["accuracy"] == 100 / 106
+    assert sums.metrics()["accuracy"] == 100 / 106
     # Of four examples drawn, none is the long one in 32 % of the samples, three or four are in 5 %.
-    assert sums.intervals("teacher_forced")["accuracy"] == (0, 300 / 302)
+    assert sums.intervals()["accuracy"] == (0, 300 / 302)
 
 
 def test_one_example_has_the_interval_of_a_share_alone() -> None:
-    sums = GroupedSums()
+    sums = GroupedSums(CLASSES)
     sums.add({"loss": [0.5], "correct": [1.0]}, [1.0])
-    assert set(sums.intervals("classify")) == {"error"}
+    assert set(sums.intervals()) == {"error"}
 
 
 def test_an_error_of_five_percent_is_five() -> None:
-    sums = GroupedSums()
+    sums = GroupedSums(CLASSES)
     sums.add({"loss": np.ones(1000), "correct": np.repeat([1.0, 0.0], [950, 50])}, np.ones(1000))
-    assert sums.metrics("classify")["error"] == 5
+    assert sums.metrics()["error"] == 5
 
 
 def test_an_infinite_loss_is_infinite_in_the_samples_that_have_it_alone() -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
+from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec as ProblemSpec
 from ut_tf.symbols import END_ID as END_ID
@@ -37,11 +38,8 @@ class EvaluationSet:
     Args:
       name: prefix of its metrics ("length_400"); empty where the problem has one set only.
       split: the split its examples come from.
-      method: classify (arg max over classes), teacher_forced (next symbol given the right ones),
-        last_word (the same, and the last symbol of each example for itself), ranking (whether the
-        last symbol is more probable than the feature "alternative", an id []), greedy
-        (autoregressive), or translate (autoregressive, scored as text against the problem's
-        text_pairs).
+      method: registered name of the evaluation method: classify, teacher_forced, last_word,
+        ranking, greedy, translate, or one of user code.
       length: length of its examples, for problems that make them to measure.
       group_by: feature of the examples whose value names a group that is reported for itself (bAbI:
         "task").
@@ -54,12 +52,15 @@ class EvaluationSet:
 
     name: str
     split: str
-    method: Literal["classify", "teacher_forced", "last_word", "ranking", "greedy", "translate"]
+    method: str
     length: int | None = None
     group_by: str | None = None
     ponder_by: str | None = None
     max_examples: int = 0
     decode: str = "beam_size=1"
+
+    def __post_init__(self) -> None:
+        registry.evaluation_methods.check(self.method)
 
 
 class Problem(ABC):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ut_tf.metrics.intervals import Interval
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,21 @@ class Measurement:
     examples: dict[str, int] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
 
+    def prefixed(self, name: str) -> Measurement:
+        """The same with the name of the set before each metric's; `name` may be empty."""
+        if not name:
+            return self
+        return Measurement(
+            _prefixed(name, self.metrics),
+            _prefixed(name, self.intervals),
+            self.examples,
+            _prefixed(name, self.signatures),
+        )
+
+
+def _prefixed(name: str, values: Mapping[str, T]) -> dict[str, T]:
+    return {f"{name}/{metric}": value for metric, value in values.items()}
+
 
 @dataclass(frozen=True)
 class CheckpointMeasurement(Measurement):
@@ -38,6 +56,7 @@ class CheckpointMeasurement(Measurement):
         it does not.
       training_minutes: that the training up to the checkpoint took; None: the run directory does
         not tell.
+      headlines: the metric that says most of each method, without the names of the sets.
       selection: what validation said of it, {"metric", "direction", "value"}; None: nothing.
     """
 
@@ -47,3 +66,4 @@ class CheckpointMeasurement(Measurement):
     data_note: str = ""
     training_minutes: float | None = None
     selection: dict[str, Any] | None = None
+    headlines: tuple[str, ...] = ()

@@ -59,7 +59,7 @@ def problem_set(run: Run, split: str | None = None) -> ParallelSet:
     if split not in problem.splits:
         there = [name for name in problem.splits if name != "train"]
         raise UserError(
-            f"--split={split}: problem {run.problem} has the splits {', '.join(there)}; name one of"
+            f"`split`={split}: problem {run.problem} has the splits {', '.join(there)}; name one of"
             " them."
         )
     sources, references = problem.text_pairs(split, run.data_dir)

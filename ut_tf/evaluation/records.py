@@ -42,7 +42,7 @@ _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
     ),
     int: ("seed", "step"),
     dict: ("metrics", "intervals", "examples", "signatures"),
-    list: ("lengths",),
+    list: ("lengths", "headlines"),
     (dict, type(None)): ("selection",),
     (int, type(None)): ("parameters",),
     (int, float, type(None)): ("training_minutes",),
@@ -76,6 +76,7 @@ class Record:
       selection: what validation said of the checkpoint, {"metric", "direction" ("min" or "max"),
         "value"}, by which ut-report tells the best seed; None: it was not judged on validation data
         (a mean of checkpoints).
+      headlines: the metric that says most of each method; empty in records of version 0.4.
       signatures: name -> the scorer's account of its settings, for those metrics that have one
         (BLEU).
     """
@@ -98,6 +99,7 @@ class Record:
     training_minutes: float | None = None
     selection: dict[str, Any] | None = None
     signatures: dict[str, str] = field(default_factory=dict)
+    headlines: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Returns the record as one line of JSON; ``from_dict`` reads it."""
@@ -140,7 +142,8 @@ class Record:
             **{
                 **known,
                 "intervals": intervals,
-                "lengths": tuple(int(one) for one in known.get("lengths", ())),
+                "lengths": tuple(int(length) for length in known.get("lengths", ())),
+                "headlines": tuple(known.get("headlines", ())),
             }
         )
 

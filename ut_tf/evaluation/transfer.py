@@ -47,8 +47,8 @@ _DECODE = DecodeConfig(beam_size=1, batch_size=128)
 
 def measure_transfer(
     run: Run,
-    problem: str,
-    problem_args: dict[str, Any] | None = None,
+    test_problem: str,
+    test_problem_args: dict[str, Any] | None = None,
     checkpoint: str = "best",
     split: str | None = None,
 ) -> CheckpointMeasurement:
@@ -57,8 +57,8 @@ def measure_transfer(
 
     Args:
       run: a trained run whose problem has a text form.
-      problem: registered name of the other problem; it has text pairs.
-      problem_args: arguments of its factory.
+      test_problem: registered name of the other problem; it has text pairs.
+      test_problem_args: arguments of its factory.
       checkpoint: "best", "last", or a checkpoint's path.
       split: "test", the default, or "validation".
 
@@ -66,13 +66,13 @@ def measure_transfer(
       UserError: one of the problems has no text form, their texts are not of the same fields, there
         is no such split or checkpoint, or the data cannot be had.
     """
-    other = make_problem(problem, problem_args or {})
+    other = make_problem(test_problem, test_problem_args or {})
     split = split or "test"
     allowed = [name for name in other.splits if name != "train"]
     if split not in allowed:
         raise UserError(
-            f"--split={split}: of another problem, {problem}, {' or '.join(allowed)} is judged;"
-            " name one of them."
+            f"`split`={split}: of another problem, {test_problem}, {' or '.join(allowed)} is"
+            " judged; name one of them."
         )
     # What the run itself cannot do is told before the other problem's data is fetched.
     model = run.make_model()
@@ -80,9 +80,9 @@ def measure_transfer(
     step = restore_weights(model, run, checkpoint)
     prepare_data(other, run.data_dir, run.tmp_dir)
     sources, answers = other.text_pairs(split, run.data_dir)
-    texts = _columns(sources, codec, problem)
-    _warn_of_the_unknown(codec, texts, answers, problem, run)
-    _warn_of_cut_facts(codec, texts, problem, run)
+    texts = _columns(sources, codec, test_problem)
+    _warn_of_the_unknown(codec, texts, answers, test_problem, run)
+    _warn_of_cut_facts(codec, texts, test_problem, run)
     written = [best[0].text for best in Translator(model, codec, _DECODE).translate(texts)]
     right = [_plain(one) == _plain(answer) for one, answer in zip(written, answers, strict=True)]
     metrics, intervals = _errors(right, _groups(other, split, run.data_dir))
@@ -105,8 +105,8 @@ def _codec(run: Run) -> TextCodec:
     codec = run.text_codec()
     if run.spec is not None and run.spec.inputs == "none":
         raise UserError(
-            f"--test_problem: {run.problem} in {run.output_dir} is a language model, which answers"
-            " no texts; leave the flag out."
+            f"`test_problem`: {run.problem} in {run.output_dir} is a language model, which answers"
+            " no texts; leave it out."
         )
     check_vocabulary(codec, run)
     return codec
@@ -125,12 +125,12 @@ def _columns(sources: Sequence[str], codec: TextCodec, problem: str) -> list[Tex
     ]
     if wrong := next((columns for columns in texts if len(columns) != len(fields)), None):
         raise UserError(
-            f"--test_problem={problem}: its examples have {len(wrong)}"
+            f"`test_problem`={problem}: its examples have {len(wrong)}"
             f" text{'s' * (len(wrong) != 1)} each, the run reads {' and '.join(fields)}: name a"
             " problem of the run's kind."
         )
     if not texts:
-        raise UserError(f"--test_problem={problem}: this split is empty; name another --split.")
+        raise UserError(f"`test_problem`={problem}: this split is empty; name another `split`.")
     return texts
 
 

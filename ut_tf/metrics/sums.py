@@ -1,17 +1,14 @@
-"""What was measured per example, kept until the end of a set, and the metrics that follow from it.
+"""Figures that follow from sums over examples, and the sums of a set.
 
-How it is used::
+Example::
 
-    sums = GroupedSums(ponder_by="supporting_facts")
-    sums.add({"loss": [0.1, 2.3], "correct": [1.0, 0.0]}, weights=[1.0, 1.0], groups=[1, 2],
-        ponder_groups=[1, 3])
-    sums.metrics("classify")  # {"loss": 1.2, "error": 50.0, "error/1": 0.0, "error/2": 100.0}
-    # {"loss": (0.1, 2.3), "error": (9.5, 90.5), "error/1": (0.0, 79.3), ...}
-    sums.intervals("classify")
+    sums = GroupedSums({"error": Metric(("correct", "examples"), percent_wrong, share=True)})
+    sums.add({"correct": [1.0, 0.0]}, weights=[1.0, 1.0], groups=[1, 2])
+    sums.metrics()    # {"error": 50.0, "error/1": 0.0, "error/2": 100.0}
+    sums.intervals()  # {"error": (9.5, 90.5), "error/1": (0.0, 79.3), ...}
 
-How it works: a metric is a function of a few sums over examples (losses, symbols that are right,
-symbols that count), so that the same function serves all examples, a group of them, and the samples
-that an interval is computed from. Sums are float64.
+One function gives the figure of all examples, of a group, and of the samples that an interval is
+computed from. Sums are float64.
 """
 
 from __future__ import annotations
@@ -33,75 +30,52 @@ class Metric:
     Args:
       sums: names of what is added up; "examples" is their number.
       value: from those sums, each float64 [...], to the metric, float64 [...].
-      share: whether it tells the share of the examples in which something holds, the first sum
-        counting them among the second.
-      spread: whether it is a standard deviation.
+      share: whether it is the share of the examples in which something holds, the first sum
+        counting them among the second; it then has Wilson's interval, otherwise a bootstrap's.
+      grouped: whether groups of examples have it too.
+      spread: whether it is a standard deviation, which only ut-eval reports.
     """
 
     sums: tuple[str, ...]
     value: Callable[..., Floats]
     share: bool = False
+    grouped: bool = False
     spread: bool = False
 
 
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """The quotient of two sums; no number where the second is 0."""
     empty = np.full(np.shape(numerator), np.nan)
     return np.asarray(
         np.divide(numerator, denominator, out=empty, where=np.asarray(denominator) != 0)
     )
 
 
-def _percent_wrong(correct: Floats, examples: Floats) -> Floats:
+def percent_wrong(correct: Floats, examples: Floats) -> Floats:
+    """The percentage of the examples that are not correct."""
     # Counted before it is divided: 50 of 1000 are 5 percent and not 5.000000000000004, which would
     # be above bAbI's limit.
-    return _ratio(100.0 * (examples - correct), examples)
+    return ratio(100.0 * (examples - correct), examples)
 
 
-def _perplexity(loss: Floats, count: Floats) -> Floats:
+def perplexity(loss: Floats, count: Floats) -> Floats:
+    """e to the mean loss."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.exp(_ratio(loss, count)))
+        return np.asarray(np.exp(ratio(loss, count)))
 
 
-def _deviation(total: Floats, squares: Floats, count: Floats) -> Floats:
-    return np.sqrt(np.maximum(_ratio(squares, count) - _ratio(total, count) ** 2, 0.0))
+def deviation(total: Floats, squares: Floats, count: Floats) -> Floats:
+    """The standard deviation, from the sums of values and of their squares."""
+    return np.sqrt(np.maximum(ratio(squares, count) - ratio(total, count) ** 2, 0.0))
 
 
-_PER_SYMBOL = {
-    "loss": Metric(("loss", "positions"), _ratio),
-    "accuracy": Metric(("correct", "positions"), _ratio),
-}
-_PONDERING = {
-    "ponder_time": Metric(("ponder_time", "ponder_positions"), _ratio),
+PONDERING = {
+    "ponder_time": Metric(("ponder_time", "ponder_positions"), ratio, grouped=True),
     "ponder_time_std": Metric(
-        ("ponder_time", "ponder_squares", "ponder_positions"), _deviation, spread=True
+        ("ponder_time", "ponder_squares", "ponder_positions"), deviation, grouped=True, spread=True
     ),
 }
-_METRICS: dict[str, dict[str, Metric]] = {
-    "classify": {
-        "loss": Metric(("loss", "examples"), _ratio),
-        "error": Metric(("correct", "examples"), _percent_wrong, share=True),
-    },
-    "teacher_forced": {
-        **_PER_SYMBOL,
-        "seq_accuracy": Metric(("all_correct", "examples"), _ratio, share=True),
-    },
-    "last_word": {
-        **_PER_SYMBOL,
-        "perplexity": Metric(("loss", "positions"), _perplexity),
-        "target/loss": Metric(("target_loss", "examples"), _ratio),
-        "target/perplexity": Metric(("target_loss", "examples"), _perplexity),
-        "target/accuracy": Metric(("target_correct", "examples"), _ratio, share=True),
-    },
-    "ranking": {
-        "loss": _PER_SYMBOL["loss"],
-        "accuracy": Metric(("outranks", "examples"), _ratio, share=True),
-    },
-    "greedy": {
-        "char_acc": _PER_SYMBOL["accuracy"],
-        "seq_acc": Metric(("all_correct", "examples"), _ratio, share=True),
-    },
-}
-_OF_GROUPS = ("error", "accuracy", "char_acc", "seq_acc", "target/accuracy", *_PONDERING)
+"""Metrics of ``per_example.pondering``: they are added where the examples have its sums."""
 
 
 class GroupedSums:
@@ -109,11 +83,13 @@ class GroupedSums:
     them.
 
     Args:
+      metrics: name -> metric.
       ponder_by: name of the grouping of ponder times: its groups are reported as
         "ponder_time/<ponder_by>_<group>".
     """
 
-    def __init__(self, ponder_by: str | None = None) -> None:
+    def __init__(self, metrics: Mapping[str, Metric], ponder_by: str | None = None) -> None:
+        self._metrics = metrics
         self._ponder_by = ponder_by
         self._columns: defaultdict[str, list[Floats]] = defaultdict(list)
         self._groups: list[Any] = []
@@ -147,27 +123,23 @@ class GroupedSums:
         """The number of examples added, those of weight 0 left out."""
         return sum(map(len, self._columns["examples"]))
 
-    def metrics(self, method: str, spreads: bool = True) -> dict[str, float]:
-        """Returns the metrics of `method` (see the evaluator's head), those of groups as
-        "<metric>/<group>".
+    def metrics(self, spreads: bool = True) -> dict[str, float]:
+        """The metrics by name, those of groups as "<metric>/<group>".
 
         Args:
-          method: that the examples were judged by.
           spreads: whether standard deviations (ponder_time_std) are among them.
         """
         return {
-            name: float(metric.value(*(values[one].sum() for one in metric.sums)))
-            for metrics, values in self._parts(method)
+            name: float(metric.value(*(values[column].sum() for column in metric.sums)))
+            for metrics, values in self._parts()
             for name, metric in metrics.items()
             if spreads or not metric.spread
         }
 
-    def intervals(self, method: str) -> dict[str, Interval]:
-        """Returns the intervals of those ``metrics`` of `method` that have one: Wilson's of shares,
-        otherwise by bootstrap.
-        """
+    def intervals(self) -> dict[str, Interval]:
+        """The intervals of those ``metrics`` that have one."""
         found: dict[str, Interval | None] = {}
-        for metrics, values in self._parts(method):
+        for metrics, values in self._parts():
             resampled = _resampled(metrics, values)
             for name, metric in metrics.items():
                 found[name] = (
@@ -177,16 +149,16 @@ class GroupedSums:
                 )
         return {name: interval for name, interval in found.items() if interval is not None}
 
-    def _parts(self, method: str) -> Iterator[tuple[dict[str, Metric], dict[str, Floats]]]:
+    def _parts(self) -> Iterator[tuple[dict[str, Metric], dict[str, Floats]]]:
         """Yields metrics by full name, and the values per example [examples] that they are computed
         from: all first, then groups.
         """
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
-        metrics = {**_METRICS[method], **(_PONDERING if "ponder_time" in columns else {})}
+        pondering = PONDERING if "ponder_time" in columns else {}
+        metrics = {**self._metrics, **pondering}
         yield metrics, columns
-        of_groups = {name: metric for name, metric in metrics.items() if name in _OF_GROUPS}
+        of_groups = {name: metric for name, metric in metrics.items() if metric.grouped}
         yield from _by_group(of_groups, columns, self._groups, "")
-        pondering = {name: metric for name, metric in metrics.items() if name in _PONDERING}
         yield from _by_group(pondering, columns, self._ponder_groups, f"{self._ponder_by}_")
 
 

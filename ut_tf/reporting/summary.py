@@ -58,10 +58,11 @@ class Summary:
 
 
 def headline(record: Record) -> str:
-    """Returns the name of the metric that tells most, of unknown kinds the first; empty where there
-    is none.
+    """Returns the name of the metric that tells most: the headline of a method of user code, or the
+    first of known kinds; empty where there is none.
     """
-    for kind in _HEADLINES:
+    of_user_code = [kind for kind in record.headlines if kind not in _HEADLINES]
+    for kind in (*of_user_code, *_HEADLINES):
         names = [name for name in record.metrics if name == kind or name.endswith("/" + kind)]
         if names:
             return max(names, key=_natural)

@@ -1,0 +1,27 @@
+"""Evaluation methods by name; ``EvaluationSet.method`` chooses one. User code adds its own with
+``registry.register_evaluation_method``.
+"""
+
+from __future__ import annotations
+
+from ut_tf.registry import Entry
+
+_PREDICTIONS = "ut_tf.evaluation.methods.predictions"
+
+METHODS = {
+    "classify": Entry(f"{_PREDICTIONS}:Classify", "The most probable class."),
+    "teacher_forced": Entry(
+        f"{_PREDICTIONS}:TeacherForced", "Each symbol, given the right ones before it."
+    ),
+    "last_word": Entry(
+        f"{_PREDICTIONS}:LastWord", "The same, and each example's last symbol by itself."
+    ),
+    "ranking": Entry(
+        f"{_PREDICTIONS}:Ranking",
+        "Whether the last symbol is more probable than the feature alternative.",
+    ),
+    "greedy": Entry("ut_tf.evaluation.methods.written:Greedy", "Sequences written greedily."),
+    "translate": Entry(
+        "ut_tf.evaluation.methods.translate:Translate", "Texts, by BLEU or the problem's metrics."
+    ),
+}

@@ -1,0 +1,1 @@
+"""The ways to judge a set of examples, one class each."""

@@ -1,0 +1,128 @@
+"""Methods that judge batches of features in a compiled graph.
+
+The graph turns each batch into sums per example (``ut_tf.metrics.per_example``); they are added up
+in float64 and divided at the end. It is traced once: batch sizes and lengths are unknown to it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from ut_tf.data.pipeline import eval_batches
+from ut_tf.data.problem import EvaluationSet
+from ut_tf.errors import UserError
+from ut_tf.evaluation.measurement import Measurement
+from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
+from ut_tf.metrics import per_example
+from ut_tf.metrics.sums import GroupedSums, Metric
+
+
+class BatchMethod(EvaluationMethod):
+    """A method that judges batches; subclasses give ``metrics`` and ``judge``."""
+
+    metrics: ClassVar[Mapping[str, Metric]]
+    """Metrics by name; their sums are those of ``judge``, and "examples"."""
+    # Attention weights of 400 symbols leave these in a few hundred megabytes.
+    batch_tokens: ClassVar[int] = 8192
+    """Tokens in a batch, padding included."""
+    features: ClassVar[tuple[str, ...]] = ()
+    """Features that the examples must have, besides inputs and targets."""
+
+    def __init__(self, context: EvaluationContext) -> None:
+        super().__init__(context)
+        self._graphs: dict[Any, Callable[[Any], dict[str, Any]]] = {}
+
+    @abstractmethod
+    def judge(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Sums of each example, float32 [batch] by name; TensorFlow operations.
+
+        Args:
+          features: tensors [batch, ...] by name, "weight" (0 for examples that fill up a batch)
+            among them.
+        """
+
+    def measure(self, evaluation_set: EvaluationSet, with_intervals: bool) -> Measurement:
+        batches = eval_batches(
+            self.context.problem,
+            evaluation_set,
+            self.context.data_dir,
+            batch_tokens=self.context.batch_tokens or self.batch_tokens,
+        )
+        self._check_features(batches.element_spec, evaluation_set)
+        judge = self._graph(batches.element_spec)
+        sums = GroupedSums(self.metrics, evaluation_set.ponder_by)
+        for batch in batches:
+            judged = {name: value.numpy() for name, value in judge(batch).items()}
+            groups = [
+                batch[name].numpy() if name else None
+                for name in (evaluation_set.group_by, evaluation_set.ponder_by)
+            ]
+            sums.add(judged, batch["weight"].numpy(), *groups)
+        return Measurement(
+            sums.metrics(spreads=with_intervals),
+            sums.intervals() if with_intervals else {},
+            {evaluation_set.name: sums.examples},
+        )
+
+    def _check_features(self, spec: Mapping[str, Any], evaluation_set: EvaluationSet) -> None:
+        present, problem = ", ".join(sorted(spec)), self.context.problem.name
+        for name in self.features:
+            if name not in spec:
+                raise UserError(
+                    f"problem {problem}: method {evaluation_set.method} needs the feature {name!r};"
+                    f" the features are {present} in its split {evaluation_set.split!r}: judge"
+                    " another `split`."
+                )
+        for group in (evaluation_set.group_by, evaluation_set.ponder_by):
+            if group and group not in spec:
+                raise UserError(
+                    f"problem {problem}: an evaluation set groups examples by {group!r}; their"
+                    f" features are {present}."
+                )
+
+    def _graph(self, element_spec: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
+        signature = {name: _any_length(spec) for name, spec in element_spec.items()}
+        key = tuple(sorted((name, str(spec)) for name, spec in signature.items()))
+        if key not in self._graphs:
+            self._graphs[key] = tf.function(self.judge, input_signature=[signature])
+        return self._graphs[key]
+
+
+class PredictionMethod(BatchMethod):
+    """A method that judges the logits of one call of the model, and its ponder times where it halts
+    dynamically; subclasses give ``metrics`` and ``per_example``.
+    """
+
+    @abstractmethod
+    def per_example(self, logits: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+        """Sums of each example, float32 [batch] by name.
+
+        Args:
+          logits: [batch, classes] or [batch, target_length, vocab].
+          features: as for ``judge``.
+        """
+
+    def judge(self, features: dict[str, Any]) -> dict[str, Any]:
+        logits, details = self.context.model(features, training=False, return_details=True)
+        return {**self.per_example(logits, features), **pondering(details)}
+
+
+def pondering(details: Any) -> dict[str, Any]:
+    """Sums of the ponder times in ModelDetails, of the encoder or, without one, of the decoder;
+    empty at fixed depth.
+    """
+    part = details.decoder if details.encoder is None else details.encoder
+    if part is None or part.halting_probabilities is None:
+        return {}
+    return per_example.pondering(part.ponder_times, part.mask)
+
+
+def _any_length(spec: Any) -> Any:
+    """The spec of a batch with its batch size and length unknown; the words of a fact keep their
+    number.
+    """
+    return tf.TensorSpec([None, None, *spec.shape[2:]][: spec.shape.rank], spec.dtype)
