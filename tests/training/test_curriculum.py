@@ -22,7 +22,7 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.training.curriculum import Curriculum, CurriculumState, staged, stages
 from ut_tf.training.distribution import Workers
-from ut_tf.training.gradient_noise import noisy
+from ut_tf.training.gradient_noise import GradientNoise
 from ut_tf.training.judging import relaxation
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.state import TrainingState
@@ -230,7 +230,7 @@ def test_noise_follows_from_the_seed_and_vanishes_with_the_faults() -> None:
     def deviation(number: int, faults: float, seed: int = 1) -> list[Any]:
         return [
             one.numpy()
-            for one in noisy(gradients, 0.5, tf.constant(number, tf.int64), faults, seed)
+            for one in GradientNoise(0.5, seed)(gradients, tf.constant(number, tf.int64), faults)
         ]
 
     first, second = deviation(16, 0.4)

@@ -15,8 +15,8 @@ from tensorboard.context import RequestContext
 
 from ut_tf.training.logs import RunLog, drop_lines_after
 from ut_tf.training.progress import ProgressLine, format_duration
+from ut_tf.training.report import StepReport
 from ut_tf.training.state import TrainingState, Window
-from ut_tf.training.step import StepReport
 
 
 class Terminal(io.StringIO):
@@ -117,7 +117,7 @@ def test_a_window_that_was_saved_midway_logs_the_same_bits(
 
 def test_mean_ponder_time_of_a_window() -> None:
     window = Window()
-    window.add(StepReport(1.0, 1.0, 2.0, 10.0, 1.0, 0.1, 1.0, (0.0, 1.0, 3.0)))
+    window.add(StepReport(1.0, 1.0, 10.0, 1.0, 0.1, 1.0, 2.0, (0.0, 1.0, 3.0)))
     assert window.ponder_time == pytest.approx(7 / 4)
 
 

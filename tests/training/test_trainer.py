@@ -19,8 +19,8 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.training import trainer
 from ut_tf.training.batches import Position, TrainingBatches
+from ut_tf.training.checkpoint import Saver
 from ut_tf.training.distribution import Workers
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
@@ -178,13 +178,13 @@ def test_early_stopping_stops_a_resumed_run_at_the_same_step(
     values = {3: 1.0, 6: 0.5, 9: 0.7, 12: 0.6, 15: 0.9, 18: 0.1}
     run = toy_run(tmp_path, eval_frequency=3, early_stopping_patience=3)
     state: list[Any] = []
-    original = trainer._Trainer._restore
+    original = Saver.restore
 
     def restore(self: Any) -> Any:
         state.append(original(self))
         return state[-1]
 
-    monkeypatch.setattr(trainer._Trainer, "_restore", restore)
+    monkeypatch.setattr(Saver, "restore", restore)
     monkeypatch.setattr(Evaluator, "evaluate", lambda self, sets: {"loss": values[state[-1].step]})  # noqa: ARG005
     with monkeypatch.context() as patch:
         stop_at(patch, 10, kill)
@@ -307,8 +307,6 @@ def test_a_rate_of_0_is_foretold(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (warning,) = [
         line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")
     ]
-    assert (
-        "train_steps=3 is above decay_steps=2" in warning and "--hparams=decay_steps=3" in warning
-    )
+    assert "train_steps=3 is above decay_steps=2" in warning and "set decay_steps=3" in warning
     train(toy_run(tmp_path / "other", schedule="cosine", decay_steps=3, train_steps=3))
     assert "warning" not in capsys.readouterr().err

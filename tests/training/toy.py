@@ -22,8 +22,9 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.distribution import Workers
-from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.step import StepReport, TrainingStep
+from ut_tf.training.optimizer import make_optimizer
+from ut_tf.training.report import StepReport
+from ut_tf.training.step import TrainingStep
 
 VOCABULARY = 7
 EXAMPLES = 60
@@ -197,9 +198,7 @@ def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepRepo
     keras.utils.set_random_seed(run.seed)
     with strategy.scope():
         model = run.make_model()
-        optimizer = Optimizer(
-            model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size
-        )
+        optimizer = make_optimizer(model.trainable_variables, run.hparams, seed=0)
     problem = run.make_problem()
     batches = TrainingBatches(
         lambda epoch, skip: train_batches(

@@ -17,18 +17,17 @@ def main(output_dir: str, report: str, *assignments: str) -> None:
     strategy = make_strategy()
     from toy import toy_run
 
-    from ut_tf.training.trainer import _Trainer, train
+    from ut_tf.training.checkpoint import Saver
+    from ut_tf.training.trainer import train
 
     changes = {
         name: json.loads(value) for name, _, value in (text.partition("=") for text in assignments)
     }
-    trainers = []
-    original = _Trainer._restore
-    _Trainer._restore = lambda self: trainers.append(self) or original(self)  # type: ignore[method-assign, func-returns-value]
+    savers = []
+    original = Saver.restore
+    Saver.restore = lambda self: savers.append(self) or original(self)  # type: ignore[method-assign, func-returns-value]
     result = train(toy_run(Path(output_dir), **changes), strategy=strategy, log_frequency=1)
-    weights = b"".join(
-        weight.numpy().tobytes() for weight in trainers[0]._model.trainable_variables
-    )
+    weights = b"".join(weight.numpy().tobytes() for weight in savers[0].optimizer.weights)
     found = {**dataclasses.asdict(result), "weights": hashlib.sha256(weights).hexdigest()}
     Path(report).write_text(json.dumps(found))
 

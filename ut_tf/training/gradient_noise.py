@@ -2,7 +2,7 @@
 3).
 
 With t the number of the update, f the share of its examples that were answered with a fault, and ε
-drawn anew for every weight::
+drawn for every weight::
 
     g = g + gradient_noise * t^-1/4 * f * ε,   ε ~ N(0, 1)
 
@@ -18,21 +18,32 @@ from typing import Any
 import tensorflow as tf
 
 
-def noisy(gradients: Sequence[Any], scale: float, number: Any, faults: Any, seed: int) -> list[Any]:
-    """Returns the gradients with noise.
+class GradientNoise:
+    """Adds noise to the gradient of an update.
 
     Args:
-      gradients: float32 tensors, already clipped.
       scale: gradient_noise.
-      number: int64 [], of the update, from 1.
-      faults: float32 [], the share of examples with a fault.
       seed: of the run.
     """
-    deviation = scale * tf.pow(tf.cast(number, tf.float32), -0.25) * faults
-    of_update = tf.random.fold_in(tf.constant([seed, 0], tf.int64), tf.cast(number, tf.int64))
-    return [
-        gradient
-        + deviation
-        * tf.random.stateless_normal(tf.shape(gradient), tf.random.fold_in(of_update, place))
-        for place, gradient in enumerate(gradients)
-    ]
+
+    def __init__(self, scale: float, seed: int) -> None:
+        self._scale = scale
+        self._seed = seed
+
+    def __call__(self, gradients: Sequence[Any], number: Any, faults: Any) -> list[Any]:
+        """The gradients with noise.
+
+        Args:
+          gradients: float32 tensors, already clipped.
+          number: int64 [], of the update, from 1.
+          faults: float32 [], the share of examples with a fault.
+        """
+        deviation = self._scale * tf.pow(tf.cast(number, tf.float32), -0.25) * faults
+        seed = tf.constant([self._seed, 0], tf.int64)
+        of_update = tf.random.fold_in(seed, tf.cast(number, tf.int64))
+        return [
+            gradient
+            + deviation
+            * tf.random.stateless_normal(tf.shape(gradient), tf.random.fold_in(of_update, place))
+            for place, gradient in enumerate(gradients)
+        ]

@@ -1,13 +1,6 @@
-"""What an update says of its examples' answers, and what holds relaxed parameter sets together.
+"""Right and wrong answers of an update, and the penalty that pulls relaxed parameter sets together.
 
-How it is used, by the training step::
-
-    judge = Judge(model, hparams, workers)
-    # on each replica; the sums get SIZE more entries
-    loss, sums = judge.add(loss, sums, logits, features)
-    judge.settle(judged_above=8, pull=0.001)                      # by the trainer, between updates
-
-How it works: an example is right where every symbol of its answer is, given the right ones before
+An example is right where every symbol of its answer is, given the right ones before
 it where the model sees them. The counts steer the curriculum (``curriculum.py``) and the noise on
 the gradient (``gradient_noise.py``).
 
@@ -24,7 +17,7 @@ means alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -32,14 +25,32 @@ from ut_tf.config.hparams import HParams
 from ut_tf.metrics import per_example as metrics
 from ut_tf.training.distribution import Workers
 
-# Entries of the sums: examples of the newest bucket that are right, and all of these; all that are
-# right, and all; the penalty.
-SIZE = 5
+
+class Judged(NamedTuple):
+    """Counts of answers, and the penalty on relaxed sets; float32 scalars.
+
+    Args:
+      newest_right: examples of the curriculum's newest bucket without a fault.
+      newest: all examples of that bucket.
+      right: examples without a fault.
+      examples: all examples.
+      penalty: part of the loss.
+    """
+
+    newest_right: Any
+    newest: Any
+    right: Any
+    examples: Any
+    penalty: Any
+
+    @property
+    def faults(self) -> Any:
+        """The share of the examples with a fault."""
+        return 1.0 - self.right / tf.maximum(self.examples, 1.0)
 
 
 class Judge:
-    """Counts of right answers, and the penalty on relaxed sets, inside the training step; made anew
-    with it.
+    """Counts of right answers, and the penalty on relaxed sets, inside the training step.
 
     Args:
       model: with ``relaxed_weights()``, variables [sets, ...], where relaxed_sets is above 1.
@@ -61,19 +72,8 @@ class Judge:
         self._above.assign(judged_above)
         self._pull.assign(pull)
 
-    def add(self, loss: Any, sums: Any, logits: Any, features: dict[str, Any]) -> tuple[Any, Any]:
-        """Returns the loss with this replica's share of the penalty, and the sums with SIZE more
-        entries behind their first two.
-        """
-        share = (
-            self._pull.read_value() * relaxation(self._relaxed) / self._shares
-            if self._relaxed
-            else tf.constant(0.0)
-        )
-        entries = tf.concat([self._counts(logits, features), tf.stop_gradient(share)[None]], 0)
-        return loss + share, tf.concat([sums[:2], entries, sums[2:]], 0)
-
-    def _counts(self, logits: Any, features: dict[str, Any]) -> Any:
+    def judge(self, logits: Any, features: dict[str, Any]) -> Judged:
+        """Judges a replica's answers, and gives its share of the penalty."""
         targets, weight = features["targets"], tf.cast(features["weight"], tf.float32)
         if targets.shape.rank == 1:
             right = metrics.classification(logits, targets)["correct"]
@@ -82,25 +82,30 @@ class Judge:
                 tf.argmax(logits, -1, output_type=targets.dtype), targets
             )["all_correct"]
         newest = tf.cast(_lengths(features) > self._above.read_value(), tf.float32) * weight
-        return tf.stop_gradient(
-            tf.stack(
-                [tf.reduce_sum(one) for one in (right * newest, newest, right * weight, weight)]
-            )
-        )
+        counted = (right * newest, newest, right * weight, weight)
+        return Judged(*(tf.stop_gradient(tf.reduce_sum(each)) for each in counted), self._penalty())
+
+    def _penalty(self) -> Any:
+        if not self._relaxed:
+            return tf.constant(0.0)
+        return self._pull.read_value() * relaxation(self._relaxed) / self._shares
 
 
 def relaxation(weights: Sequence[Any]) -> Any:
-    """Returns float32 []: the sum over `weights`, each [sets, ...], of the sets' squared distances
+    """The sum over `weights`, each [sets, ...], of the sets' squared distances
     from their mean.
     """
     tensors = [tf.convert_to_tensor(weight) for weight in weights]
     return tf.add_n(
-        [tf.reduce_sum(tf.square(one - tf.reduce_mean(one, 0, keepdims=True))) for one in tensors]
+        [
+            tf.reduce_sum(tf.square(sets - tf.reduce_mean(sets, 0, keepdims=True)))
+            for sets in tensors
+        ]
     )
 
 
 def _lengths(features: dict[str, Any]) -> Any:
-    """Returns int32 [batch]: the longer of each example's inputs (facts: rows) and targets; a class
+    """int32 [batch]: the longer of each example's inputs (facts: rows) and targets; a class
     counts as nothing.
     """
     lengths = []

@@ -21,13 +21,15 @@ row it is doubled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
 
+from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
-from ut_tf.training.gradient_noise import noisy
+from ut_tf.training.gradient_noise import GradientNoise
 from ut_tf.training.schedules import learning_rate
 
 INITIAL_LOSS_SCALE = 2.0**15
@@ -42,16 +44,20 @@ class Optimizer:
       weights: trainable Keras variables, in the model's order.
       training: resolved hyperparameters.
       hidden_size: d, for the noam schedule.
-      seed: of the noise on the gradient, if there is any.
+      noise: on the gradient, if there is any.
     """
 
     def __init__(
-        self, weights: Sequence[Any], training: TrainingConfig, hidden_size: int, seed: int = 0
+        self,
+        weights: Sequence[Any],
+        training: TrainingConfig,
+        hidden_size: int,
+        noise: GradientNoise | None = None,
     ) -> None:
-        self._weights = tuple(weights)
+        self.weights = tuple(weights)
         self._training = training
         self._hidden_size = hidden_size
-        self._seed = seed
+        self._noise = noise
         self.iterations = _scalar(0, tf.int64, "iterations")
         self.first_moments = [_zeros_like(weight, "first_moment") for weight in weights]
         self.second_moments = [_zeros_like(weight, "second_moment") for weight in weights]
@@ -61,8 +67,10 @@ class Optimizer:
         self.finite_updates = _scalar(0, tf.int64, "finite_updates") if scaled else None
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint must hold beside the weights and their averages: names ->
-        variables or lists of them.
+        """What a checkpoint must hold beside the weights and their averages.
+
+        Returns:
+          Names -> variables or lists of them.
         """
         scale = (
             {"scale": self.scale, "finite_updates": self.finite_updates}
@@ -81,14 +89,28 @@ class Optimizer:
         """The factor on the loss: a float32 scalar, 1 where the loss is not scaled."""
         return tf.constant(1.0) if self.scale is None else tf.identity(self.scale)
 
+    @contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Within the context the weights are their averages, where these are kept."""
+        if not self.averages:
+            yield
+            return
+        kept = [tf.identity(weight.value) for weight in self.weights]
+        for weight, average in zip(self.weights, self.averages, strict=True):
+            weight.value.assign(tf.identity(average))
+        try:
+            yield
+        finally:
+            for weight, value in zip(self.weights, kept, strict=True):
+                weight.value.assign(value)
+
     def apply(self, gradients: Sequence[Any], faults: Any = None) -> tuple[Any, Any]:
         """Updates the weights once, in a replica's context.
 
         Args:
           gradients: dense float32 tensors in the weights' order, of the loss times ``loss_scale``,
             summed over the replicas.
-          faults: float32 [], the share of the examples with a fault, where gradient_noise is above
-            0.
+          faults: float32 [], the share of the examples with a fault, for the noise.
 
         Returns:
           The gradient's global norm before clipping and the learning rate, float32 scalars. The
@@ -103,9 +125,8 @@ class Optimizer:
         norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm) if self.scale is not None else None
         gradients = [self._clip(gradient, norm, finite) for gradient in gradients]
-        if self._training.gradient_noise and faults is not None:
-            number = self.iterations.read_value() + 1
-            gradients = noisy(gradients, self._training.gradient_noise, number, faults, self._seed)
+        if self._noise is not None and faults is not None:
+            gradients = self._noise(gradients, self.iterations.read_value() + 1, faults)
         rate = learning_rate(self.iterations.read_value() + 1, self._training, self._hidden_size)
         self._count(finite)
         self._update(gradients, rate, finite)
@@ -139,7 +160,7 @@ class Optimizer:
         updates = tf.cast(tf.maximum(self.iterations.read_value(), 1), tf.float32)
         powers = tf.pow(training.adam_beta1, updates), tf.pow(training.adam_beta2, updates)
         for weight, first, second, gradient in zip(
-            self._weights, self.first_moments, self.second_moments, gradients, strict=True
+            self.weights, self.first_moments, self.second_moments, gradients, strict=True
         ):
             variable = weight.value
             if training.weight_decay and is_decayed(weight):
@@ -166,8 +187,15 @@ class Optimizer:
         # Early averages forget faster, or the initial weights would stay in them for long.
         share = 1.0 - tf.minimum(self._training.average_decay, (1.0 + updates) / (10.0 + updates))
         share = share if finite is None else share * tf.cast(finite, tf.float32)
-        for weight, average in zip(self._weights, self.averages, strict=True):
+        for weight, average in zip(self.weights, self.averages, strict=True):
             _assign_add(average, share * (weight.value.read_value() - average.read_value()))
+
+
+def make_optimizer(weights: Sequence[Any], hparams: HParams, seed: int) -> Optimizer:
+    """The optimizer that hyperparameters ask for; `seed` decides the noise on the gradient."""
+    training = hparams.training
+    noise = GradientNoise(training.gradient_noise, seed) if training.gradient_noise else None
+    return Optimizer(weights, training, hparams.network.hidden_size, noise)
 
 
 def is_decayed(weight: Any) -> bool:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO
 
 
@@ -16,11 +18,17 @@ class ProgressLine:
       train_steps: where training ends.
       unit: what the speed counts: "tokens", or "examples" where an example has one target.
       stream: where to write; None: stderr.
+      silent: writes nothing, on workers that are not the chief.
     """
 
     def __init__(
-        self, train_steps: int, unit: str = "tokens", stream: IO[str] | None = None
+        self,
+        train_steps: int,
+        unit: str = "tokens",
+        stream: IO[str] | None = None,
+        silent: bool = False,
     ) -> None:
+        self._silent = silent
         self._stream = stream or sys.stderr
         self._first_step = 0
         self._train_steps = train_steps
@@ -54,15 +62,18 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Writes a line that stays."""
         self.finish()
-        print(text, file=self._stream, flush=True)
+        if not self._silent:
+            print(text, file=self._stream, flush=True)
 
     def finish(self) -> None:
-        """Ends the line that is rewritten in place, if one stands."""
+        """Ends the line that is rewritten in place, if there is one."""
         if self._width:
             print(file=self._stream, flush=True)
             self._width = 0
 
     def _write(self, line: str) -> None:
+        if self._silent:
+            return
         if not self._in_place:
             print(line, file=self._stream, flush=True)
             return
@@ -71,8 +82,36 @@ class ProgressLine:
         self._width = len(line)
 
 
+class Speedometer:
+    """Tokens (or examples) per second since ``start``."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Counts from here on."""
+        self._started = time.monotonic()
+        self._tokens = 0.0
+
+    def count(self, tokens: float) -> None:
+        """Adds the tokens of an update."""
+        self._tokens += tokens
+
+    @property
+    def per_second(self) -> float:
+        """The speed; 0 before any update."""
+        return self._tokens / max(time.monotonic() - self._started, 1e-9)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Does not count the time within the context."""
+        began = time.monotonic()
+        yield
+        self._started += time.monotonic() - began
+
+
 def format_duration(seconds: float) -> str:
-    """Returns hours, minutes and seconds: "1:02:03", "2:03"."""
+    """Hours, minutes and seconds: "1:02:03", "2:03"."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from ut_tf.training.batches import Position
 from ut_tf.training.curriculum import CurriculumState
-from ut_tf.training.step import StepReport
+from ut_tf.training.report import StepReport
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Window:
     gradient_norm: float = 0.0
     learning_rate: float = 0.0
     loss_scale: float = 1.0
-    histogram: list[float] = field(default_factory=list)
+    histogram: list[float] = dataclasses.field(default_factory=list)
 
     def add(self, report: StepReport) -> None:
         """Adds an update's report."""
@@ -56,18 +56,18 @@ class Window:
         )
 
     def values(self) -> dict[str, float]:
-        """Returns what is logged: means over the window, and the last update's norm and rate."""
-        found = {
+        """What is logged: means over the window, and the last update's norm and rate."""
+        values = {
             "loss": self.loss / self.steps,
             "cross_entropy": self.cross_entropy / self.steps,
             "learning_rate": self.learning_rate,
             "gradient_norm": self.gradient_norm,
         }
         if self.ponder_time is not None:
-            found["ponder_time"] = self.ponder_time
+            values["ponder_time"] = self.ponder_time
         if self.loss_scale != 1.0:
-            found["loss_scale"] = self.loss_scale
-        return found
+            values["loss_scale"] = self.loss_scale
+        return values
 
 
 @dataclass
@@ -86,14 +86,14 @@ class TrainingState:
     """
 
     step: int = 0
-    position: Position = field(default_factory=Position)
+    position: Position = dataclasses.field(default_factory=Position)
     best_step: int | None = None
     best_value: float | None = None
     bad_evaluations: int = 0
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     evaluated_step: int = 0
-    window: Window = field(default_factory=Window)
-    curriculum: CurriculumState = field(default_factory=CurriculumState)
+    window: Window = dataclasses.field(default_factory=Window)
+    curriculum: CurriculumState = dataclasses.field(default_factory=CurriculumState)
 
     def judge(self, value: float, direction: Literal["min", "max"]) -> None:
         """Takes in the value of the selection metric measured at this step."""
@@ -105,17 +105,23 @@ class TrainingState:
         else:
             self.bad_evaluations += 1
 
+    def out_of_patience(self, patience: int) -> bool:
+        """Whether so many evaluations brought no better one; with patience 0 never."""
+        return patience > 0 and self.bad_evaluations >= patience
+
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values, ready for JSON; floats keep every bit."""
+        """Plain values, ready for JSON; floats keep every bit."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the state written by ``to_dict``; other entries are ignored."""
+        """Reads the state written by ``to_dict``; other entries are ignored."""
         parts = {"position": Position, "window": Window, "curriculum": CurriculumState}
         # Checkpoints from before there was a curriculum do not know it.
         known = {
-            one.name: values[one.name] for one in dataclasses.fields(cls) if one.name in values
+            field.name: values[field.name]
+            for field in dataclasses.fields(cls)
+            if field.name in values
         }
         return cls(
             **{

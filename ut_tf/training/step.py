@@ -1,66 +1,61 @@
 """One update of the weights as a TensorFlow function, on one device or on many replicas.
 
-How it is used::
+::
 
     step = TrainingStep(model, optimizer, hparams, workers, batches.element_spec)
-    report = step.update([batch])           # a float32 vector on the device; nothing waits for it
-    # list of StepReport: fetched in one go, when somebody wants to see them
-    values = step.read([report, ...])
+    report = step.update([batch])  # tensors by name, on the device; nothing waits for them
+    (values,) = step.read([report])  # StepReports
 
-How it works: each replica counts its share of the global batch's tokens (or examples) and of the
-positions that pay for pondering; the counts are added up over the replicas before any gradient is
-taken, so that every replica divides its sums by the global count and the gradients need only be
-added up. With ``accumulate_steps`` = k the counts of all k batches are known first and the
-gradients are added up over them: k small batches give the update of one large batch.
+Each replica counts its share of the global batch's tokens (or examples) and of the positions that
+pay for pondering. The counts are added up over the replicas before any gradient is taken: every
+replica divides its sums by the global count, and the gradients need only be added up. With
+``accumulate_steps`` = k the counts of all k batches are known first: k small batches give the
+update of one large batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
 from ut_tf.metrics import losses
 from ut_tf.models.universal_transformer.halting.halting import ponder_weight
 from ut_tf.training.distribution import Workers
-from ut_tf.training.judging import SIZE, Judge
+from ut_tf.training.judging import Judge, Judged
 from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.report import StepReport
 
 
-@dataclass(frozen=True)
-class StepReport:
-    """What one update says of itself.
+class Counts(NamedTuple):
+    """What losses are divided by, of a replica or of all of them.
 
     Args:
-      loss: what was minimised: cross entropy in nats per token (or example) and the weighted ponder
-        cost.
-      cross_entropy: the former part alone.
-      ponder_time: mean steps per position; 0 without dynamic halting.
-      tokens: tokens (examples, for classes) of the global batch, all accumulated batches together.
-      gradient_norm: global norm before clipping; not finite where the update was skipped under a
-        dynamic loss scale.
-      learning_rate: of this update.
-      loss_scale: factor on the loss after this update; 1 without scaling.
-      ponder_histogram: positions per ponder time 0, 1, … on all replicas; empty without dynamic
-        halting.
-      right, judged: examples of the curriculum's newest bucket without a fault, and all of these; 0
-        without a curriculum.
+      targets: [], tokens or examples.
+      positions: [parts], those that pay for pondering, of each part that ponders; () where none
+        does.
     """
 
-    loss: float
-    cross_entropy: float
-    ponder_time: float
-    tokens: float
-    gradient_norm: float
-    learning_rate: float
-    loss_scale: float
-    ponder_histogram: tuple[float, ...]
-    right: float = 0.0
-    judged: float = 0.0
+    targets: Any
+    positions: Any
+
+
+class LossSums(NamedTuple):
+    """The parts of the loss, and what is counted beside it; added up over replicas and batches.
+
+    Args:
+      cross_entropy: [].
+      ponder_cost: [], without its weight.
+      ponder_histogram: [times], positions per ponder time; () without dynamic halting.
+      judged: answers and the penalty of relaxed sets; () where nobody asks for them.
+    """
+
+    cross_entropy: Any
+    ponder_cost: Any
+    ponder_histogram: Any
+    judged: Judged | tuple[()]
 
 
 class TrainingStep:
@@ -106,25 +101,32 @@ class TrainingStep:
         # Unknown lengths in the signature: a new bucket's shape must not trace the function again.
         self._count = tf.function(self._run_count, input_signature=[batch_spec])
         self._whole = tf.function(self._run_whole, input_signature=[batch_spec])
-        counts, report = tf.TensorSpec([None], tf.float32), tf.TensorSpec([None], tf.float32)
+        positions = tf.TensorSpec([None], tf.float32) if self._ponders else ()
+        counts = Counts(tf.TensorSpec([], tf.float32), positions)
         self._part = tf.function(self._run_part, input_signature=[batch_spec, counts])
-        self._apply = tf.function(self._run_apply, input_signature=[counts, report])
+        self._apply = tf.function(self._run_apply)
 
     def update(self, batches: Sequence[Any]) -> Any:
-        """Updates the weights once from ``accumulate_steps`` global batches; returns the report's
-        vector, for ``read``.
+        """Updates the weights once from ``accumulate_steps`` global batches.
+
+        Returns:
+          The report, tensors by name, for ``read``.
         """
         if not self._accumulates:
             return self._whole(batches[0])
-        counts = tf.add_n([self._count(batch) for batch in batches])
-        sums = tf.add_n([self._part(batch, counts) for batch in batches])
+        counts = _added([self._count(batch) for batch in batches])
+        sums = _added([self._part(batch, counts) for batch in batches])
         return self._apply(counts, sums)
 
-    def read(self, vectors: Sequence[Any]) -> list[StepReport]:
-        """Fetches the reports of updates, in one transfer."""
-        if not vectors:
+    def read(self, reports: Sequence[Mapping[str, Any]]) -> list[StepReport]:
+        """Fetches the reports of updates, each value of all of them in one transfer."""
+        if not reports:
             return []
-        return [_report(row, self.judge is not None) for row in tf.stack(list(vectors)).numpy()]
+        columns = tf.nest.map_structure(lambda *values: tf.stack(values).numpy(), *reports)
+        return [
+            StepReport.from_arrays({name: column[row] for name, column in columns.items()})
+            for row in range(len(reports))
+        ]
 
     def _run_count(self, batch: Any) -> Any:
         def replica(batch: Any) -> Any:
@@ -163,74 +165,77 @@ class TrainingStep:
 
         return self._anywhere(self._strategy.run(replica))
 
-    def _counts(self, features: Any) -> Any:
-        """The replica's counts: targets, then the positions of each part that ponders; float32 [1 +
-        parts].
-        """
-        targets = tf.reduce_sum(losses.target_weights(features))[tf.newaxis]
+    def _counts(self, features: Any) -> Counts:
+        """The replica's counts."""
+        targets = tf.reduce_sum(losses.target_weights(features))
         if not self._ponders:
-            return targets
+            return Counts(targets, ())
         weights = features["weight"][:, tf.newaxis]
-        positions = [
-            tf.reduce_sum(mask * weights) for mask in self._model.counted_positions(features)
-        ]
-        return tf.concat([targets, tf.stack(positions)], axis=0)
+        masks = self._model.counted_positions(features)
+        return Counts(targets, tf.stack([tf.reduce_sum(mask * weights) for mask in masks]))
 
-    def _gradients(self, features: Any, counts: Any) -> tuple[list[Any], Any]:
-        """Gradients of the replica's share of the loss (scaled), and its sums: [cross entropy,
-        ponder cost, judged…, histogram…].
-        """
+    def _gradients(self, features: Any, counts: Counts) -> tuple[list[Any], LossSums]:
+        """Gradients of the replica's share of the loss, times the loss scale, and its sums."""
 
-        def compute(features: Any, counts: Any, scale: Any) -> tuple[list[Any], Any]:
+        def compute(features: Any, counts: Counts, scale: Any) -> tuple[list[Any], LossSums]:
             with tf.GradientTape() as tape:
-                logits, loss, sums = self._loss(features, counts)
+                logits, sums = self._loss_sums(features, counts)
                 if self.judge is not None:
-                    loss, sums = self.judge.add(loss, sums, logits, features)
-                scaled = loss * scale
+                    sums = sums._replace(judged=self.judge.judge(logits, features))
+                scaled = self._loss(sums) * scale
             gradients = tape.gradient(
                 scaled, [weight.value for weight in self._weights], unconnected_gradients="zero"
             )
             return [
                 tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients
-            ], sums
+            ], tf.nest.map_structure(tf.stop_gradient, sums)
 
         if self._training.jit_compile:
-            # Made anew for each replica's trace, since XLA cannot take in the sums over replicas
+            # Made again for each replica's trace, since XLA cannot take in the sums over replicas
             # around it.
             compute = tf.function(compute, jit_compile=True)
         return compute(features, counts, self._optimizer.loss_scale)
 
-    def _loss(self, features: Any, counts: Any) -> tuple[Any, Any, Any]:
-        counts = tf.maximum(counts, 1.0)
+    def _loss_sums(self, features: Any, counts: Counts) -> tuple[Any, LossSums]:
+        """The logits, and the replica's share of the parts of the loss."""
+        counts = tf.nest.map_structure(lambda count: tf.maximum(count, 1.0), counts)
         if not self._ponders:
             logits = self._model(features, training=True)
-            cross_entropy = self._cross_entropy(logits, features) / counts[0]
-            return logits, cross_entropy, tf.stack([cross_entropy, 0.0])
+            cross_entropy = self._cross_entropy(logits, features) / counts.targets
+            return logits, LossSums(cross_entropy, tf.constant(0.0), (), ())
         logits, details = self._model(features, training=True, return_details=True)
-        cross_entropy = self._cross_entropy(logits, features) / counts[0]
-        costs, positions, histogram = losses.ponder_sums(
-            details, features["weight"], self._max_steps
-        )
-        del positions
-        ponder_cost = tf.reduce_sum(costs / counts[1:])
-        sums = tf.concat([tf.stack([cross_entropy, ponder_cost]), histogram], axis=0)
-        return logits, cross_entropy + self._ponder_weight * ponder_cost, sums
+        cross_entropy = self._cross_entropy(logits, features) / counts.targets
+        costs, _, histogram = losses.ponder_sums(details, features["weight"], self._max_steps)
+        ponder_cost = tf.reduce_sum(costs / counts.positions)
+        return logits, LossSums(cross_entropy, ponder_cost, histogram, ())
 
     def _cross_entropy(self, logits: Any, features: Any) -> Any:
         each = self._entropy(logits, features["targets"], self._training.label_smoothing)
         return tf.reduce_sum(each * losses.target_weights(features))
 
-    def _finish(self, gradients: Sequence[Any], counts: Any, sums: Any) -> Any:
-        judged = sums[2 : 2 + SIZE] if self.judge is not None else None
-        faults = None if judged is None else 1.0 - judged[2] / tf.maximum(judged[3], 1.0)
+    def _loss(self, sums: LossSums) -> Any:
+        loss = sums.cross_entropy
+        if self._ponders:
+            loss += self._ponder_weight * sums.ponder_cost
+        return loss + sums.judged.penalty if isinstance(sums.judged, Judged) else loss
+
+    def _finish(self, gradients: Sequence[Any], counts: Counts, sums: LossSums) -> dict[str, Any]:
+        """Updates the weights; returns the report's tensors, named as in ``StepReport``."""
+        judged = sums.judged if isinstance(sums.judged, Judged) else None
+        faults = None if judged is None else judged.faults
         norm, rate = self._optimizer.apply(gradients, faults)
-        loss = sums[0] + (self._ponder_weight if self._ponders else 0.0) * sums[1]
-        loss = loss if judged is None else loss + judged[4]
-        scalars = tf.stack([loss, sums[0], counts[0], norm, rate, self._optimizer.loss_scale])
-        return tf.concat(
-            [scalars, sums[2:]] if judged is None else [scalars, judged[:2], sums[2 + SIZE :]],
-            axis=0,
-        )
+        more = {} if judged is None else {"right": judged.newest_right, "judged": judged.newest}
+        if self._ponders:
+            more["ponder_histogram"] = sums.ponder_histogram
+        return {
+            "loss": self._loss(sums),
+            "cross_entropy": sums.cross_entropy,
+            "tokens": counts.targets,
+            "gradient_norm": norm,
+            "learning_rate": rate,
+            "loss_scale": self._optimizer.loss_scale,
+            **more,
+        }
 
     def _sum_over_replicas(self, values: Any) -> Any:
         if self._strategy.num_replicas_in_sync == 1:
@@ -238,25 +243,11 @@ class TrainingStep:
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
     def _anywhere(self, values: Any) -> Any:
-        """One replica's copy of a value that all replicas have alike."""
-        return self._strategy.experimental_local_results(values)[0]
+        """One replica's copy of values that all replicas have alike."""
+        return tf.nest.map_structure(
+            lambda value: self._strategy.experimental_local_results(value)[0], values
+        )
 
 
-def _report(row: Any, judges: bool) -> StepReport:
-    loss, cross_entropy, tokens, norm, rate, scale = (float(value) for value in row[:6])
-    right, judged = (float(value) for value in row[6:8]) if judges else (0.0, 0.0)
-    histogram = np.asarray(row[8 if judges else 6 :], np.float64)
-    positions = histogram.sum()
-    mean = float((histogram * np.arange(len(histogram))).sum() / positions) if positions else 0.0
-    return StepReport(
-        loss,
-        cross_entropy,
-        mean,
-        tokens,
-        norm,
-        rate,
-        scale,
-        tuple(histogram.tolist()),
-        right,
-        judged,
-    )
+def _added(structures: Sequence[Any]) -> Any:
+    return tf.nest.map_structure(lambda *values: tf.add_n(values), *structures)

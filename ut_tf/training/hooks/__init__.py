@@ -1,0 +1,1 @@
+"""What happens every so many updates, one small object each."""

@@ -1,0 +1,53 @@
+"""Log points: the progress line, metrics.jsonl and TensorBoard."""
+
+from __future__ import annotations
+
+from ut_tf.training.curriculum import Curriculum
+from ut_tf.training.hooks.hook import Hook, Schedule
+from ut_tf.training.logs import RunLog
+from ut_tf.training.progress import ProgressLine, Speedometer
+from ut_tf.training.state import TrainingState, Window
+
+
+class Logging(Hook):
+    """Logs the means since the last log point, and begins to count again.
+
+    Args:
+      schedule: after which updates.
+      log: where the values go; None: nowhere, on workers that are not the chief.
+      progress: the line that shows how training goes.
+      speedometer: counts tokens between log points.
+      curriculum: whose longest examples are logged, if any.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        log: RunLog | None,
+        progress: ProgressLine,
+        speedometer: Speedometer,
+        curriculum: Curriculum | None,
+    ) -> None:
+        self._schedule = schedule
+        self._log = log
+        self._progress = progress
+        self._speedometer = speedometer
+        self._curriculum = curriculum
+
+    def due(self, state: TrainingState) -> bool:
+        return self._schedule(state.step)
+
+    def after_update(self, state: TrainingState) -> None:
+        window, speed = state.window, self._speedometer.per_second
+        if self._log is not None and window.steps:
+            values = window.values()
+            if self._curriculum is not None:
+                values["curriculum_length"] = float(self._curriculum.longest)
+            if speed:
+                values["tokens_per_second"] = speed
+            self._log.train(state.step, values, window.histogram)
+            self._progress.show(
+                state.step, values["loss"], window.learning_rate, speed, window.ponder_time
+            )
+        state.window = Window()
+        self._speedometer.start()

@@ -1,0 +1,55 @@
+"""The stages of a curriculum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
+from ut_tf.training.hooks.hook import Hook
+from ut_tf.training.judging import Judge
+from ut_tf.training.progress import ProgressLine
+from ut_tf.training.state import TrainingState
+
+
+class Stages(Hook):
+    """Goes on to a curriculum's next stage, or to its end, where the answers allow it.
+
+    Args:
+      curriculum: shares its state with the training's.
+      batches: go on with those of the next stage.
+      judge: told what counts in a stage.
+      relaxed: the model whose relaxed parameter sets are tied at the end; None: it has none.
+      progress: the line that shows how training goes.
+    """
+
+    def __init__(
+        self,
+        curriculum: Curriculum,
+        batches: TrainingBatches,
+        judge: Judge,
+        relaxed: Any,
+        progress: ProgressLine,
+    ) -> None:
+        self._curriculum = curriculum
+        self._batches = batches
+        self._judge = judge
+        self._relaxed = relaxed
+        self._progress = progress
+        self._settle()
+
+    def due(self, state: TrainingState) -> bool:
+        return state.step % CHECK_FREQUENCY == 0
+
+    def after_update(self, state: TrainingState) -> None:
+        if not self._curriculum.advance():
+            return
+        if state.curriculum.ended and self._relaxed is not None:
+            self._relaxed.tie()
+        self._settle()
+        self._batches.restart(self._curriculum.make_dataset())
+        state.position = self._batches.position
+        self._progress.say(f"step {state.step}: {self._curriculum.standing}")
+
+    def _settle(self) -> None:
+        self._judge.settle(self._curriculum.judged_above, self._curriculum.pull)

@@ -1,0 +1,65 @@
+"""The training loop: updates, and between them what the hooks do.
+
+::
+
+    loop = TrainingLoop(step, batches, state, reports, hooks, accumulate_steps=1)
+    stopped_by = loop.run()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.hooks.hook import Hook, StoppedBy
+from ut_tf.training.reports import PendingReports
+from ut_tf.training.state import TrainingState
+from ut_tf.training.step import TrainingStep
+
+# Reports wait on the device until a hook is due, but no more of them than this.
+_MOST_PENDING = 100
+
+
+class TrainingLoop:
+    """Updates the weights until a hook says why to stop.
+
+    Args:
+      step: updates the weights.
+      batches: of the training data.
+      state: where training stands.
+      reports: of the updates; read into `state` before a hook acts.
+      hooks: in the order in which they act after an update.
+      accumulate_steps: global batches of one update.
+    """
+
+    def __init__(
+        self,
+        step: TrainingStep,
+        batches: TrainingBatches,
+        state: TrainingState,
+        reports: PendingReports,
+        hooks: Sequence[Hook],
+        accumulate_steps: int,
+    ) -> None:
+        self._step = step
+        self._batches = batches
+        self._state = state
+        self._reports = reports
+        self._hooks = tuple(hooks)
+        self._accumulate_steps = accumulate_steps
+
+    def run(self) -> StoppedBy:
+        """Trains on, and says why it stopped."""
+        while True:
+            batches = [self._batches.next() for _ in range(self._accumulate_steps)]
+            self._reports.append(self._step.update(batches))
+            self._state.step += 1
+            self._state.position = self._batches.position
+            for hook in self._hooks:
+                if hook.due(self._state):
+                    self._reports.read()
+                    stopped_by = hook.after_update(self._state)
+                    if stopped_by is not None:
+                        return stopped_by
+            if len(self._reports) >= _MOST_PENDING:
+                self._reports.read()

@@ -1,0 +1,87 @@
+"""Reports of updates that wait on the device until somebody wants to see them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ut_tf.errors import UserError
+from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.training.progress import Speedometer
+from ut_tf.training.report import StepReport
+from ut_tf.training.state import TrainingState
+from ut_tf.training.step import TrainingStep
+
+_SMALLEST_LOSS_SCALE = 2.0**-14
+
+
+class PendingReports:
+    """Reports on the device, read together.
+
+    Args:
+      step: whose reports they are.
+      state: takes them in.
+      scaled: whether the loss is scaled, so that an update may be skipped.
+      store: its last checkpoint is named where an update fails.
+      speedometer: counts their tokens.
+    """
+
+    def __init__(
+        self,
+        step: TrainingStep,
+        state: TrainingState,
+        scaled: bool,
+        store: CheckpointStore,
+        speedometer: Speedometer,
+    ) -> None:
+        self._step = step
+        self._state = state
+        self._scaled = scaled
+        self._store = store
+        self._speedometer = speedometer
+        self._pending: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def append(self, report: Any) -> None:
+        """Adds the report of the next update; does not wait for it."""
+        self._pending.append(report)
+
+    def read(self) -> None:
+        """Reads all reports into the state; waits for the device.
+
+        Raises:
+          UserError: the loss or the gradient of an update was not finite; names the first.
+        """
+        first = self._state.step - len(self._pending) + 1
+        reports = self._step.read(self._pending)
+        self._pending = []
+        for number, report in enumerate(reports, first):
+            self._check(number, report)
+            self._state.window.add(report)
+            self._state.curriculum.add(report.right, report.judged)
+            self._speedometer.count(report.tokens)
+
+    def _check(self, step: int, report: StepReport) -> None:
+        finite = math.isfinite(report.loss) and (
+            self._scaled or math.isfinite(report.gradient_norm)
+        )
+        if finite and (not self._scaled or report.loss_scale >= _SMALLEST_LOSS_SCALE):
+            return
+        fault = (
+            "the gradient is not finite"
+            if math.isfinite(report.loss)
+            else f"the loss is {report.loss}"
+        )
+        kept = self._store.steps()
+        rest = (
+            f"the last checkpoint, of step {kept[-1]}, is from before"
+            if kept
+            else "there is no checkpoint yet"
+        )
+        raise UserError(
+            f"{fault} at step {step} (learning rate {report.learning_rate:.3g}), expected a finite"
+            " number: lower `learning_rate`, raise `warmup_steps` or set `clip_norm`, and start"
+            f" again in another `output_dir`; {rest}."
+        )
