@@ -77,8 +77,8 @@ class Saver:
                 steps = ", ".join(map(str, values["averaged_steps"]))
                 raise UserError(
                     f"{directory} is the mean of the checkpoints of steps {steps}, which cannot be"
-                    " trained on: train in the run that they are from, or begin another with this"
-                    " run as `warm_start_from`."
+                    " trained on: train in the run that they are from, or begin another with"
+                    f" `warm_start_from`={self._store.folder.parent}."
                 )
             restore(directory, self._checkpoint)
             state = TrainingState.from_dict(values)

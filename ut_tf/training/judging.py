@@ -82,8 +82,17 @@ class Judge:
                 tf.argmax(logits, -1, output_type=targets.dtype), targets
             )["all_correct"]
         newest = tf.cast(_lengths(features) > self._above.read_value(), tf.float32) * weight
-        counted = (right * newest, newest, right * weight, weight)
-        return Judged(*(tf.stop_gradient(tf.reduce_sum(each)) for each in counted), self._penalty())
+
+        def count(values: Any) -> Any:
+            return tf.stop_gradient(tf.reduce_sum(values))
+
+        return Judged(
+            newest_right=count(right * newest),
+            newest=count(newest),
+            right=count(right * weight),
+            examples=count(weight),
+            penalty=self._penalty(),
+        )
 
     def _penalty(self) -> Any:
         if not self._relaxed:
