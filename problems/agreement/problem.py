@@ -15,7 +15,6 @@ ranking: it is left out of validation and test, counted and told.
 from __future__ import annotations
 
 import io
-import json
 import sys
 from abc import abstractmethod
 from collections import Counter
@@ -28,9 +27,9 @@ import numpy as np
 
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.download import find_or_download
-from ut_tf.data.prepared import undamaged
+from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
+from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
@@ -47,11 +46,10 @@ from ut_tf.problems.agreement.files import (
     read_table,
 )
 from ut_tf.problems.agreement.verb_forms import other_forms
-from ut_tf.storage.files import exclusive, sha256_of, write_bytes, write_text
+from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _FOLDER = "agreement"
-_SUMMARY_FILE = "summary.json"
 # Sentences judged at every evaluation during training.
 _VALIDATED = 2000
 
@@ -122,23 +120,14 @@ class Agreement(Problem):
             damaged.
         """
         folder = self._folder(data_dir)
-        if not self._is_prepared(data_dir):
-            # Several workers may start at once with the same empty directory: the first prepares,
-            # the others find it done.
-            with exclusive(folder.with_name(f".{folder.name}.lock")):
-                if not self._is_prepared(data_dir):
-                    self._prepare(folder, tmp_dir)
-        elif self._changed(data_dir, tmp_dir):
-            print(
-                f"warning: {self.name} uses the data in {folder}, prepared earlier from other files"
-                f" than those below {tmp_dir}: delete that folder to prepare it from these.",
-                file=sys.stderr,
-                flush=True,
-            )
+        if not folder.make_once(lambda: self._prepare(folder, tmp_dir)) and self._changed(
+            folder, tmp_dir
+        ):
+            folder.warn_of_other_sources(self, f"those below {tmp_dir}")
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns what a model must know, with the size of the vocabulary in `data_dir`."""
-        return self._spec(int(self._summary(data_dir)["vocab_size"]))
+        return self._spec(self._prepared(data_dir).summary()["vocab_size"])
 
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
@@ -150,9 +139,7 @@ class Agreement(Problem):
         import tensorflow as tf
 
         loaded = self._load(split, data_dir)
-        order = np.arange(len(loaded.answers))
-        if split == "train":
-            order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(order))
+        order = example_order(split, len(loaded.answers), seed, epoch)
         with tf.device("/CPU:0"):
             rows, answers, attractors = (
                 tf.constant(column, tf.int32)
@@ -172,18 +159,18 @@ class Agreement(Problem):
 
     def data_note(self, data_dir: Path) -> str:
         """Returns which files the data is from, where it is not the whole table."""
-        return str(self._summary(data_dir)["note"])
+        return str(self._prepared(data_dir).summary()["note"])
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """Returns words.txt, one word a line, ids from 2."""
-        return [self._folder(data_dir) / WORDS_FILE]
+        return [self._folder(data_dir).path / WORDS_FILE]
 
     @abstractmethod
     def _spec(self, vocab_size: int) -> ProblemSpec: ...
 
-    def _prepare(self, folder: Path, tmp_dir: Path) -> None:
+    def _prepare(self, folder: PreparedFolder, tmp_dir: Path) -> None:
         splits = self._read(tmp_dir)
-        print(f"preparing {self.name} in {folder}\n{splits.told}", file=sys.stderr, flush=True)
+        print(f"preparing {self.name} in {folder.path}\n{splits.told}", file=sys.stderr, flush=True)
         words = [UNKNOWN, *_vocabulary(splits.train)]
         ids = {word: number for number, word in enumerate(words, start=FIRST_SYMBOL_ID)}
         counts: dict[str, dict[str, int]] = {}
@@ -196,7 +183,7 @@ class Agreement(Problem):
             left_out = Counter(one for one in made if isinstance(one, str))
             counts[split] = {"examples": len(made) - left_out.total(), **left_out}
             _write_examples(
-                folder / f"{split}.npz",
+                folder.path / f"{split}.npz",
                 [one for one in made if isinstance(one, Example)],
                 len(ids) + FIRST_SYMBOL_ID,
             )
@@ -206,18 +193,16 @@ class Agreement(Problem):
                     file=sys.stderr,
                     flush=True,
                 )
-        write_symbols(folder / WORDS_FILE, words)
-        summary = {
-            "vocab_size": len(words) + FIRST_SYMBOL_ID,
-            "note": splits.note,
-            "splits": counts,
-            "files": {path.name: sha256_of(path) for path in splits.files},
-            "sha256": {
-                name: sha256_of(folder / name)
-                for name in (WORDS_FILE, *(f"{split}.npz" for split in counts))
-            },
-        }
-        write_text(folder / _SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+        write_symbols(folder.path / WORDS_FILE, words)
+        folder.finish(
+            {
+                "vocab_size": len(words) + FIRST_SYMBOL_ID,
+                "note": splits.note,
+                "splits": counts,
+                "files": {path.name: sha256_of(path) for path in splits.files},
+                "sha256": folder.digests((WORDS_FILE, *(f"{split}.npz" for split in counts))),
+            }
+        )
 
     def _read(self, tmp_dir: Path) -> Splits:
         found = find_source(tmp_dir, self._source)
@@ -227,65 +212,41 @@ class Agreement(Problem):
             raise UserError(
                 f"{self.name} needs the simplified files (numpred.val, numpred.test.1 and so on),"
                 f" which are not in {tmp_dir}: put their folder rnn_agr_simple there, or set"
-                " --tmp_dir to the folder that has it."
+                " `tmp_dir` to the folder that has it."
             )
         return read_table(found or find_or_download(TABLE, tmp_dir, self.name))
 
-    def _changed(self, data_dir: Path, tmp_dir: Path) -> bool:
-        """Returns whether a file is there that would be read now, and was not, or with another
-        content.
-        """
-        before: dict[str, str] = self._summary(data_dir)["files"]
-        found = find_source(tmp_dir, self._source)
-        return found is not None and any(
-            before.get(path.name) != sha256_of(path) for path in files_of(found)
+    def _changed(self, folder: PreparedFolder, tmp_dir: Path) -> bool:
+        """Whether a file that would be read now was not read then, or had another content."""
+        before: dict[str, str] = folder.summary()["files"]
+        source = find_source(tmp_dir, self._source)
+        return source is not None and any(
+            before.get(path.name) != sha256_of(path) for path in files_of(source)
         )
 
-    def _folder(self, data_dir: Path) -> Path:
-        return data_dir / _FOLDER / f"{self._form}-{self._source}"
-
-    def _is_prepared(self, data_dir: Path) -> bool:
-        return (self._folder(data_dir) / _SUMMARY_FILE).is_file() and all(
-            path.is_file() for path in self.vocab_files(data_dir)
+    def _folder(self, data_dir: Path) -> PreparedFolder:
+        return PreparedFolder(
+            data_dir / _FOLDER / f"{self._form}-{self._source}",
+            needed=(WORDS_FILE,),
+            fields={"vocab_size": int, "note": str, "files": dict, "sha256": dict},
         )
 
-    def _summary(self, data_dir: Path) -> dict[str, Any]:
-        """Returns the summary; raises UserError where it or the vocabulary is not as it was
-        written.
-        """
+    def _prepared(self, data_dir: Path) -> PreparedFolder:
         folder = self._folder(data_dir)
-        if not self._is_prepared(data_dir):
-            raise UserError(
-                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
-                " with that --data_dir."
-            )
-        with undamaged(folder):
-            summary: dict[str, Any] = json.loads(
-                (folder / _SUMMARY_FILE).read_text(encoding="utf-8")
-            )
-            if sha256_of(folder / WORDS_FILE) != summary["sha256"][WORDS_FILE]:
-                raise ValueError(f"{WORDS_FILE} is not as it was written")
-        return summary
+        folder.require(self, data_dir)
+        return folder
 
     def _load(self, split: str, data_dir: Path) -> _Loaded:
-        if split not in self.splits:
-            raise UserError(
-                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
-            )
+        self.check_split(split)
         key = (data_dir, split)
         if key not in self._loaded:
-            digest, path = (
-                self._summary(data_dir)["sha256"][f"{split}.npz"],
-                self._folder(data_dir) / f"{split}.npz",
-            )
-            with undamaged(path.parent):
-                if sha256_of(path) != digest:
-                    raise ValueError(f"{path.name} is not as it was written")
-                with np.load(path) as file:
-                    side = Side(file["ids"], file["lengths"])
-                    self._loaded[key] = _Loaded(
-                        side, HostSide(side), file["answers"], file["attractors"]
-                    )
+            folder = self._prepared(data_dir)
+            path = folder.verified(f"{split}.npz")
+            with folder.reading(), np.load(path) as file:
+                side = Side(file["ids"], file["lengths"])
+                self._loaded[key] = _Loaded(
+                    side, HostSide(side), file["answers"], file["attractors"]
+                )
         return self._loaded[key]
 
 

@@ -105,10 +105,7 @@ class Algorithmic(Problem):
         exactly `length` symbols before the end. One epoch, generated at once, is a few megabytes.
         """
         del data_dir
-        if split not in _SPLIT_SEEDS:
-            raise UserError(
-                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
-            )
+        self.check_split(split)
         if length is not None:
             _at_least(self.shortest, f"a length of {self.name}", length)
         stream = tf.constant([_SPLIT_SEEDS[split], 0], tf.int64)

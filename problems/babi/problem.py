@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 from ut_tf.data.download import Archive, find_or_download
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
+from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
+from ut_tf.problems.babi.story_questions import StoryQuestions
 
 ALL_TASKS = tuple(range(1, 21))
 _FOLDERS = {"1k": "en", "10k": "en-10k"}
@@ -88,7 +89,8 @@ class BabiQA(StoryQuestions):
         """Returns "other archive" where the stories were read from one that is not the published
         one; otherwise nothing.
         """
-        return "" if self._summary(data_dir)["source_sha256"] == ARCHIVE.sha256 else "other archive"
+        summary = self._prepared(data_dir).summary()
+        return "" if summary.get("source_sha256") == ARCHIVE.sha256 else "other archive"
 
     def source(self, tmp_dir: Path) -> Path:
         """Returns where the archive lies or would lie."""

@@ -4,8 +4,9 @@ array each.
 How it is used::
 
     corpus = LambadaCorpus(folder)
-    if not corpus.is_prepared():
-        corpus.prepare(find_sources(tmp_dir, "", "lambada_lm"), settings, "lambada_lm")
+    corpus.prepared.make_once(
+        lambda: corpus.prepare(find_sources(tmp_dir, "", "lambada_lm"), settings, "lambada_lm")
+    )
     corpus.summary["splits"], corpus.texts("train").words
 
 How it works: a word of the vocabulary has its id; every other word has a number of its own above
@@ -20,7 +21,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ import numpy as np
 import numpy.typing as npt
 import tqdm
 
-from ut_tf.data.prepared import undamaged
+from ut_tf.data.prepared import DamageError, PreparedFolder, source_record
 from ut_tf.data.text.vocabulary import UNKNOWN, read_symbols, write_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.archive import PASSAGE_FILES, Sources
-from ut_tf.storage.files import sha256_of, write_bytes, write_text
+from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
@@ -46,7 +46,6 @@ _FORMAT = 1
 # Two development passages with so many words in a row alike are cut from the same page.
 _OVERLAP = 15
 _SECONDS = 10.0
-_ANEW = "or delete that folder and begin new runs with what is prepared then"
 Ids = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
 
@@ -145,14 +144,24 @@ def _first_alike(passages: Texts) -> Places:
 class LambadaCorpus:
     """The folder with what is prepared."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.words_file = folder / WORDS_FILE
-        self._summary_file = folder / "summary.json"
-
-    def is_prepared(self) -> bool:
-        """Returns whether everything is there."""
-        return self._summary_file.is_file() and self.words_file.is_file()
+    def __init__(self, path: Path) -> None:
+        self.prepared = PreparedFolder(
+            path,
+            needed=(WORDS_FILE,),
+            fields={
+                "format": int,
+                "vocab_size": int,
+                "words": int,
+                "own_vocabulary": bool,
+                "own_text": bool,
+                "splits": dict,
+                "words_sha256": str,
+                "files": list,
+            },
+            digest_keys={WORDS_FILE: "words_sha256"},
+        )
+        self.folder = path
+        self.words_file = path / WORDS_FILE
 
     def prepare(self, sources: Sources, settings: LambadaSettings, name: str) -> None:
         """Writes everything, and tells on standard error what it was made from.
@@ -202,9 +211,9 @@ class LambadaCorpus:
             "own_text": sources.train is not None or not settings.use_novels,
             "splits": {split: _counts(found, size) for split, found in texts.items()},
             "words_sha256": sha256_of(self.words_file),
-            "files": [{"path": str(path), "size": path.stat().st_size} for path in sources.files],
+            "files": [source_record(path, digest=False) for path in sources.files],
         }
-        write_text(self._summary_file, json.dumps(summary, indent=2) + "\n")
+        self.prepared.finish(summary)
         print("\n".join(_told(name, summary, sources)), file=sys.stderr, flush=True)
 
     @property
@@ -215,35 +224,27 @@ class LambadaCorpus:
         Raises:
           UserError: it or the vocabulary is not as it was written.
         """
-        with undamaged(self.folder):
-            summary: dict[str, Any] = json.loads(self._summary_file.read_text(encoding="utf-8"))
-            if sha256_of(self.words_file) != summary["words_sha256"]:
-                raise ValueError(f"{WORDS_FILE} is not as it was written")
+        summary = self.prepared.summary()
+        with self.prepared.reading():
             if summary["format"] != _FORMAT:
-                raise ValueError(f"its format is {summary['format']}, expected {_FORMAT}")
+                raise DamageError(f"its format is {summary['format']}, expected {_FORMAT}")
         return summary
 
     def check(self, texts: Iterable[Path]) -> None:
-        """Raises UserError where a file has changed since the data was prepared from it.
+        """Raises UserError if a file has changed since the data was prepared from it.
 
         Args:
           texts: the files of one's own training texts that are there now: all must have been among
             those, by name and size.
         """
-        files = self.summary["files"]
-        for before in files:
-            path = Path(before["path"])
-            if path.is_file() and path.stat().st_size != before["size"]:
-                raise UserError(
-                    f"{path} has changed since {self.folder} was prepared from it: put the former"
-                    f" file back, {_ANEW}."
-                )
-        read = {(Path(before["path"]).name, before["size"]) for before in files}
+        self.prepared.refuse_changed_sources()
+        with self.prepared.reading():
+            read = {(Path(file["path"]).name, file["size"]) for file in self.summary["files"]}
         for path in texts:
             if (path.name, path.stat().st_size) not in read:
                 raise UserError(
-                    f"{path} is not among the files that {self.folder} was prepared from: take it"
-                    f" away, {_ANEW}."
+                    f"{path} is not among the files that {self.folder} was prepared from: take"
+                    " it away, or delete that folder and begin new runs with what is prepared then."
                 )
 
     def words(self) -> list[str]:
@@ -252,13 +253,13 @@ class LambadaCorpus:
 
     def texts(self, split: str) -> Texts:
         """Returns the books of "train", mapped from their file, or the passages of a split."""
-        with undamaged(self.folder):
+        with self.prepared.reading():
             words: Ids = np.load(
                 self.folder / f"{split}.words.npy", mmap_mode="r" if split == "train" else None
             )
             starts: Places = np.load(self.folder / f"{split}.starts.npy")
             if starts[-1] != len(words):
-                raise ValueError(f"{split} has {len(words)} words where {starts[-1]} were written")
+                raise DamageError(f"{split} has {len(words)} words where {starts[-1]} were written")
         return Texts(words, starts)
 
     def _write(self, split: str, texts: Texts) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
+from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.archive import find_sources, find_texts, text_files
@@ -45,7 +45,6 @@ from ut_tf.problems.lambada.passages import (
     number_unknown,
     windows,
 )
-from ut_tf.storage.files import exclusive
 from ut_tf.symbols import END_ID
 
 _FOLDER = "lambada"
@@ -100,15 +99,7 @@ class _Lambada(Problem):
           UserError: the files cannot be had or are not as they should be, or have changed since.
         """
         corpus = self._corpus(data_dir)
-        # Several workers may start at once with the same empty directory: the first prepares, the
-        # others find it done.
-        if not corpus.is_prepared():
-            with exclusive(corpus.folder.with_name(f".{corpus.folder.name}.lock")):
-                if not corpus.is_prepared():
-                    sources = find_sources(
-                        tmp_dir, self._train_files, self.name, self._settings.use_novels
-                    )
-                    corpus.prepare(sources, self._settings, self.name)
+        corpus.prepared.make_once(lambda: self._make(corpus, tmp_dir))
         corpus.check(self._own_texts(tmp_dir))
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
@@ -131,6 +122,11 @@ class _Lambada(Problem):
         )
         return LambadaCorpus(data_dir / _FOLDER / hashlib.sha256(decides.encode()).hexdigest()[:8])
 
+    def _make(self, corpus: LambadaCorpus, tmp_dir: Path) -> None:
+        use_novels = self._settings.use_novels
+        sources = find_sources(tmp_dir, self._train_files, self.name, use_novels)
+        corpus.prepare(sources, self._settings, self.name)
+
     def _own_texts(self, tmp_dir: Path) -> list[Path]:
         """Returns the files of one's own training texts, none where they cannot be had: data that
         is prepared does not need them.
@@ -142,19 +138,12 @@ class _Lambada(Problem):
 
     def _prepared(self, data_dir: Path) -> LambadaCorpus:
         corpus = self._corpus(data_dir)
-        if not corpus.is_prepared():
-            raise UserError(
-                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
-                " with that --data_dir."
-            )
+        corpus.prepared.require(self, data_dir)
         return corpus
 
     def _texts(self, split: str, data_dir: Path) -> Texts:
         """Returns the texts of "train", "validation", or what the split "test" means here."""
-        if split not in self.splits:
-            raise UserError(
-                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
-            )
+        self.check_split(split)
         kept = "control" if split == "test" and self._control else split
         key = (data_dir, kept)
         if key not in self._loaded:
@@ -365,10 +354,7 @@ class LambadaRC(_Lambada):
                 *self._chosen(split, data_dir), size, self._settings.unknown_words
             )
         table = self._tables[key]
-        order = np.arange(len(table.lengths))
-        if split == "train":
-            order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(order))
-        return table.examples(order)
+        return table.examples(example_order(split, len(table.lengths), seed, epoch))
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """Returns the passages, all of them; `lengths` means nothing here."""

@@ -141,10 +141,7 @@ class LearningToExecute(Problem):
         Raises:
           UserError: there is no such split, or no input of so few digits belongs to it.
         """
-        if split not in self.splits:
-            raise UserError(
-                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
-            )
+        self.check_split(split)
         count = {
             "train": self.train_examples,
             "validation": self.validation_examples,

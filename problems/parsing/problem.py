@@ -21,12 +21,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from ut_tf.data.corpus.encoded_pairs import PairIds, PairTable, Side, read_shards, write_shard
-from ut_tf.data.prepared import undamaged
+from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
+from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.parsing.alignment import LEAF
@@ -39,14 +37,13 @@ from ut_tf.problems.parsing.files import (
 )
 from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees
-from ut_tf.storage.files import exclusive, sha256_of, write_text
+from ut_tf.storage.files import write_text
 
 if TYPE_CHECKING:
     from ut_tf.problems.parsing.codec import ParseCodec
 
 Files = tuple[str, ...]
 _FOLDER = "parsing"
-_SUMMARY_FILE = "summary.json"
 _WORDS_FILE, _LABELS_FILE = "words.txt", "labels.txt"
 _HELD_OUT_SHARE = 0.05
 # A kind of words that fewer training words have is not worth an id.
@@ -108,24 +105,17 @@ class Parsing(Problem):
           UserError: the trees cannot be found or read, or what was prepared before is damaged.
         """
         folder = self._folder(data_dir)
-        if not self._is_prepared(data_dir):
-            # Several workers may start at once with the same empty directory: the first prepares,
-            # the others find it done.
-            with exclusive(folder.with_name(f".{folder.name}.lock")):
-                if not self._is_prepared(data_dir):
-                    self._prepare(folder, self._read(tmp_dir), digest_of(self._sources(tmp_dir)))
-        elif self._changed(data_dir, tmp_dir):
-            print(
-                f"warning: {self.name} uses the trees in {folder}, prepared earlier from other"
-                f" files than are there now ({', '.join(map(str, self._sources(tmp_dir)))}): delete"
-                " that folder to prepare them from these.",
-                file=sys.stderr,
-                flush=True,
-            )
+        made = folder.make_once(
+            lambda: self._prepare(folder, self._read(tmp_dir), digest_of(self._sources(tmp_dir)))
+        )
+        if not made and self._changed(folder, tmp_dir):
+            folder.warn_of_other_sources(self, ", ".join(map(str, self._sources(tmp_dir))))
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns tokens to tokens over one vocabulary or two, with their sizes."""
-        words, symbols = self._summary(data_dir)["vocab_sizes"]
+        folder = self._prepared(data_dir)
+        with folder.reading():
+            words, symbols = folder.summary()["vocab_sizes"]
         return ProblemSpec(
             "tokens",
             "tokens",
@@ -142,10 +132,7 @@ class Parsing(Problem):
         """
         del length
         table = self._table(split, data_dir)
-        order = np.arange(len(table))
-        if split == "train":
-            order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(order))
-        return table.examples(order)
+        return table.examples(example_order(split, len(table), seed, epoch))
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """Returns the test split (the validation split, where trees were named for training alone),
@@ -187,13 +174,14 @@ class Parsing(Problem):
           UserError: it is another split.
         """
         self._check_split(split, data_dir)
-        path = self._folder(data_dir) / f"{split}.trees"
         if split == "train":
             raise UserError(
                 f"the training trees of {self.name} are not kept: scores on text are for validation"
                 " and test."
             )
-        with undamaged(path.parent):
+        folder = self._prepared(data_dir)
+        path = folder.verified(f"{split}.trees")
+        with folder.reading():
             trees = list(read_trees(path.read_text(encoding="utf-8"), str(path)))
         return [" ".join(leaf.word for leaf in tree.leaves()) for tree in trees], [
             str(tree) for tree in trees
@@ -215,11 +203,11 @@ class Parsing(Problem):
         """Returns which trees these are, where they are not the Wall Street Journal's usual
         sections.
         """
-        return str(self._summary(data_dir)["note"])
+        return str(self._prepared(data_dir).summary()["note"])
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """Returns words.txt and labels.txt, one symbol a line, ids from 2."""
-        return [self._folder(data_dir) / name for name in (_WORDS_FILE, _LABELS_FILE)]
+        return [self._folder(data_dir).path / name for name in (_WORDS_FILE, _LABELS_FILE)]
 
     def _sources(self, tmp_dir: Path) -> list[Path]:
         """Returns the files, folders and archives that trees are read from; none where none were
@@ -230,11 +218,9 @@ class Parsing(Problem):
             [found] if found else []
         )
 
-    def _changed(self, data_dir: Path, tmp_dir: Path) -> bool:
-        """Returns whether the sources are there, with another content than the data was prepared
-        from.
-        """
-        before, sources = self._summary(data_dir).get("sources"), self._sources(tmp_dir)
+    def _changed(self, folder: PreparedFolder, tmp_dir: Path) -> bool:
+        """Whether the sources are there, with another content than the data was prepared from."""
+        before, sources = folder.summary().get("sources"), self._sources(tmp_dir)
         now = digest_of(sources) if before and sources else ""
         return bool(now) and now != before
 
@@ -263,8 +249,8 @@ class Parsing(Problem):
         )
         return TreeSplits(train, validation, test, "your own trees", told)
 
-    def _prepare(self, folder: Path, trees: TreeSplits, sources: str) -> None:
-        print(f"preparing {self.name} in {folder}\n{trees.told}", file=sys.stderr, flush=True)
+    def _prepare(self, folder: PreparedFolder, trees: TreeSplits, sources: str) -> None:
+        print(f"preparing {self.name} in {folder.path}\n{trees.told}", file=sys.stderr, flush=True)
         from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 
         symbols = sorted({symbol for tree in trees.train for symbol in linearise(tree)})
@@ -272,9 +258,11 @@ class Parsing(Problem):
             [leaf.word for tree in trees.train for leaf in tree.leaves()], self._vocab_words
         )
         both = [*(symbol for symbol in symbols if symbol != LEAF), *words]
-        write_symbols(folder / _WORDS_FILE, [UNKNOWN, *(both if self._with_words else words)])
-        write_symbols(folder / _LABELS_FILE, [UNKNOWN, *(both if self._with_words else symbols)])
-        codec = self.text_codec(folder)
+        write_symbols(folder.path / _WORDS_FILE, [UNKNOWN, *(both if self._with_words else words)])
+        write_symbols(
+            folder.path / _LABELS_FILE, [UNKNOWN, *(both if self._with_words else symbols)]
+        )
+        codec = self.text_codec(folder.path)
         counts = {}
         for split, some in (
             ("train", trees.train),
@@ -283,59 +271,46 @@ class Parsing(Problem):
         ):
             counts[split] = len(some)
             write_shard(
-                folder / f"{split}.npz",
+                folder.path / f"{split}.npz",
                 _encoded(codec, some, self._with_words),
                 {"pairs": len(some)},
             )
             if split != "train":
-                write_text(folder / f"{split}.trees", "".join(f"{tree}\n" for tree in some))
+                write_text(folder.path / f"{split}.trees", "".join(f"{tree}\n" for tree in some))
         files = [
-            path.name for path in folder.iterdir() if path.suffix in (".txt", ".npz", ".trees")
+            path.name for path in folder.path.iterdir() if path.suffix in (".txt", ".npz", ".trees")
         ]
-        summary = {
-            "vocab_sizes": codec.vocab_sizes,
-            "note": trees.note,
-            "splits": counts,
-            "sources": sources,
-            "sha256": {name: sha256_of(folder / name) for name in sorted(files)},
-        }
-        write_text(folder / _SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+        folder.finish(
+            {
+                "vocab_sizes": codec.vocab_sizes,
+                "note": trees.note,
+                "splits": counts,
+                "sources": sources,
+                "sha256": folder.digests(sorted(files)),
+            }
+        )
 
-    def _folder(self, data_dir: Path) -> Path:
+    def _folder(self, data_dir: Path) -> PreparedFolder:
         files = {split: [str(path) for path in paths] for split, paths in self._files.items()}
         decides = json.dumps([files, self._vocab_words, self._with_words])
         digest = hashlib.sha256(decides.encode()).hexdigest()[:8]
-        return data_dir / _FOLDER / f"{'files' if self._files['train'] else 'found'}-{digest}"
-
-    def _is_prepared(self, data_dir: Path) -> bool:
-        return (self._folder(data_dir) / _SUMMARY_FILE).is_file() and all(
-            path.is_file() for path in self.vocab_files(data_dir)
+        return PreparedFolder(
+            data_dir / _FOLDER / f"{'files' if self._files['train'] else 'found'}-{digest}",
+            needed=(_WORDS_FILE, _LABELS_FILE),
+            fields={"vocab_sizes": list, "note": str, "splits": dict, "sha256": dict},
         )
 
-    def _summary(self, data_dir: Path) -> dict[str, Any]:
-        """Returns the summary; raises UserError where it or another file is not as it was
-        written.
-        """
+    def _prepared(self, data_dir: Path) -> PreparedFolder:
         folder = self._folder(data_dir)
-        if not self._is_prepared(data_dir):
-            raise UserError(
-                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
-                " with that --data_dir."
-            )
-        with undamaged(folder):
-            summary: dict[str, Any] = json.loads(
-                (folder / _SUMMARY_FILE).read_text(encoding="utf-8")
-            )
-            for name, digest in summary["sha256"].items():
-                if sha256_of(folder / name) != digest:
-                    raise ValueError(f"{name} is not as it was written")
-        return summary
+        folder.require(self, data_dir)
+        return folder
 
     def _check_split(self, split: str, data_dir: Path) -> None:
-        there = [name for name, count in self._summary(data_dir)["splits"].items() if count]
+        folder = self._prepared(data_dir)
+        there = [name for name, count in folder.summary()["splits"].items() if count]
         if split not in there:
             raise UserError(
-                f"{self.name} has no split {split!r} in {self._folder(data_dir)}: expected one of"
+                f"{self.name} has no split {split!r} in {folder.path}: expected one of"
                 f" {', '.join(there)}; name one (ut-eval --split=validation), or add such trees and"
                 " delete that folder to prepare it again."
             )
@@ -344,8 +319,9 @@ class Parsing(Problem):
         key = (data_dir, split)
         if key not in self._tables:
             self._check_split(split, data_dir)
-            path = self._folder(data_dir) / f"{split}.npz"
-            with undamaged(path.parent):
+            folder = self._prepared(data_dir)
+            path = folder.verified(f"{split}.npz")
+            with folder.reading():
                 self._tables[key] = PairTable(read_shards([path]))
         return self._tables[key]
 

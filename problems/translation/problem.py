@@ -18,18 +18,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import PairTable
 from ut_tf.data.corpus.encoding import Filters, Pair
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
+from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.storage.files import exclusive
 
 _FOLDER = "translation"
 # Sentences translated at every evaluation during training: enough to tell checkpoints apart.
@@ -121,8 +118,7 @@ class Translation(Problem):
             since it was prepared.
         """
         corpus = self._corpus(data_dir)
-        if not corpus.is_prepared():
-            self._prepare(corpus, data_dir, tmp_dir)
+        corpus.prepared.make_once(lambda: self._make(corpus, data_dir, tmp_dir))
         corpus.check()
 
     def spec(self, data_dir: Path) -> ProblemSpec:
@@ -140,10 +136,7 @@ class Translation(Problem):
         """
         del length
         table = self._table(split, data_dir)
-        order = np.arange(len(table))
-        if split == "train":
-            order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(order))
-        return table.examples(order)
+        return table.examples(example_order(split, len(table), seed, epoch))
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """Returns the test split, teacher-forced and translated by beam search; `lengths` means
@@ -183,14 +176,10 @@ class Translation(Problem):
         sources, targets = corpus.text(split)
         return (targets, sources) if self.reverse else (sources, targets)
 
-    def _prepare(self, corpus: Corpus, data_dir: Path, tmp_dir: Path) -> None:
-        # Several workers may start at once with the same empty directory: the first prepares, the
-        # others find it done.
-        with exclusive(corpus.folder.with_name(f".{corpus.folder.name}.lock")):
-            if not corpus.is_prepared():
-                pairs = self.pairs(data_dir, tmp_dir)
-                vocabulary = [Path(self._settings.vocab_file)] if self._settings.vocab_file else []
-                corpus.prepare(pairs, self.name, [*self.files(tmp_dir), *vocabulary])
+    def _make(self, corpus: Corpus, data_dir: Path, tmp_dir: Path) -> None:
+        pairs = self.pairs(data_dir, tmp_dir)
+        vocabulary = [Path(self._settings.vocab_file)] if self._settings.vocab_file else []
+        corpus.prepare(pairs, self.name, [*self.files(tmp_dir), *vocabulary])
 
     def _corpus(self, data_dir: Path) -> Corpus:
         decides = json.dumps([self._settings.decisive(), self.identity()], sort_keys=True)
@@ -209,11 +198,7 @@ class Translation(Problem):
 
     def _prepared(self, data_dir: Path) -> Corpus:
         corpus = self._corpus(data_dir)
-        if not corpus.is_prepared():
-            raise UserError(
-                f"{self.name} is not prepared in {data_dir}: run ut-datagen --problem={self.name}"
-                " with that --data_dir."
-            )
+        corpus.prepared.require(self, data_dir)
         return corpus
 
     def _check_split(self, split: str, corpus: Corpus) -> None:

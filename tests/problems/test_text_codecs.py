@@ -17,7 +17,7 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.problems.algorithmic.problem import Algorithmic
 from ut_tf.problems.babi.problem import BabiQA
-from ut_tf.problems.babi.stories import StoryQuestions
+from ut_tf.problems.babi.story_questions import StoryQuestions
 
 TRAIN = (
     "".join(f"{number} Mary and John moved to the room{number}.\n" for number in range(1, 8))

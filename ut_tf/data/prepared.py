@@ -1,18 +1,30 @@
-"""Preparing a problem's data and reading it, with one error for every way in which a disk may
-refuse or data be damaged.
+"""Prepared data: made once by one process, read with one error for every kind of damage.
+
+How it is used::
+
+    folder = PreparedFolder(path, needed=["words.txt"], fields={"vocab_size": int})
+    folder.make_once(lambda: ...)     # writes words.txt and, last, folder.finish({"vocab_size": 9})
+    folder.summary()["vocab_size"]
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.storage.files import exclusive, sha256_of, write_text
 
+if TYPE_CHECKING:
+    from ut_tf.data.problem import Problem
+
+SUMMARY_FILE = "summary.json"
 # TensorFlow's errors and those that wrap others have no errno, but the system's words in their
 # text.
 _REFUSALS = tuple(
@@ -21,9 +33,157 @@ _REFUSALS = tuple(
 )
 
 
+class DamageError(Exception):
+    """Prepared data is not as it was written; inside of ``undamaged`` it becomes a UserError."""
+
+
+class PreparedFolder:
+    """A folder that is filled once; its summary.json, written last, says that it is complete.
+
+    Args:
+      path: the folder.
+      needed: names of the files and folders in it without which it is not complete.
+      fields: what the summary must hold, by name, and of which type.
+      digest_keys: names of files and the summary's keys that hold their sha256, where it does not
+        stand in the summary's "sha256" by the file's name.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        needed: Iterable[str],
+        fields: Mapping[str, type],
+        digest_keys: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path = path
+        self._needed = tuple(needed)
+        self._fields = dict(fields)
+        self._digest_keys = dict(digest_keys or {})
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the summary and all needed files are there."""
+        return (self.path / SUMMARY_FILE).is_file() and all(
+            (self.path / name).exists() for name in self._needed
+        )
+
+    def make_once(self, make: Callable[[], None]) -> bool:
+        """Fills the folder unless it is complete; returns whether `make` was called.
+
+        Several workers may start at once with the same empty folder: the first fills it, the others
+        wait and find it complete.
+
+        Args:
+          make: writes the files and ends with ``finish``.
+        """
+        if self.is_complete:
+            return False
+        with exclusive(self.path.with_name(f".{self.path.name}.lock")):
+            if self.is_complete:
+                return False
+            make()
+        return True
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Writes the summary; everything else must be written before."""
+        write_text(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+
+    def digests(self, names: Iterable[str]) -> dict[str, str]:
+        """The sha256 of files in the folder, by name."""
+        return {name: sha256_of(self.path / name) for name in names}
+
+    def summary(self) -> dict[str, Any]:
+        """The summary.
+
+        Raises:
+          UserError: it cannot be read, lacks a field, or a needed file is not as it was written.
+        """
+        with self.reading():
+            summary = json.loads((self.path / SUMMARY_FILE).read_text(encoding="utf-8"))
+            if not isinstance(summary, dict):
+                raise DamageError(f"{SUMMARY_FILE} holds no object")
+            for name, kind in self._fields.items():
+                if not isinstance(summary.get(name), kind):
+                    raise DamageError(f"{SUMMARY_FILE} has no {name!r}")
+            for name in self._needed:
+                self._check_digest(summary, name)
+        return summary
+
+    def verified(self, name: str) -> Path:
+        """The path of a file in the folder.
+
+        Raises:
+          UserError: the file is missing, or its content is not as it was written.
+        """
+        summary = self.summary()
+        with self.reading():
+            self._check_digest(summary, name)
+        return self.path / name
+
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which any error means that the folder is damaged."""
+        return undamaged(self.path)
+
+    def require(self, problem: Problem, data_dir: Path) -> None:
+        """Raises UserError if the folder is not complete."""
+        if not self.is_complete:
+            raise UserError(
+                f"{problem.name} is not prepared in {data_dir}: prepare it with ut-datagen, or name"
+                " the `data_dir` that has it."
+            )
+
+    def refuse_changed_sources(self) -> None:
+        """Raises UserError if one of the files in the summary's "files" (see ``source_record``) is
+        there, but has changed.
+        """
+        records = self.summary()["files"]
+        with self.reading():
+            sources = [(Path(record["path"]), int(record["size"]), record) for record in records]
+        for path, size, record in sources:
+            if path.is_file() and not _is_same(path, size, record):
+                raise UserError(
+                    f"{path} has changed since {self.path} was prepared from it: put the former"
+                    " file back, or delete that folder and begin new runs with what is prepared"
+                    " then."
+                )
+
+    def warn_of_other_sources(self, problem: Problem, sources: str) -> None:
+        """Prints that `sources`, present now, are not those that the data was prepared from."""
+        print(
+            f"warning: {problem.name} uses the data in {self.path}, prepared earlier from other"
+            f" files than {sources}: delete that folder to prepare it from these.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _check_digest(self, summary: Mapping[str, Any], name: str) -> None:
+        key = self._digest_keys.get(name)
+        digest = summary[key] if key else summary.get("sha256", {}).get(name)
+        if digest is not None and sha256_of(self.path / name) != digest:
+            raise DamageError(f"{name} is not as it was written")
+
+
+def source_record(path: Path, digest: bool = True) -> dict[str, Any]:
+    """What a summary keeps of a source file: path and size and, with `digest`, time and sha256.
+
+    Raises:
+      UserError: the file cannot be read.
+    """
+    try:
+        status = path.stat()
+        record: dict[str, Any] = {"path": str(path), "size": status.st_size}
+        if digest:
+            record |= {"modified": status.st_mtime_ns, "sha256": sha256_of(path)}
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror or error}): check its name and its rights."
+        ) from error
+    return record
+
+
 def prepare_data(problem: Problem, data_dir: Path, tmp_dir: Path) -> None:
-    """Prepares the data in `data_dir`, with archives from `tmp_dir`; where it is there, neither
-    needs to be writable.
+    """Prepares the data in `data_dir`, with archives from `tmp_dir`; neither needs to be writable
+    if it is already there.
 
     Raises:
       UserError: the data cannot be had, or a directory cannot be read or written.
@@ -34,20 +194,21 @@ def prepare_data(problem: Problem, data_dir: Path, tmp_dir: Path) -> None:
     except UserError:
         raise
     except Exception as error:
-        reason = next((found for one in [*first, *_chain(error)] if (found := _refusal(one))), None)
+        errors = [*first, *_chain(error)]
+        reason = next((text for cause in errors if (text := _refusal(cause))), None)
         if reason is None:
             raise
         raise UserError(
             f"the data of {problem.name or type(problem).__name__} cannot be prepared in {data_dir}"
-            f" with archives in {tmp_dir} ({reason}): free or permit what is refused, or name other"
-            " directories by --data_dir and --tmp_dir."
+            f" with archives in {tmp_dir} ({reason}): free or permit what is refused, or give"
+            " another `data_dir` and `tmp_dir`."
         ) from error
 
 
 @contextlib.contextmanager
 def undamaged(folder: Path) -> Iterator[None]:
-    """Turns what reading prepared data may raise into one error; tensorflow-datasets has no common
-    class for its own.
+    """Turns whatever reading prepared data may raise into one error; tensorflow-datasets has no
+    common class for its own.
     """
     import tensorflow as tf
 
@@ -58,13 +219,24 @@ def undamaged(folder: Path) -> Iterator[None]:
     except PermissionError as error:
         raise UserError(
             f"{error.filename or folder} cannot be read: {error.strerror}; change its rights, or"
-            " give another --data_dir."
+            " give another `data_dir`."
         ) from error
     except Exception as error:
-        reason = f"{type(error).__name__}: {str(error).strip()[:200]}"
+        reason = str(error).strip()[:200]
+        if not isinstance(error, DamageError):
+            reason = f"{type(error).__name__}: {reason}"
         raise UserError(
             f"{folder} is damaged ({reason}): delete it, it will be prepared again."
         ) from error
+
+
+def _is_same(path: Path, size: int, record: Mapping[str, Any]) -> bool:
+    status = path.stat()
+    if status.st_size != size:
+        return False
+    if "sha256" not in record:
+        return True
+    return bool(status.st_mtime_ns == record.get("modified") or sha256_of(path) == record["sha256"])
 
 
 def _make(folder: Path) -> OSError | None:
@@ -76,14 +248,14 @@ def _make(folder: Path) -> OSError | None:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields an error and, one after the other, what it came from."""
+    """Yields an error, then its cause, then that one's cause, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _refusal(error: BaseException) -> str | None:
-    """Returns what the system refused, where the error says that it did."""
+    """What the system refused, if the error says so."""
     if isinstance(error, OSError) and error.errno is not None:
         return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     text = str(error)

@@ -123,6 +123,13 @@ class Problem(ABC):
         """The same examples, one by one and without padding, as a finite tf.data.Dataset."""
         return self.examples(split, data_dir, seed, epoch, length).dataset()
 
+    def check_split(self, split: str) -> None:
+        """Raises UserError if the problem has no such split."""
+        if split not in self.splits:
+            raise UserError(
+                f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
+            )
+
     @abstractmethod
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """The sets of a final evaluation; `lengths` replaces the problem's own lengths."""

@@ -121,3 +121,12 @@ def _row_lengths(column: Any) -> npt.NDArray[np.int32]:
     if isinstance(column, tf.RaggedTensor):
         return np.asarray(column.row_lengths().numpy(), np.int32)
     return np.full(column.shape[0], column.shape[1] if column.shape.rank > 1 else 0, np.int32)
+
+
+def example_order(split: str, count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+    """The numbers of a split's examples in the order of an epoch: of "train" a permutation that
+    (seed, epoch) decides, otherwise ascending.
+    """
+    if split == "train":
+        return np.random.default_rng([seed % 2**63, epoch]).permutation(count)
+    return np.arange(count)

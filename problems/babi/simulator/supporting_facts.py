@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
+from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
+from ut_tf.problems.babi.story_questions import StoryQuestions
 
 PEOPLE = ("Anna", "Boris", "Clara", "Dimitri")
 ROOMS = ("attic", "cellar", "garage", "library", "pantry", "studio")

@@ -28,7 +28,8 @@ from ut_tf.problems.babi.simulator import objects as babi_objects
 from ut_tf.problems.babi.simulator import relations as babi_relations
 from ut_tf.problems.babi.simulator import rooms as babi_rooms
 from ut_tf.problems.babi.simulator.story import Question, Simulator, StorySize, file_lines
-from ut_tf.problems.babi.stories import Story, StoryQuestions, parse_stories, split_validation
+from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
+from ut_tf.problems.babi.story_questions import StoryQuestions
 from ut_tf.storage.files import write_text
 
 SIMULATORS: dict[int, Simulator] = {

@@ -126,7 +126,9 @@ def test_text_pairs_are_the_stories_before_each_question_and_the_answers(data_di
 def test_the_note_tells_of_another_archive(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = BabiQA((1, 2), "1k")
     assert problem.data_note(data_dir) == "other archive"
-    published = dataclasses.replace(ARCHIVE, sha256=problem._summary(data_dir)["source_sha256"])
+    published = dataclasses.replace(
+        ARCHIVE, sha256=problem._folder(data_dir).summary()["source_sha256"]
+    )
     monkeypatch.setattr("ut_tf.problems.babi.problem.ARCHIVE", published)
     assert problem.data_note(data_dir) == ""
 
@@ -357,7 +359,7 @@ def test_another_archive_than_the_one_prepared_from_is_told(
     use(tmp_path / "data", tmp_path)
     warning = capsys.readouterr().err
     assert warning.count("\n") == 1
-    assert "prepared earlier from another archive" in warning
+    assert "prepared earlier from other files" in warning
     assert str(next((tmp_path / "data").rglob("summary.json")).parent) in warning
 
 

@@ -131,9 +131,8 @@ def test_one_task_alone(tmp_path: Path) -> None:
     problem = registry.problems.get("babi_sim")(**TINY, supporting_facts=2)
     problem.prepare(tmp_path, tmp_path)
     assert {int(example["task"]) for example in problem.dataset("train", tmp_path)} == {2}
-    assert not registry.problems.get("babi_sim")(**TINY, supporting_facts=2, seed=1)._is_prepared(
-        tmp_path
-    )
+    other = registry.problems.get("babi_sim")(**TINY, supporting_facts=2, seed=1)
+    assert not other._folder(tmp_path).is_complete
 
 
 def test_what_cannot_be_is_refused() -> None:

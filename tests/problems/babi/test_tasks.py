@@ -540,5 +540,5 @@ def test_one_task_as_facts_or_tokens_and_longer(tmp_path: Path) -> None:
     assert [int(example["targets"]) for example in tokens] == [
         int(example["targets"]) for example in facts
     ]
-    assert not problem(**arguments, seed=1)._is_prepared(tmp_path)
+    assert not problem(**arguments, seed=1)._folder(tmp_path).is_complete
     assert "babi_sim_task20" in registry.problems.names()

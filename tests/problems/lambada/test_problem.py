@@ -250,7 +250,7 @@ def test_what_is_wrong_in_the_archive_is_named(
     _archive(tmp_path / "tmp", **changes)
     with pytest.raises(UserError, match=message):
         _prepared(LambadaLM(), tmp_path)
-    assert not LambadaLM()._corpus(tmp_path / "data").is_prepared()
+    assert not LambadaLM()._corpus(tmp_path / "data").prepared.is_complete
 
 
 def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ text.
 How it is used::
 
     corpus = Corpus(folder, CorpusSettings(vocab_size=8000, exact=False))
-    if not corpus.is_prepared():
+    if not corpus.prepared.is_complete:
         corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files",
             files=pairs.files)
     corpus.vocab_size, corpus.ids("train"), corpus.text("validation")
@@ -35,7 +35,7 @@ import numpy.typing as npt
 from ut_tf.data.corpus.encoded_pairs import PairIds, read_shards
 from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar
 from ut_tf.data.corpus.parallel_text import ParallelFiles
-from ut_tf.data.prepared import undamaged
+from ut_tf.data.prepared import DamageError, PreparedFolder, source_record
 from ut_tf.data.text.subwords import SubwordKind, Subwords, train_subwords
 from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import sha256_of, write_bytes, write_text
@@ -98,15 +98,17 @@ class Corpus:
     def __init__(
         self, folder: Path, settings: CorpusSettings, processes: int = 0, beam_options: str = ""
     ) -> None:
+        self.prepared = PreparedFolder(
+            folder,
+            needed=(VOCAB_FILE,),
+            fields={"vocab_size": int, "vocab_sha256": str, "splits": dict, "files": list},
+            digest_keys={VOCAB_FILE: "vocab_sha256"},
+        )
         self.folder = folder
         self.settings = settings
         self._processes = processes or _cores()
         self._beam_options = beam_options
         self.vocab_file = folder / VOCAB_FILE
-
-    def is_prepared(self) -> bool:
-        """Returns whether everything is there."""
-        return self._summary_file.is_file() and self.vocab_file.is_file()
 
     def prepare(
         self, splits: Mapping[str, Iterable[Pair]], name: str, files: Iterable[Path] = ()
@@ -128,7 +130,7 @@ class Corpus:
             require_beam()
         print(f"preparing {name} in {self.folder}", file=sys.stderr, flush=True)
         train = splits["train"]
-        sources = [_identity(path) for path in files]
+        sources = [source_record(path) for path in files]
         total = self._begin(train, sources)
         held_out = (
             HeldOut(train, total, self.settings.filters) if "validation" not in splits else None
@@ -161,7 +163,7 @@ class Corpus:
             "splits": counts,
             "files": sources,
         }
-        write_text(self._summary_file, json.dumps(summary, indent=2) + "\n")
+        self.prepared.finish(summary)
         print("\n".join(self._told(name, subwords, counts)), file=sys.stderr, flush=True)
 
     @property
@@ -171,12 +173,7 @@ class Corpus:
         Raises:
           UserError: it or the vocabulary is not as it was written.
         """
-        with undamaged(self.folder):
-            summary: dict[str, Any] = json.loads(self._summary_file.read_text(encoding="utf-8"))
-            if sha256_of(self.vocab_file) != summary["vocab_sha256"]:
-                raise ValueError(f"{self.vocab_file.name} is not as it was written")
-            summary["vocab_size"] = int(summary["vocab_size"])
-        return summary
+        return self.prepared.summary()
 
     def ids(self, split: str) -> PairIds:
         """Returns the ids of a split.
@@ -184,18 +181,18 @@ class Corpus:
         Raises:
           UserError: a shard is missing or damaged.
         """
-        kept = self.summary["splits"][split]["kept"]
-        with undamaged(self.folder):
+        with self.prepared.reading():
+            kept = self.summary["splits"][split]["kept"]
             pairs = read_shards(sorted(self.folder.glob(f"{split}-*.npz")))
             if len(pairs) != kept:
-                raise ValueError(f"{len(pairs)} {split} pairs where {kept} were written")
+                raise DamageError(f"{len(pairs)} {split} pairs where {kept} were written")
         return pairs
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Returns the sources and the targets of the validation or the test split, as they stood in
         the files.
         """
-        with undamaged(self.folder):
+        with self.prepared.reading():
             return _read_text(self._text_file(split, "source")), _read_text(
                 self._text_file(split, "target")
             )
@@ -204,15 +201,8 @@ class Corpus:
         """Raises UserError where what is prepared is not what is wanted now: a file has changed, or
         `exact` is not met.
         """
+        self.prepared.refuse_changed_sources()
         summary, settings = self.summary, self.settings
-        for before in summary["files"]:
-            path = Path(before["path"])
-            if path.is_file() and not _is_same(path, before):
-                raise UserError(
-                    f"{path} has changed since {self.folder} was prepared from it: put the former"
-                    " file back, or delete that folder and begin new runs with what is prepared"
-                    " then."
-                )
         if (
             settings.exact
             and not settings.vocab_file
@@ -222,10 +212,6 @@ class Corpus:
                 f"vocab_size={settings.vocab_size}: the training text supports at most"
                 f" {summary['vocab_size']} subwords; give that or less."
             )
-
-    @property
-    def _summary_file(self) -> Path:
-        return self.folder / "summary.json"
 
     @property
     def _plan_file(self) -> Path:
@@ -417,28 +403,6 @@ def _sample(pairs: Iterable[Pair], total: int) -> Iterator[Pair]:
     for number, pair in enumerate(pairs):
         if chosen[number]:
             yield pair
-
-
-def _identity(path: Path) -> dict[str, Any]:
-    try:
-        status = path.stat()
-        return {
-            "path": str(path),
-            "size": status.st_size,
-            "modified": status.st_mtime_ns,
-            "sha256": sha256_of(path),
-        }
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror or error}): check its name and its rights."
-        ) from error
-
-
-def _is_same(path: Path, before: dict[str, Any]) -> bool:
-    status = path.stat()
-    if status.st_size != before["size"]:
-        return False
-    return bool(status.st_mtime_ns == before["modified"] or sha256_of(path) == before["sha256"])
 
 
 def _read_text(path: Path) -> list[str]:

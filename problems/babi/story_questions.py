@@ -1,0 +1,245 @@
+"""Questions about stories: the problem that bAbI and the simulated stories share.
+
+An example is a question with the statements before it in the same story (its facts; earlier
+questions are none). Its answer, commas and all ("apple,football"), is one class. Prepared data is a
+folder with the stories as text records and the vocabularies of words and answers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from abc import abstractmethod
+from pathlib import Path
+
+import tensorflow as tf
+
+from ut_tf.data.prepared import PreparedFolder
+from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.table import ExampleTable, example_order
+from ut_tf.data.text.vocabulary import (
+    UNKNOWN,
+    WordVocabulary,
+    distinct_words,
+    read_symbols,
+    split_words,
+    write_symbols,
+)
+from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.babi.codec import ANSWERS_FILE, WORDS_FILE, StoryCodec
+from ut_tf.problems.babi.examples import Form, QuestionSplit
+from ut_tf.problems.babi.records import VERSION, BabiStories, read_records, write_records
+from ut_tf.problems.babi.stories import Story
+from ut_tf.storage.files import sha256_of
+
+_FAILED_ERROR = 5.0
+_VALIDATED = 2000
+
+
+class StoryQuestions(Problem):
+    """Questions about stories; subclasses say where the stories come from.
+
+    Args:
+      name: the problem's name, for messages.
+      config: name of the folder that holds the prepared stories; problems with the same stories
+        share it.
+      form: "facts" ([facts + 1, words], the question last) or "tokens" (one sequence: the facts'
+        words, the question's, the end).
+      max_facts: an example has the last so many facts before its question.
+    """
+
+    selection_metric = ("error", "min")
+
+    def __init__(self, name: str, config: str, form: Form = "facts", max_facts: int = 70) -> None:
+        if form not in ("facts", "tokens"):
+            raise UserError(f"`form`={form!r}: expected facts or tokens.")
+        if max_facts < 1:
+            raise UserError(f"`max_facts`={max_facts}: expected at least 1.")
+        self.name = name
+        self.form: Form = form
+        self.max_facts = max_facts
+        self._config = config
+        self._loaded: dict[tuple[Path, str], QuestionSplit] = {}
+
+    @abstractmethod
+    def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
+        """Reads, downloads or makes the stories of each split."""
+
+    def source(self, tmp_dir: Path) -> Path | None:
+        """The file that the stories are read from, whether or not it is there; default: None, for
+        stories that come from no file.
+        """
+        del tmp_dir
+        return None
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        """Writes the stories, the vocabularies and, last, the summary.
+
+        Raises:
+          UserError: the stories cannot be had, or what was prepared before is damaged.
+        """
+        folder = self._folder(data_dir)
+        if not folder.make_once(lambda: self._prepare(data_dir, tmp_dir)):
+            self._warn_of_another_source(folder, tmp_dir)
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Facts or tokens to one class, with the sizes of the vocabularies in `data_dir`."""
+        folder = self._prepared(data_dir)
+        max_words = folder.summary()["max_words"] if self.form == "facts" else 0
+        return ProblemSpec(
+            self.form,
+            "class",
+            input_vocab_size=len(read_symbols(folder.path / WORDS_FILE)) + 2,
+            target_vocab_size=len(read_symbols(folder.path / ANSWERS_FILE)),
+            max_words=max_words,
+        )
+
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """{"inputs": [facts + 1, max_words] or [tokens], "targets": [], "task": [],
+        "supporting_facts": []}, all int32; `length` has no effect.
+
+        "supporting_facts" is their number, 0 where the file does not give them. The split is read
+        into memory the first time.
+        """
+        del length
+        loaded = self._load(split, data_dir)
+        order = example_order(split, len(loaded.ends), seed, epoch)
+        return loaded.table(order, self.form, self.max_facts)
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """The test split, with metrics for each task and ponder times by supporting facts;
+        `lengths` has no effect.
+        """
+        del lengths
+        return [
+            EvaluationSet(
+                name="",
+                split="test",
+                method="classify",
+                group_by="task",
+                ponder_by="supporting_facts",
+            )
+        ]
+
+    def validation_sets(self) -> list[EvaluationSet]:
+        """The validation split (of a large one, evenly spaced examples), with metrics for each
+        task.
+        """
+        return [
+            EvaluationSet(
+                name="",
+                split="validation",
+                method="classify",
+                group_by="task",
+                max_examples=_VALIDATED,
+            )
+        ]
+
+    def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
+        """mean_error (percent, over tasks) and failed_tasks (those with an error above 5 %), from
+        "error/<task>".
+        """
+        errors = [value for name, value in metrics.items() if name.startswith("error/")]
+        if not errors:
+            return {}
+        return {
+            "mean_error": sum(errors) / len(errors),
+            "failed_tasks": float(sum(error > _FAILED_ERROR for error in errors)),
+        }
+
+    def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
+        """The questions of a split, in order, and their answers.
+
+        A question is "story<tab>question", the columns of ``StoryCodec``; in the story "\\n" stands
+        between the sentences, all before it.
+        """
+        self.check_split(split)
+        folder = self._prepared(data_dir)
+        sources, answers = [], []
+        with folder.reading():
+            records = read_records(folder.path, split)
+            names = ("sentences", "questions", "answers", "positions")
+            for sentences, questions, of_story, positions in zip(
+                *(records[name].to_list() for name in names), strict=True
+            ):
+                lines = [sentence.decode("utf-8") for sentence in sentences]
+                sources += [
+                    "\\n".join(lines[:end]) + "\t" + text.decode("utf-8")
+                    for text, end in zip(questions, positions, strict=True)
+                ]
+                answers += [answer.decode("utf-8") for answer in of_story]
+        return sources, answers
+
+    def vocab_files(self, data_dir: Path) -> list[Path]:
+        """words.txt (ids from 2) and answers.txt (classes from 0), one symbol a line."""
+        return [self._folder(data_dir).path / name for name in (WORDS_FILE, ANSWERS_FILE)]
+
+    def text_codec(self, vocab_dir: Path) -> StoryCodec:
+        """The codec of stories and questions."""
+        return StoryCodec(vocab_dir, self.form, self.max_facts)
+
+    def _folder(self, data_dir: Path) -> PreparedFolder:
+        return PreparedFolder(
+            data_dir / BabiStories.name / self._config,
+            needed=(WORDS_FILE, ANSWERS_FILE, VERSION),
+            fields={"max_words": int},
+        )
+
+    def _prepared(self, data_dir: Path) -> PreparedFolder:
+        folder = self._folder(data_dir)
+        folder.require(self, data_dir)
+        return folder
+
+    def _prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        folder, stories = self._folder(data_dir), self.stories(tmp_dir)
+        print(f"preparing {self.name} in {data_dir}", file=sys.stderr, flush=True)
+        # Records without a summary may be those of another archive than the vocabularies that are
+        # written now.
+        shutil.rmtree(folder.path / VERSION, ignore_errors=True)
+        write_records(stories, self._config, data_dir)
+        every = [story for split in self.splits for story in stories[split]]
+        texts = (text for story in every for text in (*story.sentences, *story.questions))
+        # An ordered set: bAbI's 750,000 sentences are a few thousand distinct ones.
+        sentences = tf.constant(list(dict.fromkeys(texts)))
+        answers = sorted({answer for story in every for answer in story.answers})
+        write_symbols(folder.path / WORDS_FILE, [UNKNOWN, *distinct_words(sentences)])
+        write_symbols(folder.path / ANSWERS_FILE, answers)
+        folder.finish(
+            {
+                "max_words": int(tf.reduce_max(split_words(sentences).row_lengths())),
+                "sha256": folder.digests((WORDS_FILE, ANSWERS_FILE)),
+                "source_sha256": _sha256_if_there(self.source(tmp_dir)),
+            }
+        )
+
+    def _warn_of_another_source(self, folder: PreparedFolder, tmp_dir: Path) -> None:
+        before, source = folder.summary().get("source_sha256", ""), self.source(tmp_dir)
+        now = _sha256_if_there(source)
+        if before and now and before != now:
+            folder.warn_of_other_sources(self, str(source))
+
+    def _load(self, split: str, data_dir: Path) -> QuestionSplit:
+        key = (data_dir, split)
+        if key not in self._loaded:
+            self.check_split(split)
+            folder = self._prepared(data_dir)
+            with folder.reading():
+                answers = read_symbols(folder.path / ANSWERS_FILE)
+                self._loaded[key] = QuestionSplit.of_records(
+                    read_records(folder.path, split),
+                    WordVocabulary(folder.path / WORDS_FILE),
+                    {answer: number for number, answer in enumerate(answers)},
+                    folder.summary()["max_words"],
+                )
+        return self._loaded[key]
+
+
+def _sha256_if_there(path: Path | None) -> str:
+    try:
+        return sha256_of(path) if path else ""
+    except OSError:
+        # Prepared data needs no archive, and so no directory of archives that can be read.
+        return ""
