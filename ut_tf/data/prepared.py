@@ -63,6 +63,9 @@ class PreparedFolder:
     @property
     def is_complete(self) -> bool:
         """Whether the summary and all needed files are there."""
+        return self._is_complete()
+
+    def _is_complete(self) -> bool:
         return (self.path / SUMMARY_FILE).is_file() and all(
             (self.path / name).exists() for name in self._needed
         )
@@ -76,10 +79,11 @@ class PreparedFolder:
         Args:
           make: writes the files and ends with ``finish``.
         """
-        if self.is_complete:
+        if self._is_complete():
             return False
         with exclusive(self.path.with_name(f".{self.path.name}.lock")):
-            if self.is_complete:
+            # Another process may have filled it in the meantime.
+            if self._is_complete():
                 return False
             make()
         return True
