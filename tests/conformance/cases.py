@@ -13,13 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.config.network import NetworkConfig
-from ut_tf.layers.alignment import Alignment
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
 from ut_tf.layers.block import Block, BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
+from ut_tf.layers.embedding import TargetStart, TokenEmbedding
+from ut_tf.layers.fact_embedding import FactEmbedding
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.pointer import WordPointer
@@ -34,6 +34,7 @@ from ut_tf.layers.transition import (
 )
 from ut_tf.models.convolutional.bytenet import ByteNet
 from ut_tf.models.convolutional.convs2s import ConvS2S
+from ut_tf.models.lstm.attention import BahdanauAttention
 from ut_tf.models.lstm.model import LSTMModel
 from ut_tf.models.memn2n.hops import MemoryHops
 from ut_tf.models.memn2n.model import MemN2N
@@ -212,7 +213,7 @@ def _pointer() -> Case:
 
 def _hops() -> Case:
     call = lambda layer, inputs, training: layer(inputs["ids"], training=training)[0]  # noqa: E731
-    make = lambda policy: MemoryHops(12, network(hop_tying="layerwise"), dtype=policy)  # noqa: E731
+    make = lambda policy: MemoryHops(12, 8, num_hops=2, tying="layerwise", dtype=policy)  # noqa: E731
     return Case("MemoryHops, layerwise", make, {"ids": _ids(BATCH, LENGTH, 3)}, call)
 
 
@@ -266,12 +267,12 @@ CASES = [
     ),
     _embedding(
         "TokenEmbedding",
-        lambda dtype: TokenEmbedding(12, network(word_dropout=0.2), dtype=dtype),
+        lambda dtype: TokenEmbedding(12, 8, word_dropout=0.2, dtype=dtype),
         _ids(BATCH, LENGTH),
     ),
     _embedding(
         "FactEmbedding",
-        lambda dtype: FactEmbedding(12, 3, network(word_mask_stddev=0.5), dtype=dtype),
+        lambda dtype: FactEmbedding(12, 3, 8, mask_stddev=0.5, dtype=dtype),
         _ids(BATCH, LENGTH, 3),
     ),
     _hops(),
@@ -348,16 +349,17 @@ CASES = [
         _model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary")
     ),
     _layer(
-        "Alignment",
-        lambda dtype: Alignment(network(lstm_attention="bahdanau"), dtype=dtype),
+        "BahdanauAttention",
+        lambda dtype: BahdanauAttention(8, dtype=dtype),
         states=lambda inputs: inputs["x"],
-        keep=lambda inputs: inputs["mask"],
+        padding_mask=lambda inputs: inputs["mask"],
     ),
+    _layer("TargetStart", lambda dtype: TargetStart(8, dtype=dtype)),
     _model(LSTMModel, "sequences, bahdanau", SEQUENCES, lstm_attention="bahdanau"),
     _again(_model(LSTMModel, "language", LANGUAGE)),
     _model(ConvS2S, "sequences", SEQUENCES),
     _model(ByteNet, "sequences", SEQUENCES),
-    _layer("ConvolutionalGRU", lambda dtype: ConvolutionalGRU(network(image_width=1), dtype=dtype)),
+    _layer("ConvolutionalGRU", lambda dtype: ConvolutionalGRU(8, image_width=1, dtype=dtype)),
     _model(NeuralGPU, "sequences", SEQUENCES, image_width=2),
     _again(_model(NeuralGPU, "facts, relaxed", FACTS, relaxed_sets=2, image_width=2)),
     _model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2),

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.embedding import FactEmbedding, TokenEmbedding
+from ut_tf.layers.embedding import TokenEmbedding
+from ut_tf.layers.fact_embedding import FactEmbedding
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.transition import SeparableConv
 
@@ -62,8 +62,7 @@ def test_layer_norm_and_its_gradient_equal_keras() -> None:
 
 
 def test_a_fact_is_the_sum_of_masked_words_and_the_question_has_its_own_mask() -> None:
-    network = NetworkConfig(hidden_size=2, num_heads=1, embedding_scale="none")
-    embedding = FactEmbedding(5, 2, network)
+    embedding = FactEmbedding(5, 2, hidden_size=2, scale="none")
     embedding.build((None, None))
     table = np.arange(10.0).reshape(5, 2)
     masks = np.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
@@ -77,7 +76,7 @@ def test_a_fact_is_the_sum_of_masked_words_and_the_question_has_its_own_mask() -
 
 
 def test_facts_of_fewer_words_are_padded_and_of_more_are_cut() -> None:
-    embedding = FactEmbedding(9, 3, NetworkConfig(hidden_size=4, num_heads=1, word_mask_stddev=1.0))
+    embedding = FactEmbedding(9, 3, hidden_size=4, mask_stddev=1.0)
     embedding.build((None, None))
     ids = np.array([[[2, 3, 4, 5], [6, 7, 8, 2]]])
     graph = tf.function(embedding, input_signature=[tf.TensorSpec([None, None, None], tf.int32)])
@@ -86,7 +85,7 @@ def test_facts_of_fewer_words_are_padded_and_of_more_are_cut() -> None:
 
 
 def test_padding_embeds_to_zeros_and_logits_share_the_table() -> None:
-    embedding = TokenEmbedding(4, NetworkConfig(hidden_size=2, num_heads=1))
+    embedding = TokenEmbedding(4, hidden_size=2)
     embedding.build((None, None))
     states = embedding(tf.constant([[3, 0]])).numpy()
     np.testing.assert_allclose(states[0, 0], embedding.table.numpy()[3] * np.sqrt(2), rtol=1e-6)

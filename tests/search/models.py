@@ -17,6 +17,7 @@ from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
+from ut_tf.search.contract import DecoderModel
 from ut_tf.symbols import END_ID, PADDING_ID
 
 VOCAB = 9
@@ -61,7 +62,7 @@ def random_conditional(**changes: Any) -> Any:
     return random_model(ConditionalUniversalTransformer, **changes)
 
 
-class Table:
+class Table(DecoderModel):
     """A language model whose next symbol depends on the last one: row s holds the probabilities
     after symbol s (0: at the start).
 

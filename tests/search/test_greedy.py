@@ -8,11 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from tests.search.models import INPUTS, LANGUAGE, random_model
+from ut_tf.search.contract import DecoderModel
 from ut_tf.search.strategies import greedy_decode
 from ut_tf.symbols import END_ID
 
 
-class Countdown:
+class Countdown(DecoderModel):
     """Writes the first input's symbol down to 2 and ends; `steps` is how often it ran."""
 
     supports_incremental_decoding = True

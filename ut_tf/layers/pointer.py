@@ -1,18 +1,11 @@
-"""A head that answers with one of the words that it has read: attention over their positions,
-summed over equal words.
+"""A head that answers with a word of the inputs: attention over their positions, summed over equal
+words.
 
-How it is used::
-
-    pointer = WordPointer(hidden_size, vocab_size)
-    # float32 [batch, vocab_size], of the words before the first END_ID
-    logits = pointer(states, ids, mask)
-
-How it works: the state of an example's last position asks; its scaled products with the states of
-the context are softmax-normalised, and the probability of a word is the sum over the positions at
-which it stands (the attention sum of arXiv 1603.01547, by which arXiv 1610.08431 reads LAMBADA).
-The logits are the logarithms of these sums, so that a softmax over them gives the probabilities
-back, and losses and metrics of classes hold as they are. A word that the context lacks has the
-probability 1e-9.
+The state of an example's last position is the query. Its scaled products with the states of the
+context are softmax-normalised, and the probability of a word is the sum over its positions (the
+attention sum of arXiv 1603.01547, by which arXiv 1610.08431 reads LAMBADA). The logits are the
+logarithms of these sums, so that losses and metrics of classes hold as they are. A word that the
+context lacks has the probability 1e-9.
 """
 
 from __future__ import annotations
@@ -35,13 +28,13 @@ class WordPointer(keras.layers.Layer):  # type: ignore[misc]
 
     Args:
       hidden_size: of the states.
-      vocab_size: ids of the words.
+      vocab_size: number of word ids.
       kernel_init: as of ``Linear``.
 
     Call arguments:
       states: [batch, length, hidden_size].
       ids: int32 [batch, length], the words; those before an example's first END_ID are its context.
-      mask: float32 [batch, length], 0 on padding; the last position that counts asks.
+      mask: float32 [batch, length], 0 on padding; the last position that counts is the query.
 
     Returns:
       float32 [batch, vocab_size], logarithms of probabilities.
@@ -53,9 +46,9 @@ class WordPointer(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.hidden_size = hidden_size
         self.vocab_size = vocab_size
-        self.kernel_init = kernel_init
-        self.query = Linear(hidden_size, False, kernel_init, name="query", dtype=self.dtype_policy)
-        self.key = Linear(hidden_size, False, kernel_init, name="key", dtype=self.dtype_policy)
+        policy = self.dtype_policy.name
+        self.query = Linear(hidden_size, False, kernel_init, name="query", dtype=policy)
+        self.key = Linear(hidden_size, False, kernel_init, name="key", dtype=policy)
 
     def build(self, shape: Any, *_: Any) -> None:
         self.query.build(shape)
@@ -78,11 +71,3 @@ class WordPointer(keras.layers.Layer):  # type: ignore[misc]
             probabilities, rows + ids, tf.shape(ids)[0] * self.vocab_size
         )
         return tf.math.log(tf.reshape(summed, [-1, self.vocab_size]) + _ABSENT)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "hidden_size": self.hidden_size,
-            "vocab_size": self.vocab_size,
-            "kernel_init": self.kernel_init,
-        }

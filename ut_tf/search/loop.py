@@ -21,7 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.search.stepper import CONSTANTS, EXAMPLES
+from ut_tf.search.contract import CONSTANTS, EXAMPLES
 
 State = dict[str, Any]
 Advance = Callable[[Any, Any, State], tuple[State, Any]]

@@ -1,5 +1,5 @@
-"""How a search asks a model for the next symbols, whether the model remembers earlier positions or
-computes them anew.
+"""How a search asks a model for the next symbols, whether the model caches earlier positions or
+computes the whole prefix again.
 
 How it is used::
 
@@ -10,13 +10,7 @@ How it is used::
     cache = stepper.reorder(cache, parents)  # hypothesis k goes on from hypothesis parents[:, k]
     cache = stepper.resize(cache, kept, capacity)  # fewer examples, room for more positions
 
-A model that decodes incrementally has ``start_decoding(features, capacity, beam_size)`` and
-``decode_step(symbols, step, cache)``. Its cache is a dictionary: "constants" is the same at all
-positions, "examples" holds tensors [batch, ...] that stay as they are, and all else are tensors
-[batch, beam_size, ...] that change. A model whose tensors have another form keeps the examples on
-the first axis and also has ``reorder_cache(cache, parents)``; one that can make room while it
-decodes also has ``resize_cache(cache, kept, capacity)``, and its tensors may then change their
-third size.
+``contract.py`` says what a model offers.
 """
 
 from __future__ import annotations
@@ -26,13 +20,12 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.errors import UserError
+from ut_tf.search.contract import EXAMPLES, DecoderModel, gather_examples
 from ut_tf.symbols import END_ID
-
-CONSTANTS, EXAMPLES = "constants", "examples"
 
 
 def make_stepper(
-    model: Any, beam_size: int, incremental: bool | None = None
+    model: DecoderModel, beam_size: int, incremental: bool | None = None
 ) -> IncrementalStepper | PrefixStepper:
     """Returns the stepper of a model.
 
@@ -54,62 +47,38 @@ def make_stepper(
     return IncrementalStepper(model, beam_size) if incremental else PrefixStepper(model, beam_size)
 
 
-def _gather_examples(cache: dict[str, Any], kept: Any) -> dict[str, Any]:
-    return {
-        name: (
-            part if name == CONSTANTS else tf.nest.map_structure(lambda x: tf.gather(x, kept), part)
-        )
-        for name, part in cache.items()
-    }
-
-
 class IncrementalStepper:
-    """Steps of a model that remembers earlier positions.
+    """Steps of a model that caches earlier positions.
 
     Args:
-      model: with ``start_decoding`` and ``decode_step``.
+      model: one that supports incremental decoding.
       beam_size: hypotheses for each example.
     """
 
-    def __init__(self, model: Any, beam_size: int) -> None:
+    def __init__(self, model: DecoderModel, beam_size: int) -> None:
         self.model = model
         self.beam_size = beam_size
 
     def start(self, features: dict[str, Any], capacity: Any, max_length: Any) -> dict[str, Any]:
-        """Returns the cache before the first position, with room for `capacity` positions, or all
-        if the model cannot make more later.
-        """
-        room = capacity if hasattr(self.model, "resize_cache") else max_length
-        cache: dict[str, Any] = self.model.start_decoding(features, room, self.beam_size)
-        return cache
+        """Returns the cache before the first position, with room for `capacity` positions."""
+        del max_length
+        return self.model.start_decoding(features, capacity, self.beam_size)
 
     def step(self, symbols: Any, index: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns (float32 logits [batch * beam_size, vocab] of position `index`, the new cache),
         given the symbols before it.
         """
-        logits, cache = self.model.decode_step(symbols, index, cache)
-        return logits, cache
+        return self.model.decode_step(symbols, index, cache)
 
     def reorder(self, cache: dict[str, Any], parents: Any) -> dict[str, Any]:
         """Returns the cache in which each hypothesis goes on from another one: `parents`, int32
         [batch, beam_size].
         """
-        if hasattr(self.model, "reorder_cache"):
-            reordered: dict[str, Any] = self.model.reorder_cache(cache, parents)
-            return reordered
-        fixed = (CONSTANTS, EXAMPLES)
-        follow = lambda x: tf.gather(x, parents, batch_dims=1)  # noqa: E731
-        return {
-            name: part if name in fixed else tf.nest.map_structure(follow, part)
-            for name, part in cache.items()
-        }
+        return self.model.reorder_cache(cache, parents)
 
     def resize(self, cache: dict[str, Any], kept: Any, capacity: Any) -> dict[str, Any]:
         """Returns the cache of the examples `kept`, with room for `capacity` positions."""
-        if not hasattr(self.model, "resize_cache"):
-            return _gather_examples(cache, kept)
-        resized: dict[str, Any] = self.model.resize_cache(cache, kept, capacity)
-        return resized
+        return self.model.resize_cache(cache, kept, capacity)
 
 
 class CopyingStepper:
@@ -188,4 +157,4 @@ class PrefixStepper:
         the start.
         """
         del capacity
-        return _gather_examples(cache, kept)
+        return gather_examples(cache, kept)

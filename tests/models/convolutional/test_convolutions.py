@@ -12,15 +12,13 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
-from ut_tf.layers.encoded import Encoded
+from ut_tf.layers.stretch import stretched
 from ut_tf.models.convolutional.convolution import Convolution, gated
 from ut_tf.models.convolutional.dilated_convolutions import (
     DilatedBlock,
     DilatedDecoder,
     DilatedEncoder,
     dilation_of,
-    stretched,
 )
 from ut_tf.models.convolutional.gated_convolutions import (
     GatedBlock,
@@ -28,6 +26,7 @@ from ut_tf.models.convolutional.gated_convolutions import (
     LearnedPositions,
     divided_gradient,
 )
+from ut_tf.models.parts import Encoded
 
 HALF = math.sqrt(0.5)
 
@@ -84,7 +83,7 @@ def test_gates_by_hand() -> None:
 
 
 def test_learned_positions_beyond_the_last_share_it() -> None:
-    layer = LearnedPositions(NetworkConfig(hidden_size=4, learned_positions=2))
+    layer = LearnedPositions(hidden_size=4, num_positions=2)
     layer.build((None, None, 4))
     added = layer(tf.zeros([1, 4, 4]))[0]
     np.testing.assert_array_equal(added[1], added[3])
@@ -101,9 +100,7 @@ def test_a_decoder_s_block_by_hand() -> None:
     """Of width 2, with a convolution that gives y = [1, 0] anywhere: one position, two inputs, the
     second three times as near.
     """
-    block = GatedBlock(
-        NetworkConfig(hidden_size=2, num_heads=1, conv_kernel=1), causal=True, with_memory=True
-    )
+    block = GatedBlock(hidden_size=2, kernel_size=1, causal=True, with_memory=True)
     block.build((None, None, 2))
     assert block.query is not None
     block.convolution.kernel.assign(tf.zeros([2, 4]))
@@ -127,9 +124,7 @@ def test_what_convs2s_reads_of_the_inputs() -> None:
     """Keys z; values (z + e) √m, of m symbols that are not padding; z gets a share of the
     gradient.
     """
-    decoder = GatedDecoder(
-        NetworkConfig(hidden_size=2, num_heads=1, num_layers=4), with_memory=True
-    )
+    decoder = GatedDecoder(hidden_size=2, num_layers=4, with_memory=True)
     z, e = tf.ones([1, 5, 2]), 2.0 * tf.ones([1, 5, 2])
     memory = decoder.read(Encoded(z, tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]]), extra=e))
     assert_close(memory["keys"], z, 1e-6)
@@ -149,9 +144,7 @@ def test_a_residual_block_by_hand() -> None:
     """Width 4 within 2: every norm makes -1 and 1 of two unequal numbers, of which the ReLU leaves
     the greater.
     """
-    block = DilatedBlock(
-        NetworkConfig(hidden_size=4, num_heads=1, conv_kernel=3), dilation=1, causal=True
-    )
+    block = DilatedBlock(hidden_size=4, kernel_size=3, dilation=1, causal=True)
     block.build((None, None, 4))
     # LN([0, 0, 2, 2]) = [-1, -1, 1, 1]; ReLU: [0, 0, 1, 1]; W1: [0, 2]; LN and ReLU: [0, 1].
     block.inner.kernel.assign([[9.0, 9.0], [9.0, 9.0], [0.0, 1.0], [0.0, 1.0]])
@@ -172,10 +165,10 @@ def test_a_residual_block_by_hand() -> None:
 
 def test_the_representation_is_as_long_as_the_stretched_source() -> None:
     """Two and four symbols at 1.5 positions each: three and six, and none behind them."""
-    encoder = DilatedEncoder(NetworkConfig(hidden_size=4, num_heads=1, num_layers=2), stretch=1.5)
+    encoder = DilatedEncoder(hidden_size=4, num_layers=2, stretch=1.5)
     keep = tf.constant([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
     encoded = encoder(tf.random.stateless_normal([2, 4, 4], [1, 2]), keep)
-    assert encoded.keep.numpy().tolist() == [[1, 1, 1, 0, 0, 0], [1] * 6]
+    assert encoded.mask.numpy().tolist() == [[1, 1, 1, 0, 0, 0], [1] * 6]
     assert np.abs(encoded.states).max(-1).astype(bool).tolist() == [
         [True] * 3 + [False] * 3,
         [True] * 6,
@@ -190,9 +183,7 @@ def test_stretching_is_exact() -> None:
 @pytest.mark.parametrize("length", [2, 4])
 def test_unfolding_reads_the_representation_beside_the_symbols(length: int) -> None:
     """Position t reads column t; behind the last one, nothing."""
-    decoder = DilatedDecoder(
-        NetworkConfig(hidden_size=2, num_heads=1, num_layers=1), with_memory=True
-    )
+    decoder = DilatedDecoder(hidden_size=2, num_layers=1, with_memory=True)
     decoder.build((None, None, 2))
     assert decoder.combine is not None
     decoder.combine.kernel.assign([[10.0, 0.0], [0.0, 10.0], [1.0, 0.0], [0.0, 1.0]])

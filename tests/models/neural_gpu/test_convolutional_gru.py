@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
 from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU, cut_sigmoid
 
 MAPS, WIDTH, LENGTH = 2, 3, 4
@@ -16,8 +15,7 @@ MAPS, WIDTH, LENGTH = 2, 3, 4
 
 def unit_of(with_tape: bool = False, **changes: Any) -> ConvolutionalGRU:
     unit = ConvolutionalGRU(
-        NetworkConfig(**{"hidden_size": MAPS, "num_heads": 1, "image_width": WIDTH, **changes}),
-        with_tape,
+        **{"hidden_size": MAPS, "image_width": WIDTH, "with_tape": with_tape, **changes}
     )
     unit.build()
     generator = np.random.default_rng(3)
@@ -111,7 +109,7 @@ def test_steps_take_the_sets_in_turn_until_they_are_tied() -> None:
 
 
 def test_all_sets_begin_alike() -> None:
-    unit = ConvolutionalGRU(NetworkConfig(hidden_size=MAPS, num_heads=1, relaxed_sets=3))
+    unit = ConvolutionalGRU(hidden_size=MAPS, relaxed_sets=3)
     unit.build()
     for weight in unit.trainable_variables:
         np.testing.assert_array_equal(weight, tf.broadcast_to(weight[:1], weight.shape))

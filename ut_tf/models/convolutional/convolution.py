@@ -1,17 +1,9 @@
-"""Convolution over positions as one matrix product, dilated or not, causal or not; and one position
+"""Convolution over positions as one matrix product: dilated or not, causal or not, and one position
 at a time.
 
-How it is used::
-
-    convolution = Convolution(units, kernel_size=3, dilation=4)
-    y = convolution(x, keep)  # [batch, length, channels] -> [batch, length, units]
-    # x [batch, n, channels], of n hypotheses
-    y, earlier = convolution.step(x, convolution.prepare(), earlier)
-
-How it works: the kernel_size positions that an output sees lie `dilation` apart: where it is causal
-its own and those before it, else as many on either side. Their channels are put side by side and
-multiplied by a kernel [kernel_size * channels, units]: TensorFlow's own dilated convolution has no
-gradient on a CPU.
+An output sees kernel_size positions that are `dilation` apart: if causal its own and earlier ones,
+else as many on either side. Their channels are concatenated and multiplied by a kernel [kernel_size
+* channels, units]: TensorFlow's own dilated convolution has no gradient on a CPU.
 """
 
 from __future__ import annotations
@@ -25,18 +17,18 @@ from ut_tf.layers.linear import kernel_initializer, matmul
 
 
 def gated(x: Any) -> Any:
-    """Returns the gated linear unit a * σ(b) of x [..., 2 * units], whose halves are a and b (arXiv
-    1612.08083): [..., units].
+    """The gated linear unit (arXiv 1612.08083): x = [a, b], [..., 2 * units] -> a * σ(b), [...,
+    units].
     """
     values, gates = tf.split(x, 2, -1)
     return values * tf.sigmoid(gates)
 
 
-def masked(x: Any, keep: Any) -> Any:
-    """Returns x [batch, length, channels] with zeros where keep [batch, length] is 0; x itself
-    where keep is None.
+def masked(x: Any, padding_mask: Any) -> Any:
+    """Sets x [batch, length, channels] to zero where `padding_mask` [batch, length] is 0; None:
+    nowhere.
     """
-    return x if keep is None else x * tf.cast(keep, x.dtype)[..., None]
+    return x if padding_mask is None else x * tf.cast(padding_mask, x.dtype)[..., None]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -46,7 +38,7 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
     Args:
       units: width of the output.
       kernel_size: positions that an output sees.
-      dilation: how far these lie apart.
+      dilation: distance between these.
       causal: whether an output sees no later position.
       kernel_init: "glorot" or "unit_scaling".
       gain: variance of the outputs for inputs of variance 1, with normally distributed initial
@@ -54,7 +46,8 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       x: [batch, length, channels] -> [batch, length, units].
-      keep: float32 [batch, length], 0 on padding, which is seen as zeros; None: nothing is padding.
+      padding_mask: float32 [batch, length], 0 on padding, which is seen as zeros; None: nothing is
+        padding.
     """
 
     def __init__(
@@ -90,27 +83,25 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
             shape=(self.units,), initializer="zeros", name="bias", autocast=False
         )
 
-    def call(self, x: Any, keep: Any = None) -> Any:
-        x = masked(tf.cast(x, self.compute_dtype), keep)
+    def call(self, x: Any, padding_mask: Any = None) -> Any:
+        x = masked(tf.cast(x, self.compute_dtype), padding_mask)
         length, channels = tf.shape(x)[1], x.shape[-1]
         before = self.reach if self.causal else self.reach // 2
         padded = tf.pad(x, [[0, 0], [before, self.reach - before], [0, 0]])
         seen = [
-            padded[:, place : place + length] for place in range(0, self.reach + 1, self.dilation)
+            padded[:, first : first + length] for first in range(0, self.reach + 1, self.dilation)
         ]
         window = tf.ensure_shape(tf.concat(seen, -1), [None, None, self.kernel_size * channels])
         return matmul(window, self.kernel) + tf.cast(self.bias, x.dtype)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return {
             name: tf.cast(getattr(self, name), self.compute_dtype) for name in ("kernel", "bias")
         }
 
     def start(self, batch_size: Any, beam_size: int, channels: int) -> Any:
-        """Returns what lies before the first position: zeros [batch, beam_size, reach,
-        channels].
-        """
+        """The inputs before the first position: zeros [batch, beam_size, reach, channels]."""
         return tf.zeros(tf.stack([batch_size, beam_size, self.reach, channels]), self.compute_dtype)
 
     def step(self, x: Any, weights: dict[str, Any], earlier: Any) -> tuple[Any, Any]:
@@ -122,7 +113,7 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
           earlier: [batch, n, reach, channels], the positions before it.
 
         Returns:
-          (output [batch, n, units], the same of the next position).
+          (output [batch, n, units], the positions before the next one).
         """
         window = tf.concat([earlier, tf.cast(x, earlier.dtype)[:, :, None]], 2)
         shape = tf.concat([tf.shape(x)[:2], [self.kernel_size * x.shape[-1]]], 0)
@@ -131,7 +122,3 @@ class Convolution(keras.layers.Layer):  # type: ignore[misc]
             [None, None, self.kernel_size * x.shape[-1]],
         )
         return matmul(seen, weights["kernel"]) + weights["bias"], window[:, :, 1:]
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("units", "kernel_size", "dilation", "causal", "kernel_init", "gain")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -1,78 +1,71 @@
-"""ConvS2S: blocks of gated convolutions with attention at every layer of the decoder (arXiv
-1705.03122).
+"""ConvS2S' blocks, encoder and decoder of gated convolutions, with attention at every layer of the
+decoder (arXiv 1705.03122).
 
-How it is used::
-
-    # inputs [batch, length, hidden_size]
-    encoded = GatedEncoder(network)(inputs, keep, training=True)
-    decoder = GatedDecoder(network, with_memory=True)
-    # attention: one per layer
-    states, attention = decoder(targets, decoder.read(encoded), training=True)
-
-How it works: e = w + p, embedded symbols w plus learned embeddings p of their positions; then
-num_layers blocks
+Embedded symbols w plus learned embeddings p of their positions, e = w + p, pass num_layers blocks
 
     y = GLU(conv(x));  in a decoder: y = (y + c) · √½;  x' = (y + x) · √½
 
-where the convolution sees conv_kernel positions and gives twice the width for the gates. A
-decoder's block asks with its y and its embedded symbol g, by scores (W y + b + g) · √½ · z with the
-encoder's last states z; what it reads are z + e. Each sum of two is multiplied by √½, which keeps
-its variance; the context c by √m, m the number of input symbols, as a mean over m has less. The
-gradient that z gets is divided by num_layers, the number of attentions. Dropout lies on what goes
-into a convolution, and on the decoder's output. Kernels start at variance 4 (1 - dropout) /
-(conv_kernel · d), which a GLU halves twice. Where embeddings are large the scores are sharp from
-the start: the paper has embeddings of deviation 0.1 (embedding_scale=none, embedding_stddev=0.1).
-
-Left out: weight normalisation, and the maps between different widths of embeddings and states. A
-decoder that takes one position at a time keeps the last conv_kernel - 1 inputs of each convolution.
+where the convolution sees conv_kernel positions and gives twice the width for the gates, and c is
+the context of ``GatedDecoder``. Each sum of two is multiplied by √½, which keeps its variance.
+Dropout lies on the input of each convolution and on the decoder's output. Left out of the paper:
+weight normalisation, and maps between different widths of embeddings and states.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
-from ut_tf.layers.alignment import hidden_padding, mix
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.embedding import TokenEmbedding
-from ut_tf.layers.encoded import Encoded
+from ut_tf.layers.embedding import Scale, TokenEmbedding
 from ut_tf.layers.linear import Linear, matmul
+from ut_tf.layers.single_head_attention import attend, padding_scores
 from ut_tf.models.convolutional.convolution import Convolution, gated
+from ut_tf.models.parts import Encoded
 
 _HALF = 0.5**0.5
 
 
 def divided_gradient(x: Any, count: int) -> Any:
-    """Returns x, whose gradient is divided by `count`."""
+    """The identity x, whose gradient is divided by `count`."""
     return x / count + tf.stop_gradient(x - x / count)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]
-    """Adds a learned embedding of each position; those beyond network.learned_positions share the
-    last.
+    """Adds a learned embedding of each position; those beyond the last share it.
 
     Args:
-      network: its learned_positions, position ("none": nothing is added), hidden_size and the
-        embedding's scale and deviation are used.
+      hidden_size: width of the states.
+      num_positions: how many have an embedding of their own; 0: nothing is added.
+      scale, stddev: as of ``TokenEmbedding``.
 
     Call arguments:
       x: [batch, length, hidden_size].
     """
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        num_positions: int,
+        scale: Scale = "sqrt",
+        stddev: float | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
+        self.num_positions = num_positions
         self.table = None
-        if network.position != "none":
-            # As symbols are embedded, those of words left out apart; id 0 would be padding.
-            plain = dataclasses.replace(network, word_dropout=0.0)
+        if num_positions:
+            # Position n has the id n + 1, as 0 would be padding.
             self.table = TokenEmbedding(
-                network.learned_positions + 1, plain, name="embedding", dtype=self.dtype_policy
+                num_positions + 1,
+                hidden_size,
+                scale,
+                stddev,
+                name="embedding",
+                dtype=self.dtype_policy.name,
             )
 
     def build(self, input_shape: Any) -> None:
@@ -83,42 +76,39 @@ class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]
         if self.table is None:
             return x
         positions = 1 + tf.range(tf.shape(x)[1])
-        return x + self.table(tf.minimum(positions, self.network.learned_positions)[None])
+        return x + self.table(tf.minimum(positions, self.num_positions)[None])
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return {} if self.table is None else self.table.prepare()
 
     def step(self, x: Any, index: Any, weights: dict[str, Any]) -> Any:
-        """Returns x [batch, n, hidden_size], all at position `index`, with its embedding."""
+        """Adds the embedding of position `index` to x [batch, n, hidden_size]."""
         if self.table is None:
             return x
-        return x + self.table.step(
-            tf.minimum(index + 1, self.network.learned_positions)[None], weights
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> LearnedPositions:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+        return x + self.table.step(tf.minimum(index + 1, self.num_positions)[None], weights)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
     """A gated convolution with residual, and with attention where there is a memory.
 
+    Kernels start at variance 4 (1 - dropout) / (kernel_size · hidden_size), which a GLU halves
+    twice.
+
     Args:
-      network: its hidden_size, conv_kernel, dropout and kernel_init are used.
+      hidden_size: width of the states.
+      kernel_size: positions that the convolution sees.
       causal: whether positions see only earlier ones.
-      with_memory: whether it attends over an encoder's states.
+      with_memory: whether the block attends over an encoder's states.
+      dropout: rate on the block's input.
+      kernel_init: as of ``Linear``, of the queries.
 
     Call arguments:
       x: [batch, length, hidden_size].
-      keep: float32 [batch, length], 0 on padding; None: nothing is padding.
+      padding_mask: float32 [batch, length], 0 on padding; None: nothing is padding.
       embedded: [batch, length, hidden_size], the embedded symbols, where there is a memory.
-      memory: what ``GatedDecoder.read`` returned; empty without one.
+      memory: from ``GatedDecoder.read``; empty without an encoder.
       training: whether to drop.
 
     Returns:
@@ -127,28 +117,29 @@ class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
     """
 
     def __init__(
-        self, network: NetworkConfig, causal: bool, with_memory: bool, **kwargs: Any
+        self,
+        hidden_size: int,
+        kernel_size: int,
+        causal: bool,
+        with_memory: bool,
+        dropout: float = 0.0,
+        kernel_init: str = "glorot",
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.causal = causal
-        self.with_memory = with_memory
-        policy, width = self.dtype_policy, network.hidden_size
-        gain = 4.0 * (1.0 - network.dropout)
-        self.dropout = Dropout(network.dropout, name="dropout", dtype=policy)
+        policy = self.dtype_policy.name
+        self.dropout = Dropout(dropout, name="dropout", dtype=policy)
         self.convolution = Convolution(
-            2 * width,
-            network.conv_kernel,
+            2 * hidden_size,
+            kernel_size,
             causal=causal,
-            gain=gain,
+            gain=4.0 * (1.0 - dropout),
             name="convolution",
             dtype=policy,
         )
-        self.query = (
-            Linear(width, True, network.kernel_init, name="query", dtype=policy)
-            if with_memory
-            else None
-        )
+        self.query = None
+        if with_memory:
+            self.query = Linear(hidden_size, True, kernel_init, name="query", dtype=policy)
 
     def build(self, input_shape: Any) -> None:
         self.convolution.build(input_shape)
@@ -158,26 +149,28 @@ class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
     def call(
         self,
         x: Any,
-        keep: Any = None,
+        padding_mask: Any = None,
         embedded: Any = None,
         memory: Any = None,
         training: bool = False,
     ) -> tuple[Any, Any]:
-        y = gated(self.convolution(self.dropout(x, training=training), keep))
+        y = gated(self.convolution(self.dropout(x, training=training), padding_mask))
         return self._joined(
             y, x, embedded, memory, None if self.query is None else self.query.prepare()
         )
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         weights = {"convolution": self.convolution.prepare()}
         return weights if self.query is None else {**weights, "query": self.query.prepare()}
 
     def step(
         self, x: Any, embedded: Any, weights: dict[str, Any], memory: dict[str, Any], earlier: Any
     ) -> tuple[Any, Any]:
-        """Returns (state [batch, n, hidden_size], the inputs before the next position) of one new
-        position x [batch, n, hidden_size].
+        """One new position x [batch, n, hidden_size].
+
+        Returns:
+          (state [batch, n, hidden_size], the convolution's inputs before the next position).
         """
         y, earlier = self.convolution.step(x, weights["convolution"], earlier)
         return self._joined(gated(y), x, embedded, memory, weights.get("query"))[0], earlier
@@ -185,34 +178,60 @@ class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
     def _joined(self, y: Any, x: Any, embedded: Any, memory: Any, query: Any) -> tuple[Any, Any]:
         attention = None
         if query is not None:
-            asked = (matmul(y, query["kernel"]) + query["bias"] + embedded) * _HALF
-            contexts, attention = mix(tf.matmul(asked, memory["keys"], transpose_b=True), memory)
+            queries = (matmul(y, query["kernel"]) + query["bias"] + embedded) * _HALF
+            scores = tf.matmul(queries, memory["keys"], transpose_b=True)
+            contexts, attention = attend(scores, memory)
             y = (y + contexts) * _HALF
         return (y + x) * _HALF, attention
 
-    def get_config(self) -> dict[str, Any]:
-        own = {"causal": self.causal, "with_memory": self.with_memory}
-        return {**super().get_config(), "network": self.network.to_dict(), **own}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> GatedBlock:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
-
 
 class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
-    """What encoder and decoder share: positions and num_layers blocks."""
+    """The positions and blocks of an encoder or a decoder.
+
+    Args:
+      hidden_size: width of the states.
+      num_layers: number of blocks.
+      kernel_size: positions that a convolution sees.
+      num_positions, scale, stddev: as of ``LearnedPositions``.
+      causal: whether positions see only earlier ones.
+      with_memory: whether the blocks attend over an encoder's states.
+      dropout: rate on each block's input.
+      kernel_init: as of ``Linear``, of the queries.
+    """
 
     def __init__(
-        self, network: NetworkConfig, causal: bool, with_memory: bool, **kwargs: Any
+        self,
+        hidden_size: int,
+        num_layers: int,
+        *,
+        kernel_size: int,
+        num_positions: int,
+        scale: Scale,
+        stddev: float | None,
+        causal: bool,
+        with_memory: bool,
+        dropout: float,
+        kernel_init: str,
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.with_memory = with_memory
-        self.positions = LearnedPositions(network, name="positions", dtype=self.dtype_policy)
-        # Attributes of their own: TensorFlow's checkpoints find those.
-        for number in range(network.num_layers):
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        policy = self.dtype_policy.name
+        self.positions = LearnedPositions(
+            hidden_size, num_positions, scale, stddev, name="positions", dtype=policy
+        )
+        # TensorFlow's checkpoints find layers by their attributes.
+        for number in range(num_layers):
             block = GatedBlock(
-                network, causal, with_memory, name=f"block_{number}", dtype=self.dtype_policy
+                hidden_size,
+                kernel_size,
+                causal,
+                with_memory,
+                dropout,
+                kernel_init,
+                name=f"block_{number}",
+                dtype=policy,
             )
             setattr(self, f"block_{number}", block)
 
@@ -225,10 +244,7 @@ class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
     @property
     def blocks(self) -> list[GatedBlock]:
         """The blocks, the first one first."""
-        return [getattr(self, f"block_{number}") for number in range(self.network.num_layers)]
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict()}
+        return [getattr(self, f"block_{number}") for number in range(self.num_layers)]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -236,42 +252,75 @@ class GatedEncoder(_GatedStack):
     """ConvS2S's encoder.
 
     Args:
-      network: NetworkConfig.
+      as of ``GatedDecoder``.
 
     Call arguments:
       inputs: [batch, length, hidden_size].
-      keep: float32 [batch, length], 0 on padding.
+      padding_mask: float32 [batch, length], 0 on padding.
       training: whether to drop.
 
     Returns:
       Encoded, with the embedded inputs and their positions as extra.
     """
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
-        super().__init__(network, causal=False, with_memory=False, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int,
+        kernel_size: int = 3,
+        num_positions: int = 512,
+        scale: Scale = "sqrt",
+        stddev: float | None = None,
+        dropout: float = 0.0,
+        kernel_init: str = "glorot",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            hidden_size,
+            num_layers,
+            kernel_size=kernel_size,
+            num_positions=num_positions,
+            scale=scale,
+            stddev=stddev,
+            causal=False,
+            with_memory=False,
+            dropout=dropout,
+            kernel_init=kernel_init,
+            **kwargs,
+        )
 
-    def call(self, inputs: Any, keep: Any, training: bool = False) -> Encoded:
+    def call(self, inputs: Any, padding_mask: Any, training: bool = False) -> Encoded:
         x = embedded = self.positions(inputs)
         for block in self.blocks:
-            x, _ = block(x, keep=keep, training=training)
-        return Encoded(x, keep, extra=embedded)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> GatedEncoder:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+            x, _ = block(x, padding_mask=padding_mask, training=training)
+        return Encoded(x, padding_mask, extra=embedded)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class GatedDecoder(_GatedStack):
     """ConvS2S's decoder.
 
+    A block's queries follow from its y and its embedded symbol g: scores are (W y + b + g) · √½ ·
+    z of the encoder's last states z, and the values are z + e. The context is multiplied by √m, m
+    the number of input symbols, as a mean over m has less variance. The gradient of z is divided by
+    num_layers, the number of attentions. Large embeddings make sharp scores from the start: the
+    paper's have the standard deviation 0.1 (scale="none", stddev=0.1).
+
+    A decoder that takes one position at a time keeps the last kernel_size - 1 inputs of each
+    convolution.
+
     Args:
-      network: NetworkConfig.
+      hidden_size: width of the states.
+      num_layers: number of blocks.
       with_memory: whether there is an encoder; without one there is no attention.
+      kernel_size: positions that a convolution sees.
+      num_positions, scale, stddev: as of ``LearnedPositions``.
+      dropout: rate on each block's input and on the decoder's output.
+      kernel_init: as of ``Linear``, of the queries.
 
     Call arguments:
       inputs: [batch, length, hidden_size].
-      memory: what ``read`` returned; empty without an encoder.
+      memory: from ``read``; empty without an encoder.
       training: whether to drop.
 
     Returns:
@@ -279,9 +328,33 @@ class GatedDecoder(_GatedStack):
       each layer, or an empty list).
     """
 
-    def __init__(self, network: NetworkConfig, with_memory: bool, **kwargs: Any) -> None:
-        super().__init__(network, causal=True, with_memory=with_memory, **kwargs)
-        self.dropout = Dropout(network.dropout, name="dropout", dtype=self.dtype_policy)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int,
+        with_memory: bool = False,
+        kernel_size: int = 3,
+        num_positions: int = 512,
+        scale: Scale = "sqrt",
+        stddev: float | None = None,
+        dropout: float = 0.0,
+        kernel_init: str = "glorot",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            hidden_size,
+            num_layers,
+            kernel_size=kernel_size,
+            num_positions=num_positions,
+            scale=scale,
+            stddev=stddev,
+            causal=True,
+            with_memory=with_memory,
+            dropout=dropout,
+            kernel_init=kernel_init,
+            **kwargs,
+        )
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy.name)
 
     def call(
         self, inputs: Any, memory: dict[str, Any], training: bool = False
@@ -294,47 +367,34 @@ class GatedDecoder(_GatedStack):
         return self.dropout(x, training=training), attention
 
     def read(self, encoded: Encoded) -> dict[str, Any]:
-        """Returns what the blocks read of an encoder: keys z, values (z + e) √m, and what hides
-        padding.
-        """
-        keys = divided_gradient(encoded.states, self.network.num_layers)
-        count = tf.cast(tf.sqrt(tf.maximum(tf.reduce_sum(encoded.keep, 1), 1.0)), keys.dtype)
+        """Keys z, values (z + e) √m, and the bias that hides padding."""
+        keys = divided_gradient(encoded.states, self.num_layers)
+        count = tf.cast(tf.sqrt(tf.maximum(tf.reduce_sum(encoded.mask, 1), 1.0)), keys.dtype)
         return {
             "keys": keys,
             "values": (keys + encoded.extra) * count[:, None, None],
-            "bias": hidden_padding(encoded.keep),
+            "bias": padding_scores(encoded.mask),
         }
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return {
             "positions": self.positions.prepare(),
             "blocks": [block.prepare() for block in self.blocks],
         }
 
     def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> list[Any]:
-        """Returns the inputs of each convolution before the first position: zeros."""
+        """The inputs of each convolution before the first position: zeros."""
         del memory
         return [
-            block.convolution.start(batch_size, beam_size, self.network.hidden_size)
+            block.convolution.start(batch_size, beam_size, self.hidden_size)
             for block in self.blocks
         ]
 
     def step(
         self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
     ) -> tuple[Any, list[Any]]:
-        """Computes one new position of n hypotheses per example.
-
-        Args:
-          x: [batch, n, hidden_size].
-          index: int32 [], the position, from 0.
-          weights: from ``prepare``.
-          memory: from ``read``; empty without an encoder.
-          state: from ``start`` or an earlier step.
-
-        Returns:
-          (states [batch, n, hidden_size], the new state).
-        """
+        """One new position; arguments and result as of ``parts.DecoderPart.step``."""
         x = embedded = self.positions.step(x, index, weights["positions"])
         new = []
         for block, block_weights, earlier in zip(
@@ -343,10 +403,3 @@ class GatedDecoder(_GatedStack):
             x, earlier = block.step(x, embedded, block_weights, memory, earlier)
             new.append(earlier)
         return x, new
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "with_memory": self.with_memory}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> GatedDecoder:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

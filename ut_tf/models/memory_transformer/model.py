@@ -12,7 +12,7 @@ memory only, a ``BottleneckStack`` (``models/memory_transformer/memory.py``); th
 Transformer's, which attends over all that the encoder returns, memory and symbols. A classifier or
 a pointer looks at the symbols alone. A language model has its memory in front of the targets: every
 symbol sees all of it, and decoding begins by remembering it. All else is shared with the other
-models (``sequence_model.py``).
+models (``attention_model.py``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tensorflow as tf
 from ut_tf.errors import UserError
 from ut_tf.layers.cache import next_cache_position
 from ut_tf.layers.stack import LayerStack
-from ut_tf.models.encoder_decoder import SequenceModel
+from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.memory_transformer.memory import (
     BottleneckStack,
     MemoryStack,
@@ -33,12 +33,13 @@ from ut_tf.models.memory_transformer.memory import (
     memory_size,
     unturned_in_front,
 )
+from ut_tf.models.parts import CallOptions, Encoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class MemTransformer(SequenceModel):
+class MemTransformer(AttentionModel):
     """A Transformer with memory for a problem's inputs and targets; arguments and call as in
-    ``SequenceModel``.
+    ``AttentionModel``.
 
     Raises:
       UserError: the network asks for a recurrence.
@@ -87,19 +88,19 @@ class MemTransformer(SequenceModel):
         )
         return {**cache, "visible": visible, "blocks": blocks}
 
-    def _encode(self, features: dict[str, Any], target_length: Any, options: dict[str, Any]) -> Any:
-        encoded = super()._encode(features, target_length, options)
+    def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
+        encoded = super().encode(features, options)
         return (
-            _with_memory(encoded, memory_size(self.network, options["training"]))
+            _with_memory(encoded, memory_size(self.network, options.training))
             if self.has_decoder
             else encoded
         )
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class MemBottleneckTransformer(SequenceModel):
+class MemBottleneckTransformer(AttentionModel):
     """A Transformer whose encoder's symbols see each other through the memory only; arguments and
-    call as in ``SequenceModel``.
+    call as in ``AttentionModel``.
 
     Raises:
       UserError: the network asks for a recurrence or, without a decoder, for a relative bias, or
@@ -127,20 +128,21 @@ class MemBottleneckTransformer(SequenceModel):
             )
         return BottleneckStack(self.network, returns_memory=self.has_decoder, **options)
 
-    def _encode(self, features: dict[str, Any], target_length: Any, options: dict[str, Any]) -> Any:
-        encoded = super()._encode(features, target_length, options)
+    def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
+        encoded = super().encode(features, options)
         return (
-            _with_memory(encoded, memory_size(self.network, options["training"]))
+            _with_memory(encoded, memory_size(self.network, options.training))
             if self.has_decoder
             else encoded
         )
 
 
-def _with_memory(encoded: Any, size: int) -> Any:
+def _with_memory(encoded: Encoded, size: int) -> Encoded:
     """Returns what was encoded with a mask and a rotation as long as its states, for the
     decoder.
     """
+    rotation = unturned_in_front(encoded.extra.rotation, size)
     return encoded._replace(
         mask=in_front(encoded.mask, size, 1.0, 1),
-        rotation=unturned_in_front(encoded.rotation, size),
+        extra=encoded.extra._replace(rotation=rotation),
     )

@@ -6,9 +6,6 @@ How it is used::
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = ExtendedNeuralGPU(NetworkConfig(hidden_size=24, num_layers=2, source_stretch=1.2), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
-
-How it works: ``models/neural_gpu/image.py`` has the equations. A classifier reads the last row of
-the image, like a Neural GPU.
 """
 
 from __future__ import annotations
@@ -17,42 +14,40 @@ from typing import Any, ClassVar
 
 import keras
 
-from ut_tf.config.network import NetworkConfig
-from ut_tf.models.neural_gpu.image import ImageEncoder, TapeDecoder, relaxed_weights, tie
-from ut_tf.models.neural_gpu.model import refuse_without_inputs
-from ut_tf.models.stateful_model import StatefulModel
-from ut_tf.problem_spec import ProblemSpec
+from ut_tf.models.encoder_decoder import EncoderDecoder
+from ut_tf.models.neural_gpu.image_encoder import ImageEncoder
+from ut_tf.models.neural_gpu.image_steps import relaxed_weights, tie
+from ut_tf.models.neural_gpu.model import image_options, refuse_without_inputs
+from ut_tf.models.neural_gpu.tape_decoder import TapeDecoder
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class ExtendedNeuralGPU(StatefulModel):
-    """A Neural GPU with an output tape for a problem's inputs and targets; arguments and call as in
-    ``StatefulModel``.
+class ExtendedNeuralGPU(EncoderDecoder):
+    """A Neural GPU with an output tape for a problem's inputs and targets; arguments and call as of
+    ``EncoderDecoder``.
+
+    Parts, in order: token or fact embedding; ``ImageEncoder``, whose image is stretched for a
+    decoder; ``TapeDecoder``, which works on from that image beside a tape of what was written;
+    projection. A classifier reads the last row of the image.
     """
 
     catalogue_name: ClassVar[str] = "extended_neural_gpu"
 
-    def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
-        refuse_without_inputs(self.catalogue_name, spec)
-        super().__init__(network, spec, **kwargs)
+    def check_spec(self) -> None:
+        refuse_without_inputs(self.catalogue_name, self.spec)
+        super().check_spec()
 
     def make_encoder(self) -> ImageEncoder:
-        """Returns CGRUs over an image that is stretched for a decoder."""
         stretch = self.network.source_stretch if self.has_decoder else 1.0
-        return ImageEncoder(self.network, stretch, name="encoder", dtype=self.dtype_policy)
+        options = image_options(self.network, self.dtype_policy.name)
+        return ImageEncoder(stretch=stretch, name="encoder", **options)
 
     def make_decoder(self) -> TapeDecoder:
-        """Returns CGRUs that work on from the encoder's image, beside a tape of what was
-        written.
-        """
-        return TapeDecoder(self.network, name="decoder", dtype=self.dtype_policy)
+        options = image_options(self.network, self.dtype_policy.name)
+        return TapeDecoder(name="decoder", **options)
 
     def relaxed_weights(self) -> list[Any]:
-        """Returns the parameters of which there are `relaxed_sets`, each [sets, ...]."""
         return relaxed_weights(self)
 
     def tie(self, tied: bool = True) -> None:
-        """Lets the mean of all sets of parameters take the place of each, from now on; not tied:
-        they part again, from there.
-        """
         tie(self, tied)

@@ -20,12 +20,13 @@ from typing import ClassVar
 import keras
 
 from ut_tf.layers.stack import LayerStack
-from ut_tf.models.encoder_decoder import SequenceModel
+from ut_tf.models.attention_model import AttentionModel
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class Transformer(SequenceModel):
-    """A Transformer for a problem's inputs and targets; arguments and call as in ``SequenceModel``.
+class Transformer(AttentionModel):
+    """A Transformer for a problem's inputs and targets; arguments and call as of
+    ``EncoderDecoder``.
 
     Raises:
       UserError: the network asks for a recurrence.

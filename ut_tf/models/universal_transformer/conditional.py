@@ -30,7 +30,7 @@ from ut_tf.problem_spec import ProblemSpec
 @keras.saving.register_keras_serializable("ut_tf")
 class ConditionalUniversalTransformer(UniversalTransformer):
     """A Universal Transformer whose steps have transitions of their own; arguments and call as in
-    ``SequenceModel``.
+    ``AttentionModel``.
 
     Raises:
       UserError: the recurrence has no transition, or no fixed number of steps.

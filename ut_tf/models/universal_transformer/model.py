@@ -9,11 +9,12 @@ How it is used::
     details.encoder.ponder_times                                                  # [batch, length]
 
 How it works: its encoder and decoder are each a ``Recurrence``, or a ``MixedStack`` where other
-layers stand around it; all else it shares with the other models (``sequence_model.py``).
+layers stand around it; all else it shares with the other models (``attention_model.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import keras
@@ -21,16 +22,19 @@ import tensorflow as tf
 
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
-from ut_tf.models.encoder_decoder import SequenceModel
+from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.models.attention_model import AttentionModel
+from ut_tf.models.universal_transformer.halting.halting import ponder_weight
+from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
 from ut_tf.models.universal_transformer.mixed import MixedStack, is_mixed
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 from ut_tf.problem_spec import ProblemSpec
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class UniversalTransformer(SequenceModel):
+class UniversalTransformer(AttentionModel):
     """A Universal Transformer for a problem's inputs and targets; arguments and call as in
-    ``SequenceModel``.
+    ``AttentionModel``.
     """
 
     catalogue_name: ClassVar[str] = "universal_transformer"
@@ -78,3 +82,27 @@ class UniversalTransformer(SequenceModel):
             else self.network.eval_num_steps or self.network.num_steps
         )
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)
+
+    def answer(
+        self, head: Callable[[Any], Any], states: Any, details: RecurrenceDetails | None
+    ) -> Any:
+        """The logits of the states. Under halting="pondernet", in training: the expected
+        log-probabilities Σ_n p_n log softmax(y_n) over the steps, whose cross entropy, not
+        normalised again, is PonderNet's expected loss.
+        """
+        if details is None or details.step_states is None:
+            return head(states)
+        return expected_scores(details.log_shares, details.step_states, head)
+
+    def ponder_weight(self, training: bool) -> float | None:
+        """The weight of the ponder cost; PonderNet's is known only in training, where all steps are
+        run.
+        """
+        halting = self.network.halting
+        if halting == "none" or (halting == "pondernet" and not training):
+            return None
+        return ponder_weight(self.network)
+
+    def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
+        masks = super().counted_positions(features)
+        return tuple(map(tf.ones_like, masks)) if self.network.padding_ponders else masks

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
-from ut_tf.layers.alignment import Alignment
+from ut_tf.models.lstm.attention import BahdanauAttention, LuongAttention
 
 LOG3 = math.log(3)
 # The second state's score is higher by log 3 than the first's, so it weighs three times as much;
@@ -19,14 +19,14 @@ LUONG_STATES = [[1.0, 0.0], [0.0, (1 + LOG3) / 2], [9.0, 9.0]]
 BAHDANAU_STATES = [[math.atanh(0.5), 0.0], [0.0, math.atanh((0.5 + LOG3) / 2)], [9.0, 9.0]]
 
 
-def alignment(form: str) -> Alignment:
-    layer = Alignment(NetworkConfig(hidden_size=2, num_heads=1, lstm_attention=form))  # type: ignore[arg-type]
+def built(kind: Any) -> Any:
+    layer = kind(hidden_size=2)
     layer.build((None, None, 2))
     return layer
 
 
 def test_luong_s_general_score() -> None:
-    layer = alignment("luong")
+    layer = built(LuongAttention)
     layer.key.kernel.assign([[1.0, 0.0], [0.0, 2.0]])
     contexts, weights = layer(
         tf.constant([[[1.0, 1.0]]]), tf.constant([LUONG_STATES]), tf.constant([[1.0, 1.0, 0.0]])
@@ -36,7 +36,7 @@ def test_luong_s_general_score() -> None:
 
 
 def test_bahdanau_s_additive_score() -> None:
-    layer = alignment("bahdanau")
+    layer = built(BahdanauAttention)
     layer.key.kernel.assign(np.eye(2))
     layer.query.kernel.assign(2 * np.eye(2))
     layer.score.assign([1.0, 2.0])
@@ -51,9 +51,9 @@ def test_bahdanau_s_additive_score() -> None:
     assert_close(contexts[0, 0], 0.25 * states[0] + 0.75 * states[1], 1e-5)
 
 
-@pytest.mark.parametrize("form", ["luong", "bahdanau"])
-def test_queries_are_answered_each_for_itself(form: str) -> None:
-    layer, draws = alignment(form), np.random.default_rng(0)
+@pytest.mark.parametrize("kind", [LuongAttention, BahdanauAttention])
+def test_queries_are_answered_each_for_itself(kind: Any) -> None:
+    layer, draws = built(kind), np.random.default_rng(0)
     queries, states, keep = (
         draws.normal(size=(3, 4, 2)),
         draws.normal(size=(3, 5, 2)),

@@ -13,12 +13,13 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
-from ut_tf.layers.encoded import Encoded
-from ut_tf.models.lstm.layers import LSTMDecoder, LSTMEncoder, LSTMStack, joined, lstm_step
+from ut_tf.models.lstm.decoder import LSTMDecoder
+from ut_tf.models.lstm.encoder import LSTMEncoder
+from ut_tf.models.lstm.stack import LSTMStack, joined_weights, lstm_step
+from ut_tf.models.parts import Encoded
 
 WIDTH = 4
-SIZES: dict[str, Any] = {"hidden_size": WIDTH, "num_heads": 1, "num_layers": 2, "dropout": 0.0}
+SIZES: dict[str, Any] = {"hidden_size": WIDTH, "num_layers": 2}
 
 
 def floats(*shape: int, seed: int = 0) -> Any:
@@ -55,28 +56,25 @@ def test_a_step_is_that_of_keras_cell() -> None:
     cell.build((None, 3))
     x, h, c = floats(2, 3), floats(2, WIDTH, seed=1), floats(2, WIDTH, seed=2)
     _, (expected_h, expected_c) = cell(x, [h, c])
-    got_h, got_c = lstm_step(x, (h, c), joined(cell, tf.float32))
+    got_h, got_c = lstm_step(x, (h, c), joined_weights(cell, tf.float32))
     assert_close(got_h, expected_h, 1e-6)
     assert_close(got_c, expected_c, 1e-6)
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 def test_directions_and_padding(direction: str) -> None:
-    """Every layer is run by hand over the three symbols; what stands in the padding behind them
-    does not matter.
-    """
-    network = NetworkConfig(**SIZES, lstm_direction=direction)  # type: ignore[arg-type]
-    encoder, x = LSTMEncoder(network), floats(1, 5, WIDTH)
+    """Every layer is run by hand over the three symbols; padding behind them does not matter."""
+    encoder, x = LSTMEncoder(**SIZES, direction=direction), floats(1, 5, WIDTH)
     encoded = encoder(x, tf.constant([[1.0, 1.0, 1.0, 0.0, 0.0]]))
     states = x[:, :3].numpy()
     for number in range(2):
         parts, ends = [], []
-        for one in encoder.stack._at(number):
+        for lstm in encoder.stack.layer(number):
             weights, order = (
-                joined(one.cell, tf.float32),
-                slice(None, None, -1 if one.go_backwards else 1),
+                joined_weights(lstm.cell, tf.float32),
+                slice(None, None, -1 if lstm.go_backwards else 1),
             )
-            h = c = np.zeros((1, one.units), np.float32)
+            h = c = np.zeros((1, lstm.units), np.float32)
             outputs = []
             for symbol in states.swapaxes(0, 1)[order]:
                 h, c = reference_step(symbol, h, c, weights)
@@ -92,7 +90,7 @@ def test_directions_and_padding(direction: str) -> None:
 
 def _decoder(form: str, seed: int = 3) -> LSTMDecoder:
     keras.utils.set_random_seed(seed)
-    decoder = LSTMDecoder(NetworkConfig(**SIZES, lstm_attention=form), with_memory=True)  # type: ignore[arg-type]
+    decoder = LSTMDecoder(**SIZES, attention=form)
     decoder.build((None, None, WIDTH))
     return decoder
 
@@ -120,11 +118,11 @@ def test_bahdanau_s_decoder_against_a_reference() -> None:
     for position in range(4):
         asked = carried[0][0] @ alignment.query.kernel.numpy()
         scores = np.tanh(asked[:, None] + keys) @ alignment.score.numpy()
-        weights = softmax(np.where(encoded.keep.numpy() > 0, scores, -1e9))
+        weights = softmax(np.where(encoded.mask.numpy() > 0, scores, -1e9))
         context = np.einsum("bl,bld->bd", weights, values)
         x = np.concatenate([inputs[:, position], context], -1)
         for number, cell in enumerate(cells):
-            carried[number] = reference_step(x, *carried[number], joined(cell, tf.float32))
+            carried[number] = reference_step(x, *carried[number], joined_weights(cell, tf.float32))
             x = carried[number][0]
         expected = np.tanh(np.concatenate([context, x], -1) @ decoder.combine.kernel.numpy())
         assert_close(got[:, position], expected, 1e-5)
@@ -140,7 +138,7 @@ def test_luong_s_decoder_against_a_reference() -> None:
     scores = np.einsum(
         "bnd,de,ble->bnl", states, decoder.alignment.key.kernel.numpy().T, encoded.states
     )
-    weights = softmax(np.where(encoded.keep.numpy()[:, None] > 0, scores, -1e9))
+    weights = softmax(np.where(encoded.mask.numpy()[:, None] > 0, scores, -1e9))
     contexts = np.einsum("bnl,bld->bnd", weights, encoded.states)
     assert_close(attention, weights, 1e-5)
     expected = np.tanh(np.concatenate([contexts, states], -1) @ decoder.combine.kernel.numpy())
@@ -153,14 +151,16 @@ def test_without_attention_the_final_states_of_the_encoder_are_the_first_of_the_
     x = inputs[:, 0].numpy()
     for number, carried in enumerate(encoded.extra):
         cell = getattr(decoder.stack, f"forward_{number}").cell
-        x, _ = reference_step(x, *(one.numpy() for one in carried), joined(cell, tf.float32))
+        x, _ = reference_step(
+            x, *(one.numpy() for one in carried), joined_weights(cell, tf.float32)
+        )
     assert_close(got[:, 0], x, 1e-5)
     assert attention == []
 
 
 def test_dropout_lies_between_layers_and_behind_the_last() -> None:
     keras.utils.set_random_seed(0)
-    stack = LSTMStack(NetworkConfig(**{**SIZES, "dropout": 0.5}), 2)
+    stack = LSTMStack(**SIZES, dropout=0.5)
     states, final = stack(floats(2, 8, WIDTH), training=True)
     assert 0.2 < np.mean(states.numpy() == 0) < 0.8
     assert not np.any(final[0][0].numpy() == 0) and not np.any(final[1][0].numpy() == 0)

@@ -1,0 +1,248 @@
+"""The base of models whose encoder and decoder are stacks of attention blocks.
+
+How it is used::
+
+    class Transformer(AttentionModel):
+        catalogue_name = "transformer"
+        def make_stack(self, causal, with_memory, name): ...
+
+A stack is a Keras layer ``stack(inputs, symbol_mask, positions, context, steps, training,
+return_attention, observer)`` that returns (states, RecurrenceDetails) and has ``project_memory``,
+``prepare``, ``empty_caches`` and ``step``, as ``LayerStack`` and ``Recurrence``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.cache import next_cache_position
+from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.layers.positions import Positions, PositionTable
+from ut_tf.models.attention_cache import empty_cache, reordered, resized
+from ut_tf.models.attention_positions import AttentionPositions, InputPositions
+from ut_tf.models.encoder_decoder import EncoderDecoder
+from ut_tf.models.parts import CallOptions, Encoded
+from ut_tf.search.contract import Cache
+
+
+class AttentionModel(EncoderDecoder):
+    """An ``EncoderDecoder`` of stacks of attention blocks, which see all earlier positions.
+
+    Arguments and call are those of ``EncoderDecoder``. Besides its parts the model has positions on
+    both sides, optionally a learned start symbol and a vector of the target space in the encoder,
+    and a cache of keys and values.
+    """
+
+    def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
+        """A new stack for the encoder or the decoder.
+
+        Args:
+          causal: whether positions see only earlier ones (a decoder).
+          with_memory: whether its blocks attend over an encoder's states.
+          name: of the layer.
+        """
+        raise NotImplementedError
+
+    def make_encoder(self) -> Any:
+        return self.make_stack(causal=False, with_memory=False, name="encoder")
+
+    def make_decoder(self) -> Any:
+        return self.make_stack(causal=True, with_memory=self.has_encoder, name="decoder")
+
+    def example_steps(self, lengths: Any, training: bool) -> Any | None:
+        """The depth of each example, int32 [batch], where it follows from its length (float32
+        [batch]); default: None.
+        """
+        del lengths, training
+        return None
+
+    @property
+    def cache_offset(self) -> int:
+        """Entries of the decoder's cache before the first symbol's (a memory's)."""
+        return 0
+
+    @property
+    def learns_target_start(self) -> bool:
+        """Where no position is added to a decoder's first input."""
+        network = self.network
+        return network.target_start == "learned" and network.position in ("rotary", "none")
+
+    def mistakes(self) -> list[str]:
+        separator, inputs = self.network.position_separator, self.spec.inputs
+        if not separator or inputs == "tokens":
+            return super().mistakes()
+        return [
+            *super().mistakes(),
+            f"position_separator={separator} is the id of a symbol among the inputs, and this"
+            f" problem has inputs={inputs!r}: set it to 0",
+        ]
+
+    def make_parts(self) -> None:
+        super().make_parts()
+        network = self.network
+        self.positions = Positions(network, name="positions", dtype="float32")
+        self.position_table = None
+        if network.position == "learned":
+            self.position_table = PositionTable(network, name="position_table", dtype="float32")
+        self._places = AttentionPositions(network, self.positions, self.position_table)
+
+    def build_parts(self) -> None:
+        shape = (None, None, self.network.hidden_size)
+        self.target_space = self.start_symbol = None
+        if self.position_table is not None:
+            self.position_table.build(shape)
+        if self.has_encoder:
+            self.input_embedding.build((None, None))
+            self.encoder.build(shape)
+            if self.network.input_start_symbol:
+                # As large as an embedded symbol: embeddings have the standard deviation d^-0.5 and
+                # are scaled by sqrt(d).
+                self.start_symbol = self._vector("start_symbol", 1.0)
+            if self.network.target_space_embedding:
+                self.target_space = self._vector("target_space", self.network.hidden_size**-0.5)
+        super().build_parts()
+
+    def _vector(self, name: str, stddev: float) -> Any:
+        initializer = keras.initializers.RandomNormal(stddev=stddev)
+        return self.add_weight(
+            shape=(self.network.hidden_size,), initializer=initializer, name=name, autocast=False
+        )
+
+    # Encoder and decoder.
+
+    def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
+        ids, training = features["inputs"], options.training
+        symbols = self.input_embedding.mask(ids)
+        lengths, mask = tf.reduce_sum(symbols, 1), self._started(symbols)
+        inputs = self._with_start_symbol(self.input_embedding(ids, training=training))
+        if self.target_space is not None:
+            inputs += tf.cast(self.target_space, inputs.dtype)
+        # Positions may count on from the last input symbol through the targets, and from 0 through
+        # one behind.
+        assigned = self.positions(
+            batch_size=tf.shape(ids)[0],
+            size=tf.shape(mask)[1] + self._target_length(features) + 2,
+            training=training,
+        )
+        tokens = None if self.spec.inputs == "facts" else self.input_ids(features)
+        positions, context = self._places.encoder_context(assigned, mask, lengths, tokens)
+        steps = self.example_steps(lengths, training)
+        states, details = self.encoder(
+            self.input_dropout(inputs, training=training),
+            symbol_mask=mask,
+            positions=positions,
+            context=context,
+            steps=steps,
+            **options._asdict(),
+        )
+        extra = InputPositions(lengths, assigned, context.rotation, steps)
+        return Encoded(states, mask, extra=extra, details=details)
+
+    def decode(
+        self, targets: Any, encoded: Encoded | None, options: CallOptions
+    ) -> tuple[Any, RecurrenceDetails | None]:
+        inputs = self.embed_targets(targets, options.training)
+        mask = self.target_embedding.mask(targets)
+        if encoded is None:
+            size = tf.shape(targets)
+            assigned = self.positions(
+                batch_size=size[0], size=size[1] + 2, training=options.training
+            )
+            positions, context = self._places.decoder_context(assigned, mask, None)
+        else:
+            read: InputPositions = encoded.extra
+            positions, context = self._places.decoder_context(read.assigned, mask, read.lengths)
+            keys, values = self.decoder.project_memory(encoded.states, read.rotation)
+            context = context._replace(
+                memory_keys=keys,
+                memory_values=values,
+                memory_bias=padding_bias(encoded.mask),
+                memory_rotation=context.rotation,
+                memory_scale=self._places.memory_scale(encoded.mask),
+            )
+        result: tuple[Any, RecurrenceDetails] = self.decoder(
+            inputs,
+            symbol_mask=mask,
+            positions=positions,
+            context=context,
+            steps=None if encoded is None else encoded.extra.steps,
+            **options._asdict(),
+        )
+        return result
+
+    def input_ids(self, features: dict[str, Any]) -> Any:
+        ids = features["inputs"]
+        return ids if self.start_symbol is None else tf.pad(ids, [[0, 0], [1, 0]])
+
+    def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
+        masks = super().counted_positions(features)
+        return (self._started(masks[0]), *masks[1:]) if self.has_encoder else masks
+
+    def _started(self, mask: Any) -> Any:
+        """The mask [batch, length] with the start symbol's position before it, if there is one."""
+        if self.start_symbol is None:
+            return mask
+        return tf.concat([tf.ones_like(mask[:, :1]), mask], 1)
+
+    def _with_start_symbol(self, states: Any) -> Any:
+        if self.start_symbol is None:
+            return states
+        symbol = tf.cast(self.start_symbol, states.dtype)[None, None] * tf.ones_like(states[:, :1])
+        return tf.concat([symbol, states], 1)
+
+    def _target_length(self, features: dict[str, Any]) -> Any:
+        known = self.has_decoder and "targets" in features
+        return tf.shape(features["targets"])[1] if known else 0
+
+    # Incremental decoding.
+
+    def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> Cache:
+        if self.has_encoder:
+            batch_size = tf.shape(features["inputs"])[0]
+        else:
+            batch_size = tf.cast(features["batch_size"], tf.int32)
+        cache = {
+            "constants": self.prepare_decoding(),
+            **empty_cache(self.decoder, batch_size, capacity + self.cache_offset, beam_size),
+        }
+        if not self.has_encoder:
+            return cache
+        encoded = self.encode({"inputs": features["inputs"]}, CallOptions())
+        keys, values = self.decoder.project_memory(encoded.states, encoded.extra.rotation)
+        memory = {"keys": keys, "values": values, "bias": padding_bias(encoded.mask)}
+        scale = self._places.memory_scale(encoded.mask)
+        if scale is not None:
+            memory["scale"] = scale
+        return {**cache, "examples": {"memory": memory, "lengths": encoded.extra.lengths}}
+
+    def decode_step(self, symbols: Any, step: Any, cache: Cache) -> tuple[Any, Cache]:
+        weights = cache["constants"]
+        cache_position, visible = next_cache_position(
+            cache["visible"],
+            step + self.cache_offset,
+            self.network.num_heads,
+            self.network.hidden_size // self.network.num_heads,
+            self.compute_dtype,
+        )
+        positions, context = self._places.step_context(
+            step, cache_position.beam_size, cache.get("examples", {}), weights.get("positions")
+        )
+        inputs = self.embed_step(symbols, step, weights)
+        states, blocks = self.decoder.step(
+            inputs, weights["decoder"], cache["blocks"], cache_position, positions, context
+        )
+        new = {**cache, "visible": visible, "blocks": blocks}
+        return self.step_logits(states, weights), new
+
+    def reorder_cache(self, cache: Cache, parents: Any) -> Cache:
+        return reordered(cache, parents)
+
+    def resize_cache(self, cache: Cache, kept: Any, capacity: Any) -> Cache:
+        return resized(cache, kept, capacity + self.cache_offset)
+
+    def prepare_decoding(self) -> dict[str, Any]:
+        return {**super().prepare_decoding(), **self._places.prepare_table()}

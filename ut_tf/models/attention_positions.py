@@ -1,0 +1,141 @@
+"""Positions of inputs and targets in an attention model: what is embedded, what rotates queries and
+keys, and the scale of logits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
+from ut_tf.layers.block import BlockContext, PositionContext, Rotation
+from ut_tf.layers.coordinates import head_rotations
+from ut_tf.layers.positions import Positions, PositionTable
+
+
+class InputPositions(NamedTuple):
+    """What a decoder must know of the inputs' positions.
+
+    Fields:
+      lengths: float32 [batch], symbols of the inputs without the start symbol.
+      assigned: from ``Positions``, for inputs and targets alike.
+      rotation: of the inputs' positions, or None.
+      steps: int32 [batch], depth where it follows from the length, or None.
+    """
+
+    lengths: Any
+    assigned: Any
+    rotation: Rotation | None
+    steps: Any
+
+
+class AttentionPositions:
+    """Positions on both sides of an attention model.
+
+    Args:
+      network: the model's configuration.
+      positions: the model's layer that assigns positions.
+      table: the model's learned embeddings of positions, or None.
+    """
+
+    def __init__(self, network: Any, positions: Positions, table: PositionTable | None) -> None:
+        self.network = network
+        self.positions = positions
+        self.table = table
+
+    def encoder_context(
+        self, assigned: Any, mask: Any, lengths: Any, ids: Any
+    ) -> tuple[Any, BlockContext]:
+        """The inputs' positions and the context of the encoder's blocks.
+
+        Args:
+          assigned: from ``Positions``.
+          mask: float32 [batch, length], the start symbol's position included.
+          lengths: float32 [batch], symbols without the start symbol.
+          ids: int32 [batch, length], or None where inputs are no tokens.
+
+        Returns:
+          (what the encoder takes as positions, BlockContext).
+        """
+        length = tf.shape(mask)[1]
+        positions = self.positions.inputs(assigned, length, lengths, ids=ids)
+        backward = self.positions.inputs(assigned, length, lengths, backward=True)
+        context = BlockContext(
+            bias=padding_bias(mask),
+            keep=mask,
+            rotation=head_rotations(self.network, positions, backward),
+            logit_scale=self.memory_scale(mask),
+        )
+        return self.embedded(positions, mask), context
+
+    def decoder_context(self, assigned: Any, mask: Any, lengths: Any) -> tuple[Any, BlockContext]:
+        """The targets' positions and the context of the decoder's blocks, without a memory.
+
+        Args:
+          assigned: from ``Positions``.
+          mask: float32 [batch, target_length].
+          lengths: float32 [batch], symbols of the inputs; None: there are none.
+
+        Returns:
+          (what the decoder takes as positions, BlockContext).
+        """
+        order = tf.range(tf.shape(mask)[1], dtype=tf.float32)
+        positions = self.positions.targets(assigned, order[None], lengths)
+        context = BlockContext(
+            bias=causal_bias(tf.shape(mask)[1]),
+            rotation=head_rotations(self.network, positions, positions),
+            logit_scale=self.logit_scale((order + 1.0)[None, None, :, None]),
+        )
+        return self.embedded(positions, mask), context
+
+    def step_context(
+        self, step: Any, beam_size: int, examples: dict[str, Any], table: Any
+    ) -> tuple[Any, PositionContext]:
+        """The position of one decoded symbol and its context.
+
+        Args:
+          step: int32 [], its order, from 0.
+          beam_size: hypotheses for each example.
+          examples: "lengths" float32 [batch] and "memory", both absent without an encoder.
+          table: from ``prepare_table``.
+
+        Returns:
+          (what the decoder takes as positions of one step, PositionContext).
+        """
+        order = tf.cast(step, tf.float32)
+        assigned = self.positions(batch_size=1, size=1)
+        positions = self.positions.targets(assigned, order[None, None], examples.get("lengths"))
+        context = PositionContext(
+            head_rotations(self.network, positions, positions),
+            self.logit_scale((order + 1.0)[None, None, None, None]),
+            examples.get("memory"),
+        )
+        positions = positions[:, 0]
+        # Positions that follow from the inputs differ between examples, not between an example's
+        # hypotheses.
+        if beam_size > 1 and positions.shape[0] != 1:
+            positions = tf.repeat(positions, beam_size, 0)
+        if self.table is not None:
+            positions = self.table.look_up(positions, table)
+        return positions, context
+
+    def embedded(self, positions: Any, mask: Any) -> Any:
+        """Positions [batch or 1, length], or the learned embeddings of those that `mask` [batch,
+        length] counts.
+        """
+        return positions if self.table is None else self.table(positions, counted=mask)
+
+    def prepare_table(self) -> dict[str, Any]:
+        """The weights "positions" of ``step_context``; empty where no position is learned."""
+        return {} if self.table is None else {"positions": self.table.prepare()}
+
+    def memory_scale(self, mask: Any) -> Any | None:
+        """The factor of logits that look at all positions of `mask`; None: there is none."""
+        return self.logit_scale(tf.reduce_sum(mask, 1)[:, None, None, None])
+
+    def logit_scale(self, visible: Any) -> Any | None:
+        """The factor of logits that look at so many positions; None: there is none."""
+        if self.network.attention_scale != "log_length":
+            return None
+        return length_scale(visible, self.network.attention_scale_length)

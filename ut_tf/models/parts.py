@@ -1,0 +1,118 @@
+"""The parts of an ``EncoderDecoder``: what an encoder and a decoder offer, and what they return."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from ut_tf.layers.details import Observer, RecurrenceDetails
+
+
+class Encoded(NamedTuple):
+    """An encoder's result.
+
+    Fields:
+      states: [batch, length, hidden_size].
+      mask: float32 [batch, length], 0 where the states represent nothing.
+      summary: [batch, hidden_size], the state that has read everything; None: that of the last
+        symbol.
+      extra: a structure of tensors with the examples on the first axis, whatever else its own
+        decoder reads.
+      details: RecurrenceDetails; None where every position passes the same number of layers.
+    """
+
+    states: Any
+    mask: Any
+    summary: Any = None
+    extra: Any = None
+    details: RecurrenceDetails | None = None
+
+
+class ModelDetails(NamedTuple):
+    """What the encoder and the decoder did; None where the model has none."""
+
+    encoder: RecurrenceDetails | None
+    decoder: RecurrenceDetails | None
+
+
+class EncoderPart(Protocol):
+    """A Keras layer from embedded inputs to ``Encoded``."""
+
+    def __call__(self, inputs: Any, padding_mask: Any, training: bool = False) -> Encoded:
+        """Encodes inputs [batch, length, hidden_size]; padding_mask float32 [batch, length], 0 on
+        padding.
+        """
+
+
+class DecoderPart(Protocol):
+    """A Keras layer that carries a state of fixed size from position to position."""
+
+    def __call__(
+        self, inputs: Any, memory: dict[str, Any], training: bool = False
+    ) -> tuple[Any, list[Any]]:
+        """Decodes inputs [batch, length, hidden_size].
+
+        Returns:
+          (states of the same shape, attention weights: a list of float32 [batch, length,
+          memory_length], which may be empty).
+        """
+
+    def read(self, encoded: Encoded) -> dict[str, Any]:
+        """The memory: what the decoder reads of an encoder, tensors [batch, ...]; those of rank 3
+        end with hidden_size. Without an encoder the memory is empty.
+        """
+
+    def prepare(self) -> Any:
+        """The weights for ``step``."""
+
+    def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> Any:
+        """The state before the first position: tensors [batch, beam_size, ..., channels]; those of
+        rank 3 end with hidden_size.
+        """
+
+    def step(
+        self, x: Any, index: Any, weights: Any, memory: dict[str, Any], state: Any
+    ) -> tuple[Any, Any]:
+        """Computes one new position of n hypotheses per example.
+
+        Args:
+          x: [batch, n, hidden_size].
+          index: int32 [], the position, from 0.
+          weights: from ``prepare``.
+          memory: from ``read``; empty without an encoder.
+          state: from ``start`` or an earlier step.
+
+        Returns:
+          (states [batch, n, hidden_size], the new state).
+        """
+
+
+class CallOptions(NamedTuple):
+    """How a model is called.
+
+    Fields:
+      training: whether to drop, and which depth and offsets hold.
+      return_attention: whether the details hold attention weights.
+      observer: called with a StepView inside every recurrent step, or None.
+    """
+
+    training: bool = False
+    return_attention: bool = False
+    observer: Observer | None = None
+
+
+def fixed_depth(
+    num_layers: int, mask: Any, attention: list[Any] | None = None
+) -> RecurrenceDetails:
+    """The details of a part in which every position passes num_layers layers.
+
+    Args:
+      num_layers: becomes the ponder time of all positions that count.
+      mask: float32 [batch, length], 0 on padding.
+      attention: of a decoder over the encoder's positions, float32 [batch, length, memory_length]
+        of each attention.
+    """
+    times = float(num_layers) * mask
+    weights = tf.stack(attention)[:, :, None] if attention else None
+    return RecurrenceDetails(times, tf.zeros_like(times), mask, memory_attention_weights=weights)
