@@ -25,7 +25,7 @@ from ut_tf.layers.positions import Positions, PositionTable
 from ut_tf.models.attention_cache import empty_cache, reordered, resized
 from ut_tf.models.attention_positions import AttentionPositions, InputPositions
 from ut_tf.models.encoder_decoder import EncoderDecoder
-from ut_tf.models.parts import CallOptions, Encoded
+from ut_tf.models.interfaces import CallOptions, Encoded
 from ut_tf.search.contract import Cache
 
 

@@ -4,8 +4,8 @@ How it is used::
 
     class LSTMModel(EncoderDecoder):
         catalogue_name = "lstm"
-        def make_encoder(self): ...  # see parts.EncoderPart
-        def make_decoder(self): ...  # see parts.DecoderPart
+        def make_encoder(self): ...  # see interfaces.EncoderPart
+        def make_decoder(self): ...  # see interfaces.DecoderPart
 
 The problem's spec decides the shape: with inputs and targets of tokens the model has an encoder and
 a decoder; with targets of one class or word, an encoder and a classifier or pointer; without
@@ -37,7 +37,7 @@ from ut_tf.models.heads import (
     prepare_logits,
     token_logits,
 )
-from ut_tf.models.parts import (
+from ut_tf.models.interfaces import (
     CallOptions,
     Encoded,
     ModelDetails,
@@ -170,10 +170,9 @@ class EncoderDecoder(keras.Model, DecoderModel):  # type: ignore[misc]
             head = lambda states: self.class_logits(features, encoded, states)  # noqa: E731
             logits = self.answer(head, encoded.states, encoded.details)
         details = ModelDetails(None if encoded is None else encoded.details, decoder_details)
-        weight = self.ponder_weight(options.training)
-        if weight is not None:
+        if self.has_ponder_cost(options.training):
             costs = [part.ponder_cost() for part in details if part is not None]
-            self.add_loss(weight * tf.add_n(costs))
+            self.add_loss(self.ponder_weight * tf.add_n(costs))
         return (logits, details) if return_details or return_attention else logits
 
     def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
@@ -234,10 +233,25 @@ class EncoderDecoder(keras.Model, DecoderModel):  # type: ignore[misc]
         del details
         return head(states)
 
-    def ponder_weight(self, training: bool) -> float | None:
-        """The weight of the ponder cost in the loss; None: there is no cost."""
-        del training
+    @property
+    def ponder_weight(self) -> float | None:
+        """The weight of the ponder cost in the loss; None: depth is fixed."""
         return None
+
+    @property
+    def padding_ponders(self) -> bool:
+        """Whether padding takes part in halting and in the ponder cost."""
+        return False
+
+    @property
+    def expects_scores(self) -> bool:
+        """Whether the call returns, in training, expected log-probabilities instead of logits."""
+        return False
+
+    def has_ponder_cost(self, training: bool) -> bool:
+        """Whether the call adds the ponder cost to the losses."""
+        del training
+        return False
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
         """The positions that count in the ponder cost, without computing the model.
@@ -254,7 +268,7 @@ class EncoderDecoder(keras.Model, DecoderModel):  # type: ignore[misc]
             masks.append(self.input_embedding.mask(features["inputs"]))
         if self.has_decoder:
             masks.append(self.target_embedding.mask(features["targets"]))
-        return tuple(masks)
+        return tuple(map(tf.ones_like, masks)) if self.padding_ponders else tuple(masks)
 
     # Relaxed sets of parameters, for models that have them.
 

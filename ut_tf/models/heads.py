@@ -13,7 +13,7 @@ import tensorflow as tf
 from ut_tf.layers.embedding import TokenEmbedding
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.pointer import WordPointer
-from ut_tf.models.parts import Encoded
+from ut_tf.models.interfaces import Encoded
 from ut_tf.problem_spec import ProblemSpec
 
 

@@ -26,7 +26,7 @@ from ut_tf.models.convolutional.gated_convolutions import (
     LearnedPositions,
     divided_gradient,
 )
-from ut_tf.models.parts import Encoded
+from ut_tf.models.interfaces import Encoded
 
 HALF = math.sqrt(0.5)
 

@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
+from ut_tf.models.interfaces import Encoded
 from ut_tf.models.lstm.decoder import LSTMDecoder
 from ut_tf.models.lstm.encoder import LSTMEncoder
 from ut_tf.models.lstm.stack import LSTMStack, joined_weights, lstm_step
-from ut_tf.models.parts import Encoded
 
 WIDTH = 4
 SIZES: dict[str, Any] = {"hidden_size": WIDTH, "num_layers": 2}

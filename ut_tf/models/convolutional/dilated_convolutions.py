@@ -22,7 +22,7 @@ from ut_tf.layers.linear import Linear, matmul
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.stretch import stretched
 from ut_tf.models.convolutional.convolution import Convolution, masked
-from ut_tf.models.parts import Encoded
+from ut_tf.models.interfaces import Encoded
 
 
 def dilation_of(number: int, largest: int) -> int:
@@ -335,7 +335,7 @@ class DilatedDecoder(_DilatedStack):
     def step(
         self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
     ) -> tuple[Any, list[Any]]:
-        """One new position; arguments and result as of ``parts.DecoderPart.step``."""
+        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
         if self.combine is not None:
             source = memory["source"]
             here = source[:, tf.minimum(index, tf.shape(source)[1] - 1)][:, None]

@@ -23,7 +23,7 @@ from ut_tf.layers.embedding import Scale, TokenEmbedding
 from ut_tf.layers.linear import Linear, matmul
 from ut_tf.layers.single_head_attention import attend, padding_scores
 from ut_tf.models.convolutional.convolution import Convolution, gated
-from ut_tf.models.parts import Encoded
+from ut_tf.models.interfaces import Encoded
 
 _HALF = 0.5**0.5
 
@@ -394,7 +394,7 @@ class GatedDecoder(_GatedStack):
     def step(
         self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
     ) -> tuple[Any, list[Any]]:
-        """One new position; arguments and result as of ``parts.DecoderPart.step``."""
+        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
         x = embedded = self.positions.step(x, index, weights["positions"])
         new = []
         for block, block_weights, earlier in zip(

@@ -20,9 +20,9 @@ import tensorflow as tf
 
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, matmul
+from ut_tf.models.interfaces import Encoded
 from ut_tf.models.lstm.attention import BahdanauAttention, LuongAttention
 from ut_tf.models.lstm.stack import Carried, LSTMStack, initializers, joined_weights, lstm_step
-from ut_tf.models.parts import Encoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -220,7 +220,7 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         memory: dict[str, Any],
         state: list[Carried],
     ) -> tuple[Any, list[Carried]]:
-        """One new position; arguments and result as of ``parts.DecoderPart.step``."""
+        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
         del index
         if self.first is not None:
             carried, contexts, _ = self.first.step(x, state[0], weights["first"], memory)

@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
+from ut_tf.models.interfaces import Encoded
 from ut_tf.models.lstm.stack import Direction, LSTMStack
-from ut_tf.models.parts import Encoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")

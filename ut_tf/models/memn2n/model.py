@@ -18,8 +18,8 @@ from ut_tf.config.checks import impossible_hops
 from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear
 from ut_tf.models.encoder_decoder import EncoderDecoder
+from ut_tf.models.interfaces import CallOptions, Encoded, fixed_depth
 from ut_tf.models.memn2n.hops import MemoryHops
-from ut_tf.models.parts import CallOptions, Encoded, fixed_depth
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -26,6 +26,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.cache import next_cache_position
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.attention_model import AttentionModel
+from ut_tf.models.interfaces import CallOptions, Encoded
 from ut_tf.models.memory_transformer.memory import (
     BottleneckStack,
     MemoryStack,
@@ -33,7 +34,6 @@ from ut_tf.models.memory_transformer.memory import (
     memory_size,
     unturned_in_front,
 )
-from ut_tf.models.parts import CallOptions, Encoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")

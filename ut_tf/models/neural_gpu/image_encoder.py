@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.layers.stretch import stretched
+from ut_tf.models.interfaces import Encoded
 from ut_tf.models.neural_gpu.image_steps import ImageSteps
-from ut_tf.models.parts import Encoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -22,9 +22,9 @@ from ut_tf.layers.linear import Linear
 from ut_tf.models.embeddings import make_input_embedding
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.heads import class_logits, make_classifier
+from ut_tf.models.interfaces import CallOptions, Encoded
 from ut_tf.models.neural_gpu.image_encoder import ImageEncoder
 from ut_tf.models.neural_gpu.image_steps import relaxed_weights, tie
-from ut_tf.models.parts import CallOptions, Encoded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.contract import Cache
 

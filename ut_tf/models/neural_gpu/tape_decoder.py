@@ -18,8 +18,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.models.interfaces import Encoded
 from ut_tf.models.neural_gpu.image_steps import ImageSteps
-from ut_tf.models.parts import Encoded
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -119,7 +119,7 @@ class TapeDecoder(ImageSteps):
     def step(
         self, x: Any, index: Any, weights: list[Any], memory: dict[str, Any], state: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """One new position; arguments and result as of ``parts.DecoderPart.step``."""
+        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
         maps, beam_size = self.hidden_size, x.shape[1]
         shape = tf.shape(state["image"])
         image = tf.reshape(state["image"], tf.stack([-1, shape[2], self.channels]))

@@ -9,7 +9,7 @@ How it is used::
 
 How it works: its encoder and decoder are each a ``LayerStack`` of num_layers blocks, the same
 blocks that a Universal Transformer repeats; all else it shares with the other models
-(``sequence_model.py``). What NetworkConfig says of halting and of what recurrent steps are made of
+(``attention_model.py``). What NetworkConfig says of halting and of what recurrent steps are made of
 is refused.
 """
 

@@ -86,7 +86,7 @@ class UniversalTransformer(AttentionModel):
     def answer(
         self, head: Callable[[Any], Any], states: Any, details: RecurrenceDetails | None
     ) -> Any:
-        """The logits of the states. Under halting="pondernet", in training: the expected
+        """The logits of the states. Where the model ``expects_scores``, in training: the expected
         log-probabilities Σ_n p_n log softmax(y_n) over the steps, whose cross entropy, not
         normalised again, is PonderNet's expected loss.
         """
@@ -94,15 +94,18 @@ class UniversalTransformer(AttentionModel):
             return head(states)
         return expected_scores(details.log_shares, details.step_states, head)
 
-    def ponder_weight(self, training: bool) -> float | None:
-        """The weight of the ponder cost; PonderNet's is known only in training, where all steps are
-        run.
-        """
-        halting = self.network.halting
-        if halting == "none" or (halting == "pondernet" and not training):
-            return None
-        return ponder_weight(self.network)
+    @property
+    def ponder_weight(self) -> float | None:
+        return None if self.network.halting == "none" else ponder_weight(self.network)
 
-    def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
-        masks = super().counted_positions(features)
-        return tuple(map(tf.ones_like, masks)) if self.network.padding_ponders else masks
+    @property
+    def padding_ponders(self) -> bool:
+        return self.network.padding_ponders
+
+    @property
+    def expects_scores(self) -> bool:
+        return self.network.halting == "pondernet"
+
+    def has_ponder_cost(self, training: bool) -> bool:
+        # PonderNet's cost is known only where all steps are run.
+        return self.network.halting != "none" and (training or not self.expects_scores)
