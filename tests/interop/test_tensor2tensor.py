@@ -127,7 +127,7 @@ def test_what_can_be_trained_but_not_imported_is_named_with_the_options_that_tra
     message = str(caught.value)
     name, value = next(iter(values.items()))
     assert f"{name}={value} cannot be imported yet" in message
-    assert f"(ut-trainer trains it with --hparams={options})" in message
+    assert f"(ut-trainer trains it with `hparams`={options})" in message
     assert "cannot be built" not in message
     make_hparams("ut_base", options)  # The options are real ones.
 
@@ -228,7 +228,7 @@ def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_problem_must_be_named_where_symbols_do_not_tell(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="give --problem"):
+    with pytest.raises(UserError, match="give `problem`"):
         _problem_of_symbols(
             tmp_path, {"universal_transformer/symbol_modality_13_16/shared/weights_0": 0}
         )

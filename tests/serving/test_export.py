@@ -304,7 +304,7 @@ def test_a_place_that_cannot_be_used_is_refused_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(
         UserError,
-        match=rf"^{tmp_path} cannot be read \(Permission denied\): name another --export_dir",
+        match=rf"^{tmp_path} cannot be read \(Permission denied\): name another `export_dir`",
     ):
         new_version(tmp_path)
 
@@ -314,7 +314,7 @@ def test_of_two_exports_of_one_version_the_second_is_told(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").write_text(name)
     with (
-        pytest.raises(UserError, match=r"3 exists meanwhile: .*--version"),
+        pytest.raises(UserError, match=r"3 exists meanwhile: .*`version`"),
         readable_disk_errors(tmp_path),
     ):
         _put_in_place(tmp_path / "mine", tmp_path / "3")
@@ -326,10 +326,10 @@ def test_of_two_exports_of_one_version_the_second_is_told(tmp_path):
     [
         ({"signatures": ["scor"]}, "no signature 'scor'; did you mean score"),
         ({"signatures": ["classify"]}, "It has serving_default, score, ponder"),
-        ({"dtype": "float16"}, "dtype=float16: expected one of float32, bfloat16"),
-        ({"quantize": "int4"}, "quantize=int4: expected int8"),
-        ({"version": -1}, "version=-1"),
-        ({"checkpoint": "5"}, "checkpoint=5"),
+        ({"dtype": "float16"}, "`dtype`=float16: expected one of float32, bfloat16"),
+        ({"quantize": "int4"}, "`quantize`=int4: expected int8"),
+        ({"version": -1}, "`version`=-1"),
+        ({"checkpoint": "5"}, "`checkpoint`=5"),
     ],
 )
 def test_arguments_that_cannot_be(beam, tmp_path, options, expected):

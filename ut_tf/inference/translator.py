@@ -28,6 +28,7 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.inference.answers import Answers
 from ut_tf.inference.batches import (
     Example,
     Ids,
@@ -40,8 +41,6 @@ from ut_tf.inference.batches import (
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.scoring import log_probabilities
-from ut_tf.search.strategies import decode, make_strategy
 
 READ_AHEAD = 16
 # Texts, and their characters with padding, that become ids at once: one long text among many must
@@ -95,6 +94,7 @@ class Translator:
         """The step of the checkpoint that ``from_run`` read."""
         self._model = model
         self.codec = codec
+        self._answers = Answers(model, codec, self.config)
         self._seed = seed
         self._at_once = max(read_ahead, 1) * self.config.batch_size
         self._classifies = model.spec.targets != "tokens"
@@ -107,11 +107,8 @@ class Translator:
         targets = {"targets": tf.TensorSpec([None] if self._classifies else [None, None], tf.int32)}
         self._encode = _graph(codec.encode, [texts] * len(codec.fields))
         self._encode_targets = _graph(codec.encode_targets, [texts])
-        self._outputs = _graph(
-            self._classify if self._classifies else self._search,
-            [features, tf.TensorSpec([None], tf.int32)],
-        )
-        self._log_probabilities = _graph(self._score, [{**features, **targets}])
+        self._outputs = _graph(self._decoded, [features, tf.TensorSpec([None], tf.int32)])
+        self._log_probabilities = _graph(self._answers.score, [{**features, **targets}])
 
     @classmethod
     def from_run(
@@ -163,7 +160,7 @@ class Translator:
         """
         if self._model.spec.inputs == "none":
             raise UserError("a language model has no inputs to translate: it can score texts.")
-        return self._answers(((one, None) for one in texts), first, self._hypotheses)
+        return self._in_order(((one, None) for one in texts), first, self._hypotheses)
 
     def score(
         self, sources: Iterable[Texts], targets: Iterable[str], first: int = 1
@@ -179,22 +176,22 @@ class Translator:
         Raises:
           UserError: what `sources` or `targets` raises, once all texts before it are answered.
         """
-        return self._answers(zip(sources, targets, strict=True), first, self._scores)
+        return self._in_order(zip(sources, targets, strict=True), first, self._scores)
 
-    def _answers(
+    def _in_order(
         self, given: Iterable[_Given], first: int, answer: Callable[[list[Example]], Sequence[Any]]
     ) -> Iterator[Any]:
         source = iter(given)
         while True:
             window, error = _read(source, self._at_once)
-            yield from self._answers_at_once(dict(enumerate(window, first)), answer)
+            yield from self._window_answers(dict(enumerate(window, first)), answer)
             if error is not None:
                 raise error
             if len(window) < self._at_once:
                 return
             first += len(window)
 
-    def _answers_at_once(
+    def _window_answers(
         self, given: dict[int, _Given], answer: Callable[[list[Example]], Sequence[Any]]
     ) -> Iterator[Any]:
         """Yields the answers to examples by number, in order; the batch with the first of them is
@@ -212,7 +209,7 @@ class Translator:
             {number: one for number, one in given.items() if number not in ready}
         )
         batches = like_length(
-            examples, self.config.batch_size, positions_beside(make_strategy(self.config).rows)
+            examples, self.config.batch_size, positions_beside(self._answers.rows)
         )
         for batch in [[], *batches]:
             ready.update(
@@ -315,34 +312,13 @@ class Translator:
             del features["inputs"]
         return [float(value) for value in self._log_probabilities(features).numpy()]
 
-    def _search(self, features: dict[str, Any], numbers: Any) -> tuple[Any, Any]:
-        """Returns the texts and scores of a batch, [batch, n_best] each; `numbers` int32 [batch]
-        are those of its examples.
+    def _decoded(self, features: dict[str, Any], numbers: Any) -> tuple[Any, Any]:
+        """Texts and scores of a batch, [batch, n_best] each; `numbers` int32 [batch] are those of
+        its examples.
         """
-        symbols, scores = decode(
-            self._model, features, self.config, seed=self._seed % 2**31, numbers=numbers
-        )
-        texts = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
-        return tf.reshape(texts, tf.shape(scores)), scores
-
-    def _classify(self, features: dict[str, Any], numbers: Any) -> tuple[Any, Any]:
-        """Returns the most probable classes of a batch as texts, and their log-probabilities,
-        [batch, n_best] each.
-        """
-        del numbers
-        scores = tf.nn.log_softmax(self._model(features, training=False))
-        best, classes = tf.math.top_k(scores, len(self._blank()))
-        return tf.reshape(self.codec.decode(tf.reshape(classes, [-1])), tf.shape(classes)), best
-
-    def _score(self, features: dict[str, Any]) -> Any:
-        """Returns log p(targets | inputs), float32 [batch]."""
-        if not self._classifies:
-            return log_probabilities(self._model, features)
-        targets = features["targets"]
-        scores = tf.nn.log_softmax(self._model({"inputs": features["inputs"]}, training=False))
-        return tf.where(
-            targets < 0, -np.inf, tf.gather(scores, tf.maximum(targets, 0), batch_dims=1)
-        )
+        if self._classifies:
+            return self._answers.classify(features, len(self._blank()))
+        return self._answers.decode(features, self._seed % 2**31, numbers)
 
 
 def _graph(function: Callable[..., Any], signature: list[Any]) -> Any:

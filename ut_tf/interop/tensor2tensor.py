@@ -188,11 +188,11 @@ def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:
     }
     size = sizes.pop() if len(sizes) == 1 else 0
     if size not in _PROBLEMS_OF_SYMBOLS:
-        raise UserError(f"{folder} does not say which problem it was trained on: give --problem.")
+        raise UserError(f"{folder} does not say which problem it was trained on: give `problem`.")
     problem = _PROBLEMS_OF_SYMBOLS[size]
     print(
-        f"{folder} names no problem; its {size} symbols fit {problem}, which is taken: give"
-        " --problem if it was another.",
+        f"{folder} names no problem; its {size} symbols fit {problem}, which is taken: name the"
+        " problem if it was another.",
         file=sys.stderr,
     )
     return problem
@@ -210,7 +210,7 @@ def _with_data(plan: Run) -> Run:
     if (run.spec.inputs, run.spec.targets) != ("tokens", "tokens"):
         raise UserError(
             f"problem {run.problem} has inputs={run.spec.inputs} and targets={run.spec.targets}:"
-            " only networks from tokens to tokens can be imported; give the --problem that the"
+            " only networks from tokens to tokens can be imported; give the `problem` that the"
             " network was trained on, of sequences to sequences."
         )
     return run

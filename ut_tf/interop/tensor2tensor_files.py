@@ -30,7 +30,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(
-            f"{path} does not exist: give the --output_dir of a tensor2tensor trainer."
+            f"{path} does not exist: give the output directory of a tensor2tensor trainer."
         ) from None
     except (OSError, ValueError) as error:
         raise UserError(
@@ -98,7 +98,7 @@ def trained_target_space(tensors: Mapping[str, Any]) -> int:
                 return int(rows[0])
     raise UserError(
         "the checkpoint does not tell which target space its problem has (no optimizer variables,"
-        " or several rows trained): give --target_space_id, tensor2tensor's SpaceID of the"
+        " or several rows trained): give `target_space_id`, tensor2tensor's SpaceID of the"
         " problem's targets."
     )
 
@@ -111,7 +111,7 @@ def _newest(folder: Path) -> Path:
     }
     if not steps:
         raise UserError(
-            f"{folder} holds no checkpoint (model.ckpt-….index): give the --output_dir of a"
+            f"{folder} holds no checkpoint (model.ckpt-….index): give the output directory of a"
             " tensor2tensor trainer."
         )
     return steps[max(steps)].with_suffix("")

@@ -188,7 +188,7 @@ def _not_imported(
     name: str, value: Any, options: tuple[Any, ...], hparams: Mapping[str, Any]
 ) -> str:
     overrides = _trainable(name, value, hparams)
-    yet = f" yet (ut-trainer trains it with --hparams={overrides})" if overrides else ""
+    yet = f" yet (ut-trainer trains it with `hparams`={overrides})" if overrides else ""
     known = ", ".join(map(str, options))
     return f"{name}={value} cannot be imported{yet}, only {known}"
 

@@ -54,7 +54,7 @@ _OF_FILES = ("batch_size", "write_beam_scores")
 
 def export_run(
     run: Run,
-    destination: Path,
+    export_dir: Path,
     checkpoint: str = "best",
     decode: DecodeConfig | None = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
@@ -63,11 +63,11 @@ def export_run(
     warmup: bool = True,
     version: int | None = None,
 ) -> Path:
-    """Writes ``<destination>/<version>``, a SavedModel of a run, from the run directory alone.
+    """Writes ``<export_dir>/<version>``, a SavedModel of a run, from the run directory alone.
 
     Args:
       run: trained; its problem has a text form.
-      destination: holds the versions of one served model; made where it is not there.
+      export_dir: holds the versions of one served model; made where it is not there.
       checkpoint: as for ``find_checkpoint``; the moving average of the weights, where there is one.
       decode: how serving_default decodes; None: DecodeConfig().
       dtype: in which the model computes and in which its matrices are stored. Softmax, scores and
@@ -76,7 +76,7 @@ def export_run(
         in `dtype`.
       signatures: names of those to export; none: all that the problem has.
       warmup: whether to write requests that TensorFlow Serving runs when it loads the model.
-      version: number of the version; None: one more than the highest that lies in `destination`.
+      version: number of the version; None: one more than the highest that lies in `export_dir`.
 
     Returns:
       The folder of the version.
@@ -87,7 +87,7 @@ def export_run(
         this Python process can run.
     """
     _check(dtype, quantize)
-    folder = new_version(destination, version)
+    folder = new_version(export_dir, version)
     directory = find_checkpoint(run.output_dir, checkpoint)
     step = int(read_state(directory)["step"])
     codec = run.text_codec()
@@ -111,7 +111,7 @@ def export_run(
         "signatures": {name: _names(signature) for name, signature in chosen.items()},
         **({"classes": servable.classes()} if run.spec.targets == "class" else {}),
     }
-    with readable_disk_errors(destination, servable.weights.size_bytes, ADVICE):
+    with readable_disk_errors(export_dir, servable.weights.size_bytes, ADVICE):
         _write(folder, servable, chosen, requests if warmup else [], run.problem, summary)
     return folder
 
@@ -132,9 +132,9 @@ def saved_operations(folder: Path) -> set[str]:
 
 def _check(dtype: str, quantize: str) -> None:
     if dtype not in _POLICIES:
-        raise UserError(f"dtype={dtype}: expected one of {', '.join(_POLICIES)}.")
+        raise UserError(f"`dtype`={dtype}: expected one of {', '.join(_POLICIES)}.")
     if quantize not in ("", "int8"):
-        raise UserError(f"quantize={quantize}: expected int8, or nothing.")
+        raise UserError(f"`quantize`={quantize}: expected int8, or nothing.")
 
 
 def _known(servable: Servable, names: Sequence[str]) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ def _known(servable: Servable, names: Sequence[str]) -> tuple[str, ...]:
         if name not in servable.names:
             near = did_you_mean(name, servable.names) or "."
             raise UserError(
-                f"signatures: this problem has no signature {name!r}{near} It has"
+                f"`signatures`: this problem has no signature {name!r}{near} It has"
                 f" {', '.join(servable.names)}."
             )
     return tuple(names) or servable.names
@@ -219,7 +219,7 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
             raise
         raise UserError(
             f"{folder} exists meanwhile: another export has written it; give the same command"
-            " again, or name another --version."
+            " again, or name another `version`."
         ) from error
 
 

@@ -31,10 +31,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.inference.answers import Answers
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.scoring import log_probabilities
-from ut_tf.search.strategies import decode, make_strategy
 from ut_tf.serving.weights import StoredWeights
 from ut_tf.symbols import END_ID
 
@@ -74,26 +73,24 @@ class Servable(tf.Module):  # type: ignore[misc]
         super().__init__()
         self.codec = codec
         self.weights = weights
-        self.generator = (
-            tf.random.Generator.from_seed(seed) if make_strategy(config).random else None
-        )
-        # A function, because a model that is an attribute would be saved as well.
-        self._model: Callable[[], Any] = lambda: model
+        # It is no tf.Module: the model, which it holds, would be saved as well.
+        self._answers = Answers(model, codec, config)
+        self.generator = tf.random.Generator.from_seed(seed) if self._answers.random else None
         self._spec = spec
         self._config = config
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the signatures that the problem has."""
-        return tuple(self._answers())
+        return tuple(self._signatures())
 
     def signature(self, name: str) -> Signature:
         """Returns the named one of ``names``, traced."""
-        answer, inputs = self._answers()[name]
+        answer, inputs = self._signatures()[name]
 
         def call(*texts: Any) -> dict[str, Any]:
             size = tf.shape(texts[0])[0]
-            with self.weights.scope(self._model()):
+            with self.weights.scope(self._answers.model):
                 found = answer(*(_valid(text, size) for text in texts))
             return {one: value[:size] for one, value in found.items()}
 
@@ -108,15 +105,11 @@ class Servable(tf.Module):  # type: ignore[misc]
         ]
 
     def decode(self, *texts: Any) -> dict[str, Any]:
-        """Returns the best hypotheses of each example and their scores; of blank texts "" and 0."""
+        """The best hypotheses of each example and their scores; of blank texts "" and 0."""
         seed = None if self.generator is None else self.generator.make_seeds(1)[:, 0]
-        symbols, scores = decode(self._model(), self._features(texts), self._config, seed=seed)
-        outputs = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
+        outputs, scores = self._answers.decode(self._features(texts), seed)
         blank = tf.reduce_all([tf.equal(tf.strings.strip(text), "") for text in texts], 0)[:, None]
-        outputs, scores = (
-            tf.where(blank, "", tf.reshape(outputs, tf.shape(scores))),
-            tf.where(blank, 0.0, scores),
-        )
+        outputs, scores = tf.where(blank, "", outputs), tf.where(blank, 0.0, scores)
         several = self._config.n_best > 1
         return {
             "outputs": outputs if several else outputs[:, 0],
@@ -124,13 +117,13 @@ class Servable(tf.Module):  # type: ignore[misc]
         }
 
     def score(self, *texts: Any) -> dict[str, Any]:
-        """Returns the log-probability of each example's target, the last of `texts`."""
+        """The log-probability of each example's target, the last of `texts`."""
         features = {**self._features(texts[:-1]), "targets": self.codec.encode_targets(texts[-1])}
-        return {"log_probabilities": log_probabilities(self._model(), features)}
+        return {"log_probabilities": self._answers.score(features)}
 
     def classify(self, *texts: Any) -> dict[str, Any]:
-        """Returns the most probable class of each example, and every class's probability."""
-        probabilities = tf.nn.softmax(self._model()(self._features(texts), training=False))
+        """The most probable class of each example, and every class's probability."""
+        probabilities = tf.nn.softmax(self._answers.class_logits(self._features(texts)))
         best = tf.argmax(probabilities, -1, output_type=tf.int32)
         return {
             "outputs": self.codec.decode(best),
@@ -139,21 +132,11 @@ class Servable(tf.Module):  # type: ignore[misc]
         }
 
     def ponder(self, *texts: Any) -> dict[str, Any]:
-        """Returns what stands at each position of the inputs, and how many recurrent steps the
-        encoder took there.
-        """
+        """The symbol at each position of the inputs, and the encoder's recurrent steps there."""
         features = self._features(texts)
-        inputs = features["inputs"]
-        if self._spec.targets == "tokens":
-            features = {**features, "targets": tf.fill([tf.shape(inputs)[0], 1], END_ID)}
-        times = self._model()(features, training=False, return_details=True)[1].encoder.ponder_times
-        # Without the start symbol, where the model puts one before the inputs.
-        times = times[:, tf.shape(times)[1] - tf.shape(inputs)[1] :]
-        symbols = inputs != 0
-        present = tf.reduce_any(symbols, -1) if inputs.shape.rank == 3 else symbols
         return {
             "tokens": self.codec.tokens(features),
-            "ponder_times": tf.where(present, times, 0.0),
+            "ponder_times": self._answers.ponder_times(features),
         }
 
     def _features(self, texts: tuple[Any, ...]) -> dict[str, Any]:
@@ -167,7 +150,7 @@ class Servable(tf.Module):  # type: ignore[misc]
             "inputs": _cut(inputs, self._config.max_input_length) if cuts else inputs,
         }
 
-    def _answers(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+    def _signatures(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         """Returns what computes each signature, and the names of its inputs."""
         fields = self.codec.fields
         score = (self.score, (*fields, TARGETS))

@@ -9,38 +9,38 @@ from pathlib import Path
 
 from ut_tf.errors import UserError
 
-ADVICE = "name another --export_dir, or mend its rights"
+ADVICE = "name another `export_dir`, or change its permissions"
 
 
-def new_version(destination: Path, version: int | None = None) -> Path:
-    """Returns the folder of a version that does not exist yet.
+def new_version(export_dir: Path, version: int | None = None) -> Path:
+    """The folder of a version that does not exist yet.
 
     Args:
-      destination: holds the versions of one model, or will hold them.
+      export_dir: holds the versions of one model, or will hold them.
       version: number from 0; None: one more than the highest there is, or 1.
 
     Raises:
-      UserError: the version exists or cannot be, `destination` is a file or lies in one, or it
+      UserError: the version exists or cannot be, `export_dir` is a file or lies in one, or it
         cannot be read or written.
     """
     if version is not None and version < 0:
-        raise UserError(f"version={version}: expected a whole number from 0.")
+        raise UserError(f"`version`={version}: expected a whole number from 0.")
     try:
-        numbers = _versions(destination)
+        numbers = _versions(export_dir)
     except OSError as error:
         raise UserError(
-            f"{destination} cannot be read ({error.strerror or error}): {ADVICE}."
+            f"{export_dir} cannot be read ({error.strerror or error}): {ADVICE}."
         ) from error
     if version in numbers:
         raise UserError(
-            f"{destination / str(version)} already exists: name another version, another export"
-            " directory, or remove it first."
+            f"{export_dir / str(version)} already exists: name another `version` or `export_dir`,"
+            " or remove it first."
         )
-    return destination / str(max(numbers, default=0) + 1 if version is None else version)
+    return export_dir / str(max(numbers, default=0) + 1 if version is None else version)
 
 
-def _versions(destination: Path) -> set[int]:
-    there = next(path for path in (destination, *destination.absolute().parents) if path.exists())
+def _versions(export_dir: Path) -> set[int]:
+    there = next(path for path in (export_dir, *export_dir.absolute().parents) if path.exists())
     if not there.is_dir():
         raise UserError(
             f"{there} is a file: name the directory that holds, or will hold, the versions of the"
@@ -49,7 +49,7 @@ def _versions(destination: Path) -> set[int]:
     if not os.access(there, os.W_OK | os.X_OK):
         raise UserError(f"{there} cannot be written (Permission denied): {ADVICE}.")
     return (
-        {int(entry.name) for entry in destination.iterdir() if entry.name.isdecimal()}
-        if there == destination
+        {int(entry.name) for entry in export_dir.iterdir() if entry.name.isdecimal()}
+        if there == export_dir
         else set()
     )
