@@ -13,14 +13,14 @@ DEMO_TRAINER := ut-trainer --problem=babi_sim --hparams_set=ut_act_babi --hparam
 	--output_dir=demo/run --data_dir=demo/data --tmp_dir=demo/downloads
 DEMO_EVAL := ut-eval --output_dir=demo/run
 
-.PHONY: help demo test slow-test lint typecheck format docs install clean
+.PHONY: help demo test slow-test lint typecheck imports format docs install clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates; everything it writes lies below demo/"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take minutes"
-	@echo "make lint       ruff check, ruff format --check, mypy"
+	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
 	@echo "make clean      removes $(VENV), demo/, build/ and all caches"
@@ -41,13 +41,21 @@ slow-test: $(VENV)/.installed-test
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory typecheck
+	$(MAKE) --no-print-directory typecheck imports
 
-# mypy reads the rooms where the installed package has them: inside ut_tf. The links show it the same without an installation.
-typecheck: $(VENV)/.installed-test
-	@rm -rf build/typecheck && mkdir -p build/typecheck/ut_tf
-	@ln -s $(addprefix $(CURDIR)/,$(filter-out ut_tf/__pycache__,$(wildcard ut_tf/*)) problems hparams bin) build/typecheck/ut_tf/
-	cd build/typecheck && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p ut_tf
+# mypy and import-linter read the rooms where the installed package has them: inside ut_tf. The
+# links show them the same without an installation.
+LINKED := build/typecheck
+.PHONY: linked
+linked:
+	@rm -rf $(LINKED) && mkdir -p $(LINKED)/ut_tf
+	@ln -s $(addprefix $(CURDIR)/,$(filter-out ut_tf/__pycache__,$(wildcard ut_tf/*)) problems hparams bin) $(LINKED)/ut_tf/
+
+typecheck: $(VENV)/.installed-test linked
+	cd $(LINKED) && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p ut_tf
+
+imports: $(VENV)/.installed-test linked
+	cd $(LINKED) && PYTHONPATH=$(CURDIR)/$(LINKED) $(CURDIR)/$(BIN)/lint-imports --no-logo --no-cache --config $(CURDIR)/pyproject.toml
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .

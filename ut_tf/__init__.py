@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.version import __version__
@@ -67,12 +66,6 @@ _SOURCES = {
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",
 }
-
-# In a source checkout the rooms problems/, hparams/ and bin/ lie beside this folder; installed,
-# they lie inside it.
-_ROOT = Path(__file__).resolve().parent.parent
-if (_ROOT / "setup.py").is_file() and (_ROOT / "problems").is_dir():
-    __path__.append(str(_ROOT))
 
 
 _PACKAGES = ("layers", "metrics")
