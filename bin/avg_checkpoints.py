@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin import flags
+from ut_tf.bin import flags, options
 from ut_tf.bin.command import execute, import_tensorflow
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.option_values import check_choice, chosen_steps, default_destination
 from ut_tf.run import Run
 
 COMMAND = "ut-avg-checkpoints"
@@ -28,30 +29,8 @@ a run's checkpoints.
 Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_checkpoint_max of
 them, and the best."""
 
-AVERAGE_FLAGS = (
-    Flag(
-        "n",
-        "How many of the last checkpoints to average.",
-        "What",
-        "integer",
-        shown_default="all there are, at most 8",
-    ),
-    Flag(
-        "best",
-        "How many of the best, by the metric that chooses checkpoints, instead of the last.",
-        "What",
-        "integer",
-        shown_default="none",
-    ),
-    Flag(
-        "checkpoints",
-        "The steps of those to average, such as 1000,2000, instead of either.",
-        "What",
-        shown_default="none",
-    ),
-)
 FLAGS = (
-    *AVERAGE_FLAGS,
+    *options.AVERAGE_FLAGS,
     Flag(
         "output_dir",
         "The run directory whose checkpoints are averaged.",
@@ -71,7 +50,7 @@ FLAGS = (
         "Where",
         shown_default="none",
     ),
-    flags.RUN_USR_DIR,
+    options.RUN_USR_DIR,
 )
 
 
@@ -93,40 +72,6 @@ def _main(argv: list[str]) -> None:
     average_checkpoints(run, steps, destination)
     print(f"the mean of the checkpoints of steps {', '.join(map(str, steps))} is in {destination}")
     print(f"next: ut-eval --output_dir={shlex.quote(str(destination))} --checkpoint=last")
-
-
-def check_choice(values: Any) -> None:
-    """Raises FlagError where --n, --best and --checkpoints cannot be."""
-    for name in ("n", "best"):
-        if values[name].value is not None and values[name].value < 1:
-            raise FlagError(f"--{name}={values[name].value}: expected at least 1.")
-    flags.integers(values.checkpoints or "", "checkpoints")
-    given = [name for name in ("n", "best", "checkpoints") if values[name].value is not None]
-    if len(given) > 1:
-        raise FlagError(
-            f"--{given[0]} and --{given[1]} each say which checkpoints to average: give one of"
-            " them."
-        )
-
-
-def chosen_steps(run: Run, values: Any) -> list[int]:
-    """Returns the steps of the checkpoints that the flags mean, ascending; imports TensorFlow.
-
-    Raises:
-      UserError: there are fewer than asked for.
-    """
-    from ut_tf.training.averaging import best_steps, last_steps
-
-    if values.checkpoints:
-        return sorted({*flags.integers(values.checkpoints, "checkpoints")})
-    return best_steps(run, values.best) if values.best else last_steps(run, values.n)
-
-
-def default_destination(source: Path, values: Any, steps: list[int]) -> Path:
-    """Returns the folder beside the run's that is named after the choice."""
-    if values.checkpoints:
-        return source.with_name(f"{source.name}-avg{'+'.join(map(str, steps))}")
-    return source.with_name(f"{source.name}-avg{'best' if values.best else ''}{len(steps)}")
 
 
 def _folders(values: Any) -> tuple[Path, Path | None]:

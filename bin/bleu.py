@@ -6,22 +6,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.decoder import DECODE_HPARAMS, decode_config
+from ut_tf.bin import flags, options
+from ut_tf.bin.command import execute, import_tensorflow, scores_table, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.errors import UserError, did_you_mean
+from ut_tf.bin.option_values import chosen_variants, decode_config, files, parallel_set
+from ut_tf.errors import UserError
 from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
     from ut_tf.evaluation.bleu_curve import Row
-    from ut_tf.evaluation.parallel_sets import ParallelSet
-    from ut_tf.metrics.bleu import Score
 
 COMMAND = "ut-bleu"
 DESCRIPTION = """ut-bleu: scores translations against references, or every checkpoint of a run, by
@@ -36,12 +34,6 @@ The figures of checkpoints are kept in the run directory (bleu.jsonl) and in its
 are not measured twice."""
 
 _TEXTS, _HOW, _RUN = "Texts", "How", "Checkpoints of a run"
-BOTH = "both"
-SCORE_FLAGS = (
-    Flag("bleu_variant", "cased, uncased or both.", _HOW, default=BOTH),
-    Flag("tokenize", "sacrebleu's tokeniser: 13a, intl, zh, char, none ...", _HOW, default="13a"),
-    Flag("ter", "Also measures the translation edit rate.", _HOW, "boolean", default=False),
-)
 FLAGS = (
     Flag("translation", "Translations, one a line.", _TEXTS, shown_default="none"),
     Flag(
@@ -50,7 +42,7 @@ FLAGS = (
         _TEXTS,
         shown_default="with a run: the problem's",
     ),
-    *SCORE_FLAGS,
+    *options.SCORE_FLAGS,
     Flag(
         "checkpoints",
         "Translates with every checkpoint of a run, and scores each.",
@@ -78,10 +70,10 @@ FLAGS = (
         _RUN,
         shown_default="none",
     ),
-    DECODE_HPARAMS,
-    flags.RUN_DATA_DIR,
-    flags.RUN_TMP_DIR,
-    flags.RUN_USR_DIR,
+    options.DECODE_HPARAMS,
+    options.RUN_DATA_DIR,
+    options.RUN_TMP_DIR,
+    options.RUN_USR_DIR,
 )
 
 
@@ -107,52 +99,10 @@ def _main(argv: list[str]) -> None:
     texts = [read_reference(path) for path in paths]
     check_lines(len(texts[0]), [len(lines) for lines in texts[1:]], [str(path) for path in paths])
     print(
-        report(
+        scores_table(
             corpus_scores(texts[0], texts[1:], variants, values.tokenize, values.ter, advise=True)
         )
     )
-
-
-def chosen_variants(name: str) -> tuple[Any, ...]:
-    """Returns the variants of BLEU that --bleu_variant names, uncased first, as tensor2tensor
-    prints them.
-    """
-    choices = {"cased": ("cased",), "uncased": ("uncased",), BOTH: ("uncased", "cased")}
-    if name not in choices:
-        raise FlagError(
-            f"--bleu_variant={name}: expected cased, uncased or both{did_you_mean(name, choices)}"
-        )
-    return choices[name]
-
-
-def files(text: str) -> list[Path]:
-    """Returns the files in "one,two"."""
-    return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
-
-
-def parallel_set(run: Run, values: Any) -> ParallelSet:
-    """Returns the sentences and references that --source and --reference name or, without them,
-    those of the run's problem.
-    """
-    from ut_tf.evaluation.parallel_sets import file_set, problem_set
-
-    if values.source:
-        return file_set(Path(values.source).expanduser(), files(values.reference or ""))
-    return problem_set(run.prepare(), values.split)
-
-
-def report(scores: Mapping[str, Score]) -> str:
-    """Returns one line for each figure, with sacrebleu's details and signature."""
-    titles = {
-        name: f"BLEU_{name.removeprefix('bleu_')}" if name.startswith("bleu_") else score.name
-        for name, score in scores.items()
-    }
-    width = max(map(len, titles.values()), default=0)
-    lines = []
-    for name, score in scores.items():
-        details = f"  {score.details}" if score.details else ""
-        lines.append(f"{titles[name]:<{width}} = {score.value:6.2f}{details}  [{score.signature}]")
-    return "\n".join(lines)
 
 
 def _score_run(values: Any) -> None:

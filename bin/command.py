@@ -1,6 +1,4 @@
-"""What all commands share: errors in one line, quiet libraries, tables, and the list of registered
-names.
-"""
+"""What all commands share: errors in one line, quiet libraries, and tables."""
 
 from __future__ import annotations
 
@@ -9,15 +7,21 @@ import importlib
 import os
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import logging
+from tabulate import tabulate
 
 from ut_tf import registry
 from ut_tf.bin.flags import HYPERPARAMETERS, Flag, FlagError, HelpAsked
 from ut_tf.bin.options import in_flags
 from ut_tf.errors import UserError, marked_in
+
+if TYPE_CHECKING:
+    from ut_tf.metrics.bleu import Score
 
 EXIT_USER_ERROR = 1
 EXIT_FLAG_ERROR = 2
@@ -120,35 +124,31 @@ def refuse_overwriting(flag: str, target: Path | None, sources: Iterable[Path]) 
             raise FlagError(f"--{flag}={target} is the file that is read: name another.")
 
 
-def registry_page() -> str:
-    """Returns every registered name with the line that describes it, by kind."""
-    sections = []
-    for one in (
-        registry.problems,
-        registry.models,
-        registry.hparams_sets,
-        registry.strategies,
-        registry.evaluation_methods,
-    ):
-        names = one.names()
-        width = max(map(len, names), default=0)
-        lines = [f"  {name:<{width}}  {one.describe(name)}".rstrip() for name in names]
-        sections.append("\n".join([f"{one.kinds.capitalize()}:", *lines]))
-    return "\n\n".join(sections)
-
-
 def metrics_table(
     metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]] | None = None
 ) -> str:
-    """Returns one line per metric, sorted by name, the numbers aligned, with its interval where it
-    has one: "[low, high]".
-    """
-    width = max(map(len, metrics), default=0)
-    lines = []
+    """One line per metric, sorted by name: its figure, and its interval "[low, high]", if any."""
+    rows = []
     for name in sorted(metrics):
         bounds = (intervals or {}).get(name)
-        shown = "" if bounds is None else f"  [{_number(bounds[0], 4)}, {_number(bounds[1], 4)}]"
-        lines.append(f"  {name:<{width}}  {_number(metrics[name]):>12}{shown}")
+        shown = "" if bounds is None else f"[{_number(bounds[0], 4)}, {_number(bounds[1], 4)}]"
+        rows.append((name, _number(metrics[name]), shown))
+    alignment = ("left", "right", "left")
+    table = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=alignment)
+    return textwrap.indent(table, "  ")
+
+
+def scores_table(scores: Mapping[str, Score]) -> str:
+    """One line for each figure, with sacrebleu's details and signature."""
+    titles = {
+        name: f"BLEU_{name.removeprefix('bleu_')}" if name.startswith("bleu_") else score.name
+        for name, score in scores.items()
+    }
+    width = max(map(len, titles.values()), default=0)
+    lines = []
+    for name, score in scores.items():
+        details = f"  {score.details}" if score.details else ""
+        lines.append(f"{titles[name]:<{width}} = {score.value:6.2f}{details}  [{score.signature}]")
     return "\n".join(lines)
 
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin import flags
-from ut_tf.bin.command import execute, import_tensorflow, registry_page, stdout_to_stderr
+from ut_tf.bin import flags, options
+from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.option_values import problem_arguments
+from ut_tf.bin.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
@@ -37,8 +39,8 @@ FLAGS = (
         "What",
         shown_default="needed",
     ),
-    flags.PROBLEM_ARGS,
-    *flags.FILE_FLAGS,
+    options.PROBLEM_ARGS,
+    *options.FILE_FLAGS,
     Flag(
         "random_seed",
         "Seed of generated data, for problems whose data has one.",
@@ -87,10 +89,10 @@ FLAGS = (
         "What",
         shown_default="none; several processes do it",
     ),
-    flags.DATA_DIR,
-    flags.TMP_DIR,
-    flags.USR_DIR,
-    flags.REGISTRY_HELP,
+    options.DATA_DIR,
+    options.TMP_DIR,
+    options.USR_DIR,
+    options.REGISTRY_HELP,
 )
 
 
@@ -104,14 +106,14 @@ def _main(argv: list[str]) -> None:
     if values.usr_dir:
         registry.import_user_code(values.usr_dir)
     if values.registry_help:
-        print(registry_page())
+        print(registry_page(values.registry_help))
         return
     names = _names(values)
     if values.only_list:
         print("\n".join(names))
         return
     names = _without_files(names, values)
-    arguments = flags.problem_arguments(values, names)
+    arguments = problem_arguments(values, names)
     data_dir = Path(values.data_dir or default_data_dir()).expanduser().absolute()
     tmp_dir = Path(values.tmp_dir or default_tmp_dir()).expanduser().absolute()
     ignored = [
@@ -148,7 +150,7 @@ def _training(values: Any) -> list[TrainingConfig]:
 def _next_command(problem: str, values: Any, data_dir: Path) -> str:
     given = [
         flag.name
-        for flag in (*flags.FILE_FLAGS, flags.PROBLEM_ARGS, flags.HPARAMS)
+        for flag in (*options.FILE_FLAGS, options.PROBLEM_ARGS, options.HPARAMS)
         if values[flag.name].value
     ]
     words = [f"--problem={problem}", f"--hparams_set={values.hparams_set or '<set>'}"]

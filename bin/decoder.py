@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ut_tf.bin import flags
+from ut_tf.bin import flags, options
 from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.option_values import decode_config
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import (
     Speed,
@@ -25,7 +26,6 @@ from ut_tf.inference.text_files import (
     share,
 )
 from ut_tf.run import LARGEST_SEED, Run
-from ut_tf.search.config import DecodeConfig
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
@@ -46,28 +46,10 @@ other, with tabs between. bAbI reads
 files in bAbI's own format, and gives one line for each question."""
 
 _HOW, _FILES = "How", "Text in and out"
-DECODE_HPARAMS = Flag(
-    "decode_hparams",
-    "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length,"
-    " min_length, n_best, write_beam_scores, sampling, temperature, top_k, top_p, strategy,"
-    " batch_size, max_input_length.",
-    _HOW,
-    default="",
-    shown_default=(
-        "beam_size=4,alpha=0.6,extra_length=50,n_best=1,batch_size=32,max_input_length=1000"
-    ),
-)
-CHECKPOINT = Flag(
-    "checkpoint",
-    "best (by validation), last, a step, or the path of a checkpoint.",
-    "What",
-    default="best",
-    aliases=("checkpoint_path",),
-)
 FLAGS = (
-    CHECKPOINT,
-    DECODE_HPARAMS,
-    flags.HPARAMS_IN_USE,
+    options.CHECKPOINT,
+    options.DECODE_HPARAMS,
+    options.HPARAMS_IN_USE,
     Flag("random_seed", "Decides what is sampled.", _HOW, "integer", default=0),
     Flag(
         "decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"
@@ -105,8 +87,8 @@ FLAGS = (
         default=0,
         aliases=("worker_id",),
     ),
-    flags.RUN_DIR,
-    flags.RUN_USR_DIR,
+    options.RUN_DIR,
+    options.RUN_USR_DIR,
 )
 
 
@@ -143,18 +125,6 @@ def _main(argv: list[str]) -> None:
         else _decode(translator, lines, values)
     )
     _write(answers, _destination(values), total)
-
-
-def decode_config(text: str) -> DecodeConfig:
-    """Returns the options in --decode_hparams; user code with a strategy of its own must be loaded.
-
-    Raises:
-      FlagError: lists every mistake.
-    """
-    try:
-        return DecodeConfig.from_text(text)
-    except UserError as error:
-        raise FlagError(f"--decode_hparams: {error}") from error
 
 
 def _check(values: Any) -> None:

@@ -1,12 +1,11 @@
-"""Flags of the commands: declared once here, parsed by absl, shown by a help page that lists only
-what the command takes.
+"""The machinery of flags: declared as ``Flag``, parsed by absl, shown by a help page.
 
-How it is used::
+::
 
     values = parse("ut-eval", "Judges a run.", (OUTPUT_DIR, CHECKPOINT), argv)
     values.output_dir
 
-How it works: every command fills its own ``absl.flags.FlagValues``, so that libraries that define
+Every command fills its own ``absl.flags.FlagValues``, so that libraries that define
 flags of their own (TensorFlow's among them) neither clash with ours nor appear in the help. Nothing
 here imports TensorFlow.
 """
@@ -17,7 +16,7 @@ import dataclasses
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,10 +24,7 @@ from absl import flags as absl_flags
 
 from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.arguments import absolute_paths
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.factories import parse_problem_args
-from ut_tf.problems.catalogue import PROBLEMS
 
 
 class FlagError(UserError):
@@ -54,6 +50,7 @@ class Flag:
       required: whether the command cannot do without it.
       positional: whether words without dashes, and all words after "--", are its values; for a flag
         of kind "words".
+      alone: value of a "string" where it is given without one; empty: it needs one.
     """
 
     name: str
@@ -65,125 +62,9 @@ class Flag:
     aliases: tuple[str, ...] = ()
     required: bool = False
     positional: bool = False
+    alone: str = ""
 
 
-_WHAT, _WHERE = "What", "Where"
-
-PROBLEM = Flag("problem", "Registered name of the problem.", _WHAT, shown_default="needed")
-PROBLEM_ARGS = Flag(
-    "problem_args",
-    "Arguments of the problem, name=value,name=value; several numbers are 1+2+3.",
-    _WHAT,
-    default="",
-    shown_default="none",
-)
-HPARAMS_SET = Flag(
-    "hparams_set", "Registered name of the hyperparameter set.", _WHAT, shown_default="needed"
-)
-HPARAMS = Flag(
-    "hparams",
-    "Overrides of the set, name=value,name=value.",
-    _WHAT,
-    default="",
-    shown_default="none",
-)
-HPARAMS_IN_USE = Flag(
-    "hparams",
-    "Hyperparameters that may differ from training, eval_num_steps=8 for one: depth, memory and"
-    " positions in use.",
-    _WHAT,
-    default="",
-    shown_default="the run's",
-)
-MODEL = Flag("model", "Registered name of the model.", _WHAT, shown_default="the set's")
-RANDOM_SEED = Flag(
-    "random_seed",
-    "Decides initial weights, dropout and the order of the data.",
-    _WHAT,
-    "integer",
-    default=0,
-)
-USR_DIR = Flag(
-    "usr_dir",
-    "Folder of your own Python package with registrations.",
-    _WHERE,
-    shown_default="none",
-    aliases=("t2t_usr_dir",),
-)
-DATA_DIR = Flag(
-    "data_dir",
-    "Where prepared data lies.",
-    _WHERE,
-    shown_default="$UT_TF_DATA_DIR or ~/.cache/ut_tf/data",
-)
-TMP_DIR = Flag(
-    "tmp_dir",
-    "Where downloaded archives lie; put them there yourself without a network.",
-    _WHERE,
-    shown_default="~/.cache/ut_tf/downloads",
-)
-OUTPUT_DIR = Flag(
-    "output_dir", "The run directory.", _WHERE, shown_default="./runs/<problem>-<hparams_set>"
-)
-RUN_DIR = Flag(
-    "output_dir",
-    "The run directory, as ut-trainer wrote it.",
-    _WHERE,
-    required=True,
-    aliases=("model_dir",),
-)
-RUN_DATA_DIR = Flag("data_dir", "Where prepared data lies.", _WHERE, shown_default="the run's")
-RUN_TMP_DIR = Flag("tmp_dir", "Where downloaded archives lie.", _WHERE, shown_default="the run's")
-RUN_USR_DIR = Flag(
-    "usr_dir",
-    "Folder of your own Python package with registrations.",
-    _WHERE,
-    shown_default="the run's",
-    aliases=("t2t_usr_dir",),
-)
-_TEXT = "Parallel text (translate_files)"
-FILE_FLAGS = (
-    Flag(
-        "source_files",
-        "Training text, one sentence a line, plain or gzip; several with commas between.",
-        _TEXT,
-        shown_default="none",
-    ),
-    Flag(
-        "target_files",
-        "Its translations, line by line; without them the lines of the source files are source,"
-        " tab, target.",
-        _TEXT,
-        shown_default="none",
-    ),
-    Flag(
-        "dev_source_files",
-        "Text for validation.",
-        _TEXT,
-        shown_default="training pairs are held out",
-    ),
-    Flag("dev_target_files", "Its translations.", _TEXT, shown_default="none"),
-    Flag(
-        "test_source_files",
-        "Text that ut-eval judges.",
-        _TEXT,
-        shown_default="the text for validation",
-    ),
-    Flag("test_target_files", "Its translations.", _TEXT, shown_default="none"),
-    Flag(
-        "vocab_file",
-        "A sentencepiece model to use instead of training one (any translate_ problem).",
-        _TEXT,
-        shown_default="none",
-    ),
-)
-REGISTRY_HELP = Flag(
-    "registry_help",
-    "Lists all problems, models and hyperparameter sets.",
-    "Help",
-    "boolean",
-    default=False,
-)
 HELP = Flag(
     "help",
     "Shows this page.",
@@ -223,7 +104,7 @@ def parse(
     # Otherwise the first word without dashes would end the flags.
     values.set_gnu_getopt(positional is not None)
     try:
-        rest = values([command, *argv])[1:]
+        rest = values([command, *_with_values(flags, argv)])[1:]
     except absl_flags.UnrecognizedFlagError as error:
         known = [name for flag in flags for name in (flag.name, *flag.aliases)]
         near = did_you_mean(error.flagname, known)
@@ -284,6 +165,12 @@ def integers(text: str, flag: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def _with_values(flags: Sequence[Flag], argv: Sequence[str]) -> list[str]:
+    """The words with the values of flags that were given alone."""
+    alone = {f"--{flag.name}": f"--{flag.name}={flag.alone}" for flag in flags if flag.alone}
+    return [alone.get(word, word) for word in argv]
+
+
 def _define(flag: Flag, values: absl_flags.FlagValues) -> None:
     options: dict[str, Any] = {"flag_values": values, "module_name": "ut_tf"}
     if flag.kind == "integer":
@@ -341,64 +228,6 @@ def _default_text(flag: Flag) -> str:
 
 def _uncapitalised(text: str) -> str:
     return text[:1].lower() + text[1:]
-
-
-def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) -> dict[str, Any]:
-    """Returns the arguments of the problems in --problem_args and FILE_FLAGS; the names of files as
-    absolute paths.
-
-    Raises:
-      FlagError: an argument is given in both ways, a flag names no file, or one of the problems
-        reads no such files, or cannot do without them.
-    """
-    arguments = parse_problem_args(values.problem_args)
-    given = {
-        flag.name: str(values[flag.name].value) for flag in FILE_FLAGS if values[flag.name].value
-    }
-    for name, text in given.items():
-        if name in arguments:
-            raise FlagError(f"--{name} and --problem_args both give {name}: leave one of them out.")
-        paths = absolute_paths(text)
-        if not paths or (name == "vocab_file" and len(paths) > 1):
-            raise FlagError(
-                f"--{name}={text}: expected the name of a file{' alone' if paths else ''}."
-            )
-        arguments[name] = paths if name.endswith("_files") else paths[0]
-    for problem in (name for name in problems if name in PROBLEMS):
-        _check_files(problem, given, arguments)
-    return arguments
-
-
-def _check_files(problem: str, given: Iterable[str], arguments: Mapping[str, Any]) -> None:
-    """Raises FlagError where the flags for files and a problem of this project do not go together;
-    one of the user's is asked later.
-    """
-    reads_files = problem.startswith("translate_files")
-    taken = (
-        {flag.name for flag in FILE_FLAGS}
-        if reads_files
-        else {"vocab_file"}
-        if problem.startswith("translate_")
-        else set()
-    )
-    for name in given:
-        if name not in taken:
-            raise FlagError(
-                f"--{name}: problem {problem} takes no such files; leave the flag out, or give"
-                " --problem=translate_files."
-            )
-    for part in ("dev_", "test_"):
-        if f"{part}target_files" in arguments and f"{part}source_files" not in arguments:
-            raise FlagError(
-                f"--{part}source_files is missing: --{part}target_files holds the translations of"
-                " its lines; give both."
-            )
-    if reads_files and "source_files" not in arguments:
-        raise FlagError(
-            f"--source_files is missing: problem {problem} reads your own files; give"
-            " --source_files and --target_files, or --source_files alone for lines of source, tab,"
-            " target."
-        )
 
 
 def command_line(argv: Sequence[str] | None) -> list[str]:

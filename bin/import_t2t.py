@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ut_tf import registry
-from ut_tf.bin import flags
+from ut_tf.bin import flags, options
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flags import Flag
 
@@ -43,12 +43,12 @@ FLAGS = (
         "integer",
         shown_default="the row that was trained",
     ),
-    flags.PROBLEM_ARGS,
+    options.PROBLEM_ARGS,
     Flag("t2t_dir", "tensor2tensor's output directory.", "Where", required=True),
     Flag("output_dir", "Where the run directory is written.", "Where", required=True),
-    flags.DATA_DIR,
-    flags.TMP_DIR,
-    flags.USR_DIR,
+    options.DATA_DIR,
+    options.TMP_DIR,
+    options.USR_DIR,
 )
 
 

@@ -9,11 +9,180 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from ut_tf.bin.flags import Flag
+
 # Arguments whose flag has another name.
 ARGUMENT_FLAGS = {
     "seed": "random_seed",
     "eval_frequency": "local_eval_frequency",
+    "destination": "avg_dir",
 }
+
+
+_WHAT, _WHERE = "What", "Where"
+
+PROBLEM = Flag("problem", "Registered name of the problem.", _WHAT, shown_default="needed")
+PROBLEM_ARGS = Flag(
+    "problem_args",
+    "Arguments of the problem, name=value,name=value; several numbers are 1+2+3.",
+    _WHAT,
+    default="",
+    shown_default="none",
+)
+HPARAMS_SET = Flag(
+    "hparams_set", "Registered name of the hyperparameter set.", _WHAT, shown_default="needed"
+)
+HPARAMS = Flag(
+    "hparams",
+    "Overrides of the set, name=value,name=value.",
+    _WHAT,
+    default="",
+    shown_default="none",
+)
+HPARAMS_IN_USE = Flag(
+    "hparams",
+    "Hyperparameters that may differ from training, eval_num_steps=8 for one: depth, memory and"
+    " positions in use.",
+    _WHAT,
+    default="",
+    shown_default="the run's",
+)
+MODEL = Flag("model", "Registered name of the model.", _WHAT, shown_default="the set's")
+RANDOM_SEED = Flag(
+    "random_seed",
+    "Decides initial weights, dropout and the order of the data.",
+    _WHAT,
+    "integer",
+    default=0,
+)
+USR_DIR = Flag(
+    "usr_dir",
+    "Folder of your own Python package with registrations.",
+    _WHERE,
+    shown_default="none",
+    aliases=("t2t_usr_dir",),
+)
+DATA_DIR = Flag(
+    "data_dir",
+    "Where prepared data lies.",
+    _WHERE,
+    shown_default="$UT_TF_DATA_DIR or ~/.cache/ut_tf/data",
+)
+TMP_DIR = Flag(
+    "tmp_dir",
+    "Where downloaded archives lie; put them there yourself without a network.",
+    _WHERE,
+    shown_default="~/.cache/ut_tf/downloads",
+)
+OUTPUT_DIR = Flag(
+    "output_dir", "The run directory.", _WHERE, shown_default="./runs/<problem>-<hparams_set>"
+)
+RUN_DIR = Flag(
+    "output_dir",
+    "The run directory, as ut-trainer wrote it.",
+    _WHERE,
+    required=True,
+    aliases=("model_dir",),
+)
+RUN_DATA_DIR = Flag("data_dir", "Where prepared data lies.", _WHERE, shown_default="the run's")
+RUN_TMP_DIR = Flag("tmp_dir", "Where downloaded archives lie.", _WHERE, shown_default="the run's")
+RUN_USR_DIR = Flag(
+    "usr_dir",
+    "Folder of your own Python package with registrations.",
+    _WHERE,
+    shown_default="the run's",
+    aliases=("t2t_usr_dir",),
+)
+_TEXT = "Parallel text (translate_files)"
+FILE_FLAGS = (
+    Flag(
+        "source_files",
+        "Training text, one sentence a line, plain or gzip; several with commas between.",
+        _TEXT,
+        shown_default="none",
+    ),
+    Flag(
+        "target_files",
+        "Its translations, line by line; without them the lines of the source files are source,"
+        " tab, target.",
+        _TEXT,
+        shown_default="none",
+    ),
+    Flag(
+        "dev_source_files",
+        "Text for validation.",
+        _TEXT,
+        shown_default="training pairs are held out",
+    ),
+    Flag("dev_target_files", "Its translations.", _TEXT, shown_default="none"),
+    Flag(
+        "test_source_files",
+        "Text that ut-eval judges.",
+        _TEXT,
+        shown_default="the text for validation",
+    ),
+    Flag("test_target_files", "Its translations.", _TEXT, shown_default="none"),
+    Flag(
+        "vocab_file",
+        "A sentencepiece model to use instead of training one (any translate_ problem).",
+        _TEXT,
+        shown_default="none",
+    ),
+)
+REGISTRY_HELP = Flag(
+    "registry_help",
+    "Lists the models, hyperparameter sets and problems; --registry_help=babi lists all names with"
+    " babi in them.",
+    "Help",
+    default="",
+    alone="all",
+)
+DECODE_HPARAMS = Flag(
+    "decode_hparams",
+    "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length,"
+    " min_length, n_best, write_beam_scores, sampling, temperature, top_k, top_p, strategy,"
+    " batch_size, max_input_length.",
+    "How",
+    default="",
+    shown_default=(
+        "beam_size=4,alpha=0.6,extra_length=50,n_best=1,batch_size=32,max_input_length=1000"
+    ),
+)
+CHECKPOINT = Flag(
+    "checkpoint",
+    "best (by validation), last, a step, or the path of a checkpoint.",
+    "What",
+    default="best",
+    aliases=("checkpoint_path",),
+)
+BOTH = "both"
+SCORE_FLAGS = (
+    Flag("bleu_variant", "cased, uncased or both.", "How", default=BOTH),
+    Flag("tokenize", "sacrebleu's tokeniser: 13a, intl, zh, char, none ...", "How", default="13a"),
+    Flag("ter", "Also measures the translation edit rate.", "How", "boolean", default=False),
+)
+AVERAGE_FLAGS = (
+    Flag(
+        "n",
+        "How many of the last checkpoints to average.",
+        "What",
+        "integer",
+        shown_default="all there are, at most 8",
+    ),
+    Flag(
+        "best",
+        "How many of the best, by the metric that chooses checkpoints, instead of the last.",
+        "What",
+        "integer",
+        shown_default="none",
+    ),
+    Flag(
+        "checkpoints",
+        "The steps of those to average, such as 1000,2000, instead of either.",
+        "What",
+        shown_default="none",
+    ),
+)
 
 
 def in_flags(

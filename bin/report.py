@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,11 +74,15 @@ def _main(argv: list[str]) -> None:
         print(f"{COMMAND}: warning: {warning}", file=sys.stderr)
     if not runs:
         raise UserError("no run could be read, see the warnings: name other folders.")
-    text = _FORMATS[values.format](make_report(PAPER_TABLES, runs, numbers))
+    text = _FORMATS[values.format](make_report(PAPER_TABLES, runs, numbers, _evaluation))
     if values.output:
         _write(Path(values.output).expanduser(), text.rstrip("\n") + "\n")
     else:
         print(text.rstrip("\n"))
+
+
+def _evaluation(folder: Path) -> str:
+    return f"ut-eval --output_dir={shlex.quote(str(folder))}"
 
 
 def _write(path: Path, text: str) -> None:

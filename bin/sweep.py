@@ -6,28 +6,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ut_tf.bin import flags, trainer
+from ut_tf.bin import flags, trainer_flags
 from ut_tf.bin.command import EXIT_INTERRUPTED, EXIT_USER_ERROR, execute
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
-from ut_tf.evaluation.records import read_records
-from ut_tf.reporting.rendering import summary_table
-from ut_tf.reporting.runs import find_runs
-from ut_tf.reporting.summary import headline, last_records, summarise
-from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE
+from ut_tf.storage.folders import make_writable
+from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone
-from ut_tf.sweeping.grid import Cell, Progress, State, expand_names, expand_numbers, make_cells
-from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
+from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, make_cells
+from ut_tf.sweeping.sweep import OWN_FLAGS, Sweep, run_sweep, summary
 
 COMMAND = "ut-sweep"
 DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each
@@ -104,10 +99,6 @@ FLAGS = (
     ),
     Flag("dry_run", "Prints the commands and runs none.", "How", "boolean", default=False),
 )
-# What ut-sweep itself says to ut-trainer.
-_OWN = ("problem", "hparams_set", "random_seed", "output_dir")
-_THREADS = ("intra_op_threads", "inter_op_threads")
-_PACKAGE_ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
 
 
@@ -117,19 +108,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    sweep = _Sweep.of(_values(argv))
-    sweep.check()
-    if sweep.dry_run:
+    values = _values(argv)
+    sweep = _sweep(values)
+    _check(sweep)
+    if values.dry_run:
         print("\n".join(sweep.described()))
         return 0
-    _make_folder(sweep.folder)
+    make_writable(sweep.folder)
     with held_alone(sweep.folder):
-        # Read anew: until now another sweep may have written it.
-        return _run(replace(sweep, progress=Progress(sweep.folder)))
+        sweep.read_progress()
+        return _run(sweep)
 
 
 def _values(argv: list[str]) -> Any:
-    with _told_where(trainer.FLAGS, "ut-trainer", "after"):
+    with _told_where(trainer_flags.FLAGS, "ut-trainer", "after"):
         return flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
 
 
@@ -184,265 +176,64 @@ def _expanded(
     return found
 
 
-@dataclass(frozen=True)
-class _Sweep:
-    """What is to be done: the cells, the flags of their commands, and where."""
-
-    folder: Path
-    cells: list[Cell]
-    trainer_flags: list[str]
-    eval_flags: list[str]
-    parallel: int
-    dry_run: bool
-    progress: Progress
-
-    @classmethod
-    def of(cls, values: Any) -> _Sweep:
-        """Returns what the flags ask for.
-
-        Raises:
-          FlagError: a flag that cannot be.
-        """
-        if values.parallel < 1:
-            raise FlagError(f"--parallel={values.parallel}: expected at least 1.")
-        flags.integers(values.lengths, "lengths")
-        folder = Path(values.output_dir).expanduser()
-        eval_flags = [
-            f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
-        ]
-        cells = cells_of(values)
-        return cls(
-            folder,
-            cells,
-            values.trainer_flags,
-            eval_flags,
-            values.parallel,
-            values.dry_run,
-            Progress(folder),
-        )
-
-    def check(self) -> None:
-        """Raises what ut-trainer would say of any of the runs: an unknown name, an impossible
-        hyperparameter, another run in its place.
-        """
-        with _told_where(FLAGS, COMMAND, "before"):
-            given = flags.parse(
-                trainer.COMMAND, trainer.DESCRIPTION, trainer.FLAGS, self.trainer_flags
-            )
-        for name in _OWN:
-            if given[name].present:
-                instead = {
-                    "random_seed": "--seeds",
-                    "output_dir": "--output_dir before the --",
-                }.get(name, f"--{name}s")
-                raise FlagError(
-                    f"--{name} after -- would be the same for every run: give {instead}."
-                )
-        if (self.folder / CONFIG_FILE).is_file():
-            raise UserError(
-                f"--output_dir={self.folder} is a run of its own: name a folder that holds runs,"
-                " such as its parent."
-            )
-        for cell in self.cells:
-            trainer.checked_run(self.training(cell))
-
-    def place(self, cell: Cell) -> Path:
-        """Returns a cell's run directory."""
-        return self.folder / cell.name
-
-    def training(self, cell: Cell) -> list[str]:
-        """Returns the flags of a cell's ut-trainer."""
-        own = (cell.problem, cell.hparams_set, str(cell.seed), str(self.place(cell)))
-        return [
-            *(f"--{name}={value}" for name, value in zip(_OWN, own, strict=True)),
-            *self._thread_flags(),
-            *self.trainer_flags,
-        ]
-
-    def evaluation(self, cell: Cell) -> list[str]:
-        """Returns the flags of a cell's ut-eval."""
-        return [f"--output_dir={self.place(cell)}", *self.eval_flags]
-
-    def reached(self, cell: Cell) -> State | None:
-        """Returns how far a cell has come; what sweep.json says counts as long as the files are
-        there.
-        """
-        reached = self.progress.reached(cell, self.trainer_flags, self.eval_flags)
-        if not (self.place(cell) / CONFIG_FILE).is_file():
-            return None
-        return (
-            "trained"
-            if reached == "finished" and not (self.place(cell) / RECORDS_FILE).is_file()
-            else reached
-        )
-
-    def commands(self, cell: Cell) -> list[tuple[str, str, list[str]]]:
-        """Returns (name, module, flags) of the commands that a cell still needs."""
-        training = ("ut-trainer", "trainer", self.training(cell))
-        evaluation = ("ut-eval", "eval", self.evaluation(cell))
-        return {None: [training, evaluation], "trained": [evaluation]}.get(self.reached(cell), [])
-
-    def described(self) -> list[str]:
-        """Returns the commands as they would be typed; finished cells as comments."""
-        lines = []
-        for cell in self.cells:
-            commands = self.commands(cell)
-            lines += [shlex.join([name, *words]) for name, _, words in commands] or [
-                f"# {cell.name} is finished."
-            ]
-        return lines
-
-    def job(self, cell: Cell) -> Job:
-        """Returns the job of a cell that is not finished."""
-        commands = (
-            Command(name, (sys.executable, "-m", f"ut_tf.bin.{module}", *words))
-            for name, module, words in self.commands(cell)
-        )
-        return Job(cell.name, tuple(commands), self.place(cell) / SWEEP_LOG_FILE)
-
-    def environments(self) -> list[dict[str, str]]:
-        """Returns what each of the runs at a time adds to its environment: where ut_tf lies, and
-        its share of cores and GPUs.
-        """
-        path = os.pathsep.join(filter(None, [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
-        common = {"PYTHONPATH": path} if (_PACKAGE_ROOT / "setup.py").is_file() else {}
-        if self.parallel == 1:
-            return [common]
-        common |= {
-            f"TF_NUM_{kind}_THREADS": str(self._threads()) for kind in ("INTRAOP", "INTEROP")
-        }
-        # Otherwise the first process would take a shared GPU's whole memory.
-        common |= {"TF_FORCE_GPU_ALLOW_GROWTH": os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "true")}
-        gpus = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-        shares = [
-            gpus[place :: self.parallel] or gpus[place % len(gpus) :][:1] if gpus else []
-            for place in range(self.parallel)
-        ]
-        return [
-            {**common, **({"CUDA_VISIBLE_DEVICES": ",".join(share)} if share else {})}
-            for share in shares
-        ]
-
-    def _threads(self) -> int:
-        cores = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
-        return max(1, cores // self.parallel)
-
-    def _thread_flags(self) -> list[str]:
-        return [f"--{name}={self._threads()}" for name in _THREADS] if self.parallel > 1 else []
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"--output_dir={folder} cannot be written: {error.strerror or error}; name another"
-            " folder."
-        ) from error
-
-
-def _run(sweep: _Sweep) -> int:
-    open_cells = {cell.name: cell for cell in sweep.cells if sweep.reached(cell) != "finished"}
-    finished = len(sweep.cells) - len(open_cells)
-    _say(
-        f"{counted(len(sweep.cells), 'run')} in {sweep.folder}, {finished} of them finished before,"
-        f" {sweep.parallel} at a time"
+def _sweep(values: Any) -> Sweep:
+    if values.parallel < 1:
+        raise FlagError(f"--parallel={values.parallel}: expected at least 1.")
+    flags.integers(values.lengths, "lengths")
+    eval_flags = [
+        f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
+    ]
+    return Sweep(
+        Path(values.output_dir).expanduser(),
+        cells_of(values),
+        values.trainer_flags,
+        eval_flags,
+        values.parallel,
     )
-    places = {
-        name: f"[{number}/{len(open_cells)}] {name}" for number, name in enumerate(open_cells, 1)
-    }
-    failed: list[str] = []
-    with Jobs(
-        sweep.parallel, sweep.environments(), lambda job: _say(f"{places[job.name]}: begun")
-    ) as jobs:
-        for outcome in jobs.run([sweep.job(cell) for cell in open_cells.values()]):
-            cell = open_cells[outcome.job.name]
-            state = _state(sweep, cell, outcome)
-            sweep.progress.note(
-                cell, state, sweep.trainer_flags, sweep.eval_flags, outcome.seconds / 60
+
+
+def _check(sweep: Sweep) -> None:
+    """Raises what ut-trainer would say of any of the runs.
+
+    That is an unknown name, an impossible hyperparameter, or another run in its place.
+    """
+    with _told_where(FLAGS, COMMAND, "before"):
+        given = flags.parse(
+            trainer_flags.COMMAND,
+            trainer_flags.DESCRIPTION,
+            trainer_flags.FLAGS,
+            sweep.trainer_flags,
+        )
+    for name in OWN_FLAGS:
+        if given[name].present:
+            instead = {"random_seed": "--seeds", "output_dir": "--output_dir before the --"}.get(
+                name, f"--{name}s"
             )
-            _say(f"{places[cell.name]}: {_ending(sweep, cell, state, outcome)}")
-            failed += [] if state == "finished" or outcome.stopped else [cell.name]
-    _print_summary(sweep.folder)
-    if jobs.stopping:
+            raise FlagError(f"--{name} after -- would be the same for every run: give {instead}.")
+    if (sweep.folder / CONFIG_FILE).is_file():
+        raise UserError(
+            f"`output_dir`={sweep.folder} is a run of its own: name a folder that holds runs, such"
+            " as its parent."
+        )
+    for cell in sweep.cells:
+        checked_run(sweep.training(cell))
+
+
+def _run(sweep: Sweep) -> int:
+    result = run_sweep(sweep, _say)
+    table = summary(sweep.folder, _say)
+    if table:
+        print(f"\n{table}\n\nnext: ut-report {shlex.quote(str(sweep.folder))}")
+    if result.stopped:
         _say("stopped: the same command goes on from here.")
         return EXIT_INTERRUPTED
-    if failed:
+    if result.failed:
         _say(
-            f"{counted(len(failed), 'run')} failed: {', '.join(failed)}; the same command tries"
-            " again."
+            f"{counted(len(result.failed), 'run')} failed: {', '.join(result.failed)}; the same"
+            " command tries again."
         )
         return EXIT_USER_ERROR
     return 0
-
-
-def _state(sweep: _Sweep, cell: Cell, outcome: Outcome) -> State:
-    if outcome.status == 0 and len(outcome.done) == len(outcome.job.commands):
-        return "finished"
-    if "ut-trainer" in outcome.done or sweep.reached(cell) == "trained":
-        return "trained"
-    return "stopped" if outcome.stopped else "failed"
-
-
-def _ending(sweep: _Sweep, cell: Cell, state: State, outcome: Outcome) -> str:
-    minutes = f"{outcome.seconds / 60:.1f} min"
-    if state == "finished":
-        return f"{_headline(sweep.place(cell))}, {minutes}"
-    if outcome.stopped:
-        return f"stopped after {minutes}"
-    return f"failed after {minutes}, {_clause(_reason(outcome))}; its log: {outcome.job.log}"
-
-
-def _headline(folder: Path) -> str:
-    """Returns the figure that ut-eval has just found, or why it cannot be told."""
-    try:
-        records = read_records(folder)
-    except UserError as error:
-        return f"evaluated, but {_clause(error)}"
-    if not records:
-        return f"evaluated, but no record is kept; its log: {folder / SWEEP_LOG_FILE}"
-    name = headline(records[-1])
-    return f"{name} {records[-1].metrics[name]:.4g}" if name else "evaluated"
-
-
-def _clause(message: object) -> str:
-    """Returns a message without its full stop: the line goes on behind it."""
-    return str(message).rstrip(".")
-
-
-def _reason(outcome: Outcome) -> str:
-    """Returns the last line that tells of an error, of what the log has of the last command, or the
-    status.
-    """
-    if outcome.status < 0:
-        return f"killed by signal {-outcome.status}"
-    text = outcome.job.log.read_text(encoding="utf-8", errors="replace")
-    lines = [
-        line
-        for line in text.rpartition(f"\n{COMMAND_MARK}")[2].splitlines()
-        if re.search(r"(Error|Exception)\b|error:", line)
-    ]
-    return lines[-1].strip() if lines else f"exit status {outcome.status}"
-
-
-def _print_summary(folder: Path) -> None:
-    try:
-        runs, warnings = find_runs([folder])
-    except UserError:
-        return  # Not one of the runs came so far as to write its configuration.
-    for warning in warnings:
-        _say(f"warning: {warning}")
-    rows = summarise(
-        (run, record) for run in runs for record in last_records(run) if not record.test_problem
-    )
-    if rows:
-        print(f"\n{summary_table(rows)}\n\nnext: ut-report {shlex.quote(str(folder))}")
 
 
 def _say(text: str) -> None:

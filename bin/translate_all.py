@@ -11,12 +11,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags
-from ut_tf.bin.avg_checkpoints import AVERAGE_FLAGS, check_choice, chosen_steps, default_destination
-from ut_tf.bin.bleu import SCORE_FLAGS, chosen_variants, files, parallel_set, report
-from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
-from ut_tf.bin.decoder import DECODE_HPARAMS, decode_config
+from ut_tf.bin import flags, options
+from ut_tf.bin.command import (
+    execute,
+    import_tensorflow,
+    refuse_overwriting,
+    scores_table,
+    stdout_to_stderr,
+)
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.option_values import (
+    check_choice,
+    chosen_steps,
+    chosen_variants,
+    decode_config,
+    default_destination,
+    files,
+    parallel_set,
+)
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.run import Run
@@ -36,9 +48,9 @@ It is what ut-avg-checkpoints, ut-decoder and ut-bleu do one after the other."""
 
 _TEXTS = "Texts"
 FLAGS = (
-    *AVERAGE_FLAGS,
-    DECODE_HPARAMS,
-    *SCORE_FLAGS,
+    *options.AVERAGE_FLAGS,
+    options.DECODE_HPARAMS,
+    *options.SCORE_FLAGS,
     Flag(
         "source",
         "File to translate, one sentence a line.",
@@ -63,16 +75,16 @@ FLAGS = (
         _TEXTS,
         shown_default="<avg_dir>/translations/<source or split>",
     ),
-    flags.RUN_DIR,
+    options.RUN_DIR,
     Flag(
         "avg_dir",
         "Where the averaged run is written.",
         "Where",
         shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>",
     ),
-    flags.RUN_DATA_DIR,
-    flags.RUN_TMP_DIR,
-    flags.RUN_USR_DIR,
+    options.RUN_DATA_DIR,
+    options.RUN_TMP_DIR,
+    options.RUN_USR_DIR,
 )
 
 
@@ -109,7 +121,9 @@ def _main(argv: list[str]) -> None:
         written = _translate(Translator.from_run(averaged, "last", config), texts.sources, path)
     if texts.references:
         print(
-            report(corpus_scores(written, texts.references, variants, values.tokenize, values.ter))
+            scores_table(
+                corpus_scores(written, texts.references, variants, values.tokenize, values.ter)
+            )
         )
     print(f"translation: {path}")
 

@@ -78,6 +78,15 @@ class Registry:
             return documentation.strip().partition("\n")[0]
         return self._entry(name).description
 
+    def group(self, name: str) -> str:
+        """What `name` is listed under: its entry's group, or the folder of its module."""
+        if name in self._registered:
+            return "own"
+        entry = self._entry(name)
+        named: str = getattr(entry, "group", "")
+        folders = entry.target.partition(":")[0].split(".")[2:]
+        return named or (folders[0] if folders else self.kind)
+
     def check(self, name: str) -> None:
         """Raises UserError, with the near names, where `name` is unknown; imports nothing behind
         the name.
@@ -123,7 +132,7 @@ class Registry:
         if name not in entries:
             raise UserError(
                 f"unknown {self.kind} {name!r}{did_you_mean(name, self.names()) or '.'} All"
-                f" {self.kinds}: ut-trainer --registry_help."
+                f" {self.kinds}: see `registry_help` of ut-trainer."
             )
         return entries[name]
 
@@ -230,7 +239,7 @@ def import_user_code(usr_dir: str) -> None:
     source = folder / "__init__.py"
     if not source.is_file():
         raise UserError(
-            f"--usr_dir={usr_dir}: there is no file {source}; make one that imports the modules"
+            f"`usr_dir`={usr_dir}: there is no file {source}; make one that imports the modules"
             " with your registrations."
         )
     loaded = sys.modules.get(folder.name)
@@ -238,7 +247,7 @@ def import_user_code(usr_dir: str) -> None:
         return
     if loaded is not None:
         raise UserError(
-            f"--usr_dir={usr_dir}: {folder.name!r} is the name of another Python module: rename the"
+            f"`usr_dir`={usr_dir}: {folder.name!r} is the name of another Python module: rename the"
             " folder."
         )
     spec = importlib.util.spec_from_file_location(
@@ -246,7 +255,7 @@ def import_user_code(usr_dir: str) -> None:
     )
     if spec is None or spec.loader is None:
         raise UserError(
-            f"--usr_dir={usr_dir}: Python cannot import {source}; the folder's name must be a"
+            f"`usr_dir`={usr_dir}: Python cannot import {source}; the folder's name must be a"
             " Python identifier."
         )
     _before_user_code.get(_nothing)()
@@ -260,5 +269,5 @@ def import_user_code(usr_dir: str) -> None:
     except Exception as error:
         del sys.modules[folder.name]
         raise UserError(
-            f"--usr_dir={usr_dir}: importing it failed with {type(error).__name__}: {error}."
+            f"`usr_dir`={usr_dir}: importing it failed with {type(error).__name__}: {error}."
         ) from error

@@ -171,15 +171,15 @@ def test_errors_and_their_exit_statuses(capsys):
 
 def test_a_table_is_sorted_and_aligned():
     lines = command.metrics_table({"loss": 0.123456789, "error/10": 3.0}).splitlines()
-    assert lines == ["  error/10             3", "  loss          0.123457"]
+    assert lines == ["  error/10         3", "  loss      0.123457"]
     shown = command.metrics_table(
         {"loss": 0.123456789, "error/10": 3.0, "mean": 2.5},
         {"error/10": (1.0, 14 / 3), "loss": (0.1, 0.2)},
     )
     assert shown.splitlines() == [
-        "  error/10             3  [1, 4.667]",
-        "  loss          0.123457  [0.1, 0.2]",
-        "  mean               2.5",
+        "  error/10         3  [1, 4.667]",
+        "  loss      0.123457  [0.1, 0.2]",
+        "  mean           2.5",
     ]
 
 
@@ -322,10 +322,7 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
     assert json.loads(captured.out) == {"a": 1.0, "z": 2.0}
     assert captured.out.count("\n") == 1
     assert "noise" in captured.err
-    assert (
-        "p with s, checkpoint of step 70\n  a             1  [0.5, 1.25]\n  z             2\n"
-        in captured.err
-    )
+    assert "p with s, checkpoint of step 70\n  a  1  [0.5, 1.25]\n  z  2\n" in captured.err
     (record,) = read_records(tmp_path)
     assert (record.checkpoint, record.step, record.lengths, record.seed, record.metrics) == (
         "last",

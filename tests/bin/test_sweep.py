@@ -16,6 +16,7 @@ import pytest
 from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import sweep
 from ut_tf.errors import UserError
+from ut_tf.sweeping import sweep as library
 from ut_tf.sweeping.grid import Cell, Progress, expand_names, expand_numbers, make_cells
 from ut_tf.sweeping.jobs import Command, Job, Jobs
 
@@ -202,10 +203,10 @@ def test_the_reason_of_a_failure_is_the_last_command_s_own(tmp_path):
     job.log.write_text("$ step0\nstep0: error: of yesterday\n")
     with Jobs(1, [{}], lambda _: None) as running:
         (outcome,) = running.run([job])
-    assert sweep._reason(outcome) == "ValueError: no such length"
+    assert library._reason(outcome) == "ValueError: no such length"
     with Jobs(1, [{}], lambda _: None) as running:
         (outcome,) = running.run([_job(tmp_path, "a", "raise SystemExit(3)")])
-    assert sweep._reason(outcome) == "exit status 3"
+    assert library._reason(outcome) == "exit status 3"
 
 
 def test_the_line_of_a_failure_is_one_sentence(tmp_path):
@@ -215,17 +216,17 @@ def test_the_line_of_a_failure_is_one_sentence(tmp_path):
     with Jobs(1, [{}], lambda _: None) as running:
         (outcome,) = running.run([job])
     (cell,) = make_cells(["a"], ["b"], [1])
-    line = sweep._ending(None, cell, "failed", outcome)
+    line = library._ending(None, cell, "failed", outcome)
     assert line.endswith(
         f", ut-trainer: error: give another set, or another model; its log: {job.log}"
     )
 
 
 def test_an_evaluation_that_left_no_record_is_no_crash(tmp_path):
-    assert "no record is kept" in sweep._headline(tmp_path)
+    assert "no record is kept" in library._headline(tmp_path)
     (tmp_path / "evaluations.jsonl").write_text("{}\n")
-    assert "evaluations.jsonl:1 is no record" in sweep._headline(tmp_path)
-    assert not sweep._headline(tmp_path).endswith(".")
+    assert "evaluations.jsonl:1 is no record" in library._headline(tmp_path)
+    assert not library._headline(tmp_path).endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -351,7 +352,7 @@ def test_runs_at_a_time_share_cores_and_gpus(tmp_path, capsys, monkeypatch):
         sweep.FLAGS,
         [*GRID, f"--output_dir={tmp_path}", "--parallel=3"],
     )
-    environments = sweep._Sweep.of(values).environments()
+    environments = sweep._sweep(values).environments()
     assert [one["CUDA_VISIBLE_DEVICES"] for one in environments] == ["0", "1", "0"]
     assert {one["TF_NUM_INTRAOP_THREADS"] for one in environments} == {"2"}
 

@@ -104,15 +104,15 @@ def test_nothing_but_a_mean_of_the_run_gives_way(run: Run, tmp_path: Path) -> No
     mean = tmp_path / "mean"
     average_checkpoints(run, [1, 2], mean)
     other = dataclasses.replace(run, seed=5)
-    with pytest.raises(UserError, match=r"holds the mean of another run \(seed\): .*--avg_dir"):
+    with pytest.raises(UserError, match=r"holds the mean of another run \(seed\): .*`destination`"):
         average_checkpoints(other, [1, 2], mean)
     (mean / "export").mkdir()
-    with pytest.raises(UserError, match=r"besides a mean of checkpoints, export: .*--avg_dir"):
+    with pytest.raises(UserError, match=r"besides a mean of checkpoints, export: .*`destination`"):
         average_checkpoints(run, [2, 6], mean)
     assert averaged_steps(mean) == [1, 2]
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "mean"):
-        with pytest.raises(UserError, match="--avg_dir"):
+        with pytest.raises(UserError, match="`destination`"):
             average_checkpoints(run, [1, 2], place)
 
 
@@ -150,7 +150,7 @@ def test_without_a_number_all_there_are_but_no_more_than_eight(run: Run) -> None
 
 def test_mistakes(run: Run, tmp_path: Path) -> None:
     with pytest.raises(
-        UserError, match=r"n=4: .* has 3 intact checkpoints; .* --keep_checkpoint_max=4"
+        UserError, match=r"`n`=4: .* has 3 intact checkpoints; .* `keep_checkpoint_max`=4"
     ):
         last_steps(run, 4)
     with pytest.raises(
@@ -160,7 +160,7 @@ def test_mistakes(run: Run, tmp_path: Path) -> None:
     (run.output_dir / "metrics.jsonl").write_text(
         json.dumps({"kind": "eval", "step": 2, "loss": 1.0})
     )
-    with pytest.raises(UserError, match=r"n=2: .* has 1 intact checkpoints judged by loss"):
+    with pytest.raises(UserError, match=r"`n`=2: .* has 1 intact checkpoints judged by loss"):
         best_steps(run, 2)
     with pytest.raises(UserError, match="already exists"):
         average_checkpoints(run, [2], run.output_dir)

@@ -1,12 +1,11 @@
-"""Tables filled from runs: which evaluation belongs in which cell, and what is to be said beside
-it.
+"""Tables filled from runs: which evaluation belongs in which cell, with which notes.
 
-How it is used::
+::
 
     runs, warnings = find_runs(places)
     report = make_report(PAPER_TABLES, runs, numbers=("1", "4"))
 
-How it works: each evaluation of a run is held against each source of each column. One that fits
+Each evaluation of a run is compared with each source of each column. One that fits
 becomes a reading, with a note where its data, its arguments, its length or its split are not the
 table's. Readings of one model, one recipe and one note make a row, so that no cell joins figures
 that may be compared with the published ones and figures that may not.
@@ -16,11 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from ut_tf.errors import UserError
@@ -32,6 +30,7 @@ from ut_tf.reporting.summary import Summary, last_records, summarise
 
 LENGTH = "{length}"
 JOINED = "the best set for each"
+_UNTRAINED = "{} has no checkpoint yet."
 
 
 @dataclass(frozen=True)
@@ -92,14 +91,20 @@ class Report:
     others: Sequence[Summary]
 
 
-def make_report(tables: Tables, runs: Sequence[FoundRun], numbers: Sequence[str] = ()) -> Report:
-    """Returns the tables filled from `runs`.
+def make_report(
+    tables: Tables,
+    runs: Sequence[FoundRun],
+    numbers: Sequence[str] = (),
+    how_to_evaluate: Callable[[Path], str] = "evaluate {} with ut-eval".format,
+) -> Report:
+    """Fills tables from runs.
 
     Args:
       tables: a publication's.
       runs: as ``find_runs`` gives them.
       numbers: of the tables that are wanted, with or without runs ("1" means its parts too), and
         nothing else; empty: all that have a run, and the runs that are in none.
+      how_to_evaluate: says of the folder of a run without an evaluation how to evaluate it.
 
     Raises:
       UserError: there is no table of such a number.
@@ -118,7 +123,7 @@ def make_report(tables: Tables, runs: Sequence[FoundRun], numbers: Sequence[str]
     used: set[int] = set()
     filled = [_fill(table, tables, runs, used) for table in wanted]
     without = [
-        (run, _how_to_evaluate(run))
+        (run, how_to_evaluate(run.folder) if run.trained else _UNTRAINED.format(run.folder))
         for run in runs
         if _is_unjudged(run) and _is_wanted(run, tables, wanted, bool(numbers))
     ]
@@ -161,12 +166,6 @@ def _is_wanted(run: FoundRun, tables: Tables, wanted: Sequence[Table], chosen: b
         return True
     sources = [source for table in wanted for column in table.columns for source in column.sources]
     return any(_problem_in(source, _known_problem(run, tables)) is not None for source in sources)
-
-
-def _how_to_evaluate(run: FoundRun) -> str:
-    if not run.trained:
-        return f"{run.folder} has no checkpoint yet."
-    return f"ut-eval --output_dir={shlex.quote(str(run.folder))}"
 
 
 class _Key(NamedTuple):

@@ -124,8 +124,8 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
         folders = list(_run_folders(place))
         if not folders:
             raise UserError(
-                f"{place} holds no run, at any depth (no {CONFIG_FILE}): name the --output_dir of a"
-                " ut-trainer command."
+                f"{place} holds no run, at any depth (no {CONFIG_FILE}): name a folder that"
+                " ut-trainer wrote."
             )
         for folder in folders:
             try:

@@ -46,7 +46,7 @@ from ut_tf.storage.layout import (
 )
 
 MOST = 8
-_ADVICE = "name a directory that is new or empty with --avg_dir"
+_ADVICE = "give a new or empty folder as `destination`"
 _STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
 # What lies in the folder of a mean: its own files, and what the commands derive from them.
 _DERIVED = frozenset(
@@ -95,7 +95,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         raise UserError(
             f"{error.filename} has gone while it was read: the run may still be training and keep"
             " fewer checkpoints than are averaged; average again, or train with a larger"
-            " --keep_checkpoint_max."
+            " `keep_checkpoint_max`."
         ) from error
     for weight, mean in zip(model.trainable_variables, means, strict=True):
         weight.assign(mean)
@@ -194,9 +194,9 @@ def _chosen(run: Run, candidates: Iterable[int], n: int | None, what: str) -> li
     if len(found) < (n or 1):
         kept, needed = run.hparams.training.keep_checkpoint_max, n or 1
         raise UserError(
-            f"n={needed}: {store.folder} has {len(found)} {what}; ask for no more, or train on with"
-            f" --keep_checkpoint_max={max(needed, kept)} (the run's was {kept}), which keeps that"
-            " many of the latest."
+            f"`n`={needed}: {store.folder} has {len(found)} {what}; ask for no more, or train on"
+            f" with `keep_checkpoint_max`={max(needed, kept)} (the run's was {kept}), which keeps"
+            " that many of the latest."
         )
     return sorted(found)
 

@@ -119,10 +119,10 @@ class Curriculum:
         """
         if self._shortest > self._first_bound:
             raise UserError(
-                f"curriculum_start={self._training.curriculum_start}: the shortest training example"
-                f" of {self._problem.name} has {self._shortest} symbols; raise it"
-                f" (--hparams=curriculum_start={self._shortest}), or leave the curriculum out"
-                " (--hparams=curriculum=none)."
+                f"`curriculum_start`={self._training.curriculum_start}: the shortest training"
+                f" example of {self._problem.name} has {self._shortest} symbols; raise it"
+                f" (`curriculum_start`={self._shortest}), or leave the curriculum out"
+                " (`curriculum`=none)."
             )
 
     @property

@@ -1,18 +1,11 @@
-"""What a warm start asks of the run that the weights come from: equal shapes are not enough, equal
-ids must mean the same.
-
-How it is used::
-
-    refuse_other_vocabulary(Run.load("runs/old"), run)
-"""
+"""What a warm start needs of the other run: beside equal shapes, ids that mean the same."""
 
 from __future__ import annotations
 
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.files import sha256_of
-
-_SUBWORDS = "subwords.model"
+from ut_tf.storage.layout import SUBWORDS_FILE
 
 
 def refuse_other_vocabulary(old: Run, new: Run) -> None:
@@ -22,19 +15,20 @@ def refuse_other_vocabulary(old: Run, new: Run) -> None:
         return
     differing = sorted(name for name in before | now if before.get(name) != now.get(name))
     advice = (
-        f"give --vocab_file={old.vocab_dir / _SUBWORDS} in a new --output_dir"
-        if _SUBWORDS in before
+        f"give `vocab_file`={old.vocab_dir / SUBWORDS_FILE} in a new `output_dir`"
+        if SUBWORDS_FILE in before
         else "train without it"
     )
     raise UserError(
-        f"--warm_start_from={old.output_dir}: its vocabulary is not that of {new.output_dir}"
+        f"`warm_start_from`={old.output_dir}: its vocabulary is not that of {new.output_dir}"
         f" ({', '.join(differing)}), so its weights mean other symbols: {advice}."
     )
 
 
 def _checksums(run: Run) -> dict[str, str]:
-    """Returns the checksums of the run's vocabulary files by name; a run of an earlier version has
-    only the files themselves.
+    """The checksums of the run's vocabulary files by name.
+
+    Runs of earlier versions have only the files.
     """
     if run.vocab_sha256 or not run.vocab_dir.is_dir():
         return run.vocab_sha256

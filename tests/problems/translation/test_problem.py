@@ -606,7 +606,7 @@ def test_changed_files_are_no_dead_end(folder: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(
         UserError,
-        match=rf"subwords\.model\), .* --vocab_file={first.vocab_dir}/subwords\.model in a new",
+        match=rf"subwords\.model\), .* `vocab_file`={first.vocab_dir}/subwords\.model in a new",
     ):
         refuse_other_vocabulary(dataclasses.replace(first, vocab_sha256={}), second)
     with pytest.raises(UserError, match="its vocabulary is not that of"):

@@ -1,0 +1,153 @@
+"""The values of flags that several commands share, checked and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from absl import flags as absl_flags
+
+from ut_tf.bin.flags import FlagError, integers
+from ut_tf.bin.options import BOTH, FILE_FLAGS
+from ut_tf.data.arguments import absolute_paths
+from ut_tf.errors import UserError, did_you_mean
+from ut_tf.factories import parse_problem_args
+from ut_tf.problems.catalogue import PROBLEMS
+from ut_tf.run import Run
+from ut_tf.search.config import DecodeConfig
+
+if TYPE_CHECKING:
+    from ut_tf.evaluation.parallel_sets import ParallelSet
+
+
+def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) -> dict[str, Any]:
+    """Returns the arguments of the problems in --problem_args and FILE_FLAGS; the names of files as
+    absolute paths.
+
+    Raises:
+      FlagError: an argument is given in both ways, a flag names no file, or one of the problems
+        reads no such files, or cannot do without them.
+    """
+    arguments = parse_problem_args(values.problem_args)
+    given = {
+        flag.name: str(values[flag.name].value) for flag in FILE_FLAGS if values[flag.name].value
+    }
+    for name, text in given.items():
+        if name in arguments:
+            raise FlagError(f"--{name} and --problem_args both give {name}: leave one of them out.")
+        paths = absolute_paths(text)
+        if not paths or (name == "vocab_file" and len(paths) > 1):
+            raise FlagError(
+                f"--{name}={text}: expected the name of a file{' alone' if paths else ''}."
+            )
+        arguments[name] = paths if name.endswith("_files") else paths[0]
+    for problem in (name for name in problems if name in PROBLEMS):
+        _check_files(problem, given, arguments)
+    return arguments
+
+
+def _check_files(problem: str, given: Iterable[str], arguments: Mapping[str, Any]) -> None:
+    """Raises FlagError where the flags for files and a problem of this project do not go together;
+    one of the user's is asked later.
+    """
+    reads_files = problem.startswith("translate_files")
+    taken = (
+        {flag.name for flag in FILE_FLAGS}
+        if reads_files
+        else {"vocab_file"}
+        if problem.startswith("translate_")
+        else set()
+    )
+    for name in given:
+        if name not in taken:
+            raise FlagError(
+                f"--{name}: problem {problem} takes no such files; leave the flag out, or give"
+                " --problem=translate_files."
+            )
+    for part in ("dev_", "test_"):
+        if f"{part}target_files" in arguments and f"{part}source_files" not in arguments:
+            raise FlagError(
+                f"--{part}source_files is missing: --{part}target_files holds the translations of"
+                " its lines; give both."
+            )
+    if reads_files and "source_files" not in arguments:
+        raise FlagError(
+            f"--source_files is missing: problem {problem} reads your own files; give"
+            " --source_files and --target_files, or --source_files alone for lines of source, tab,"
+            " target."
+        )
+
+
+def decode_config(text: str) -> DecodeConfig:
+    """Returns the options in --decode_hparams; user code with a strategy of its own must be loaded.
+
+    Raises:
+      FlagError: lists every mistake.
+    """
+    try:
+        return DecodeConfig.from_text(text)
+    except UserError as error:
+        raise FlagError(f"--decode_hparams: {error}") from error
+
+
+def chosen_variants(name: str) -> tuple[Any, ...]:
+    """Returns the variants of BLEU that --bleu_variant names, uncased first, as tensor2tensor
+    prints them.
+    """
+    choices = {"cased": ("cased",), "uncased": ("uncased",), BOTH: ("uncased", "cased")}
+    if name not in choices:
+        raise FlagError(
+            f"--bleu_variant={name}: expected cased, uncased or both{did_you_mean(name, choices)}"
+        )
+    return choices[name]
+
+
+def files(text: str) -> list[Path]:
+    """Returns the files in "one,two"."""
+    return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
+
+
+def parallel_set(run: Run, values: Any) -> ParallelSet:
+    """Returns the sentences and references that --source and --reference name or, without them,
+    those of the run's problem.
+    """
+    from ut_tf.evaluation.parallel_sets import file_set, problem_set
+
+    if values.source:
+        return file_set(Path(values.source).expanduser(), files(values.reference or ""))
+    return problem_set(run.prepare(), values.split)
+
+
+def check_choice(values: Any) -> None:
+    """Raises FlagError where --n, --best and --checkpoints cannot be."""
+    for name in ("n", "best"):
+        if values[name].value is not None and values[name].value < 1:
+            raise FlagError(f"--{name}={values[name].value}: expected at least 1.")
+    integers(values.checkpoints or "", "checkpoints")
+    given = [name for name in ("n", "best", "checkpoints") if values[name].value is not None]
+    if len(given) > 1:
+        raise FlagError(
+            f"--{given[0]} and --{given[1]} each say which checkpoints to average: give one of"
+            " them."
+        )
+
+
+def chosen_steps(run: Run, values: Any) -> list[int]:
+    """Returns the steps of the checkpoints that the flags mean, ascending; imports TensorFlow.
+
+    Raises:
+      UserError: there are fewer than asked for.
+    """
+    from ut_tf.training.averaging import best_steps, last_steps
+
+    if values.checkpoints:
+        return sorted({*integers(values.checkpoints, "checkpoints")})
+    return best_steps(run, values.best) if values.best else last_steps(run, values.n)
+
+
+def default_destination(source: Path, values: Any, steps: list[int]) -> Path:
+    """Returns the folder beside the run's that is named after the choice."""
+    if values.checkpoints:
+        return source.with_name(f"{source.name}-avg{'+'.join(map(str, steps))}")
+    return source.with_name(f"{source.name}-avg{'best' if values.best else ''}{len(steps)}")

@@ -1,0 +1,211 @@
+"""The flags of ut-trainer and the run that they ask for, for the commands that begin trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ut_tf.bin import flags, options
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.option_values import problem_arguments
+from ut_tf.errors import UserError
+from ut_tf.run import Run
+from ut_tf.storage.layout import checkpoint_steps
+
+COMMAND = "ut-trainer"
+DESCRIPTION = """ut-trainer: trains a model on a problem.
+
+  ut-trainer --problem=babi_qa --hparams_set=ut_base
+
+The same command goes on where it stopped. The run directory then holds all that ut-eval needs."""
+
+_TRAINING = "Training"
+FLAGS = (
+    options.PROBLEM,
+    options.HPARAMS_SET,
+    options.HPARAMS,
+    options.PROBLEM_ARGS,
+    options.MODEL,
+    options.RANDOM_SEED,
+    options.OUTPUT_DIR,
+    options.DATA_DIR,
+    options.TMP_DIR,
+    options.USR_DIR,
+    *options.FILE_FLAGS,
+    Flag(
+        "train_steps",
+        "Updates to train for, counted from the first.",
+        _TRAINING,
+        "integer",
+        shown_default="the set's",
+    ),
+    Flag(
+        "local_eval_frequency",
+        "Updates between evaluations; each one saves a checkpoint.",
+        _TRAINING,
+        "integer",
+        shown_default="the set's eval_frequency",
+        aliases=("eval_frequency",),
+    ),
+    Flag(
+        "keep_checkpoint_max",
+        "Latest checkpoints kept; the best is kept besides.",
+        _TRAINING,
+        "integer",
+        shown_default="the set's",
+    ),
+    Flag("log_frequency", "Updates between lines of progress.", _TRAINING, "integer", default=100),
+    Flag(
+        "num_gpus",
+        "GPUs to train on.",
+        _TRAINING,
+        "integer",
+        shown_default="all there are",
+        aliases=("worker_gpu",),
+    ),
+    Flag(
+        "warm_start_from",
+        "Run directory whose weights a new run starts from.",
+        _TRAINING,
+        shown_default="none",
+    ),
+    Flag(
+        "schedule",
+        "train, evaluate, or continuous_train_and_eval, which is the same as train.",
+        _TRAINING,
+        default="train",
+    ),
+    Flag(
+        "generate_data",
+        "Accepted for tensor2tensor's users: data that is missing is prepared anyway.",
+        _TRAINING,
+        "boolean",
+        default=False,
+    ),
+    Flag(
+        "eval_steps",
+        "Accepted for tensor2tensor's users: the whole validation data is judged anyway.",
+        _TRAINING,
+        "integer",
+        shown_default="all",
+    ),
+    Flag(
+        "intra_op_threads",
+        "CPU threads of one operation; 1 is fastest for small networks.",
+        _TRAINING,
+        "integer",
+        default=0,
+        shown_default="all cores",
+    ),
+    Flag(
+        "inter_op_threads",
+        "Operations at once on a CPU.",
+        _TRAINING,
+        "integer",
+        default=0,
+        shown_default="TensorFlow's choice",
+    ),
+    options.REGISTRY_HELP,
+)
+_SCHEDULES = {
+    "train": "train",
+    "continuous_train_and_eval": "train",
+    "train_and_evaluate": "train",
+    "evaluate": "evaluate",
+}
+
+
+def checked_run(argv: Sequence[str]) -> Run:
+    """The run that these flags would train, checked as far as TensorFlow is not needed.
+
+    Raises:
+      HelpAsked, FlagError, UserError: as the command itself would.
+    """
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    if values.registry_help or schedule(values.schedule) != "train":
+        raise FlagError(
+            f"--{'registry_help' if values.registry_help else 'schedule=evaluate'} trains nothing:"
+            " leave it out."
+        )
+    return checked(values)[0]
+
+
+def checked(values: Any) -> tuple[Run, Run | None]:
+    """The run, and the one that its first weights come from, if any."""
+    _check_numbers(values)
+    plan = _plan(values)
+    return plan, _warm_start_run(values.warm_start_from, plan)
+
+
+def _plan(values: Any) -> Run:
+    for name in ("problem", "hparams_set"):
+        if not values[name].value:
+            raise FlagError(
+                f"--{name} is missing: see {COMMAND} --registry_help for the names and {COMMAND}"
+                " --help for the flags."
+            )
+    return Run.plan(
+        values.problem,
+        values.hparams_set,
+        hparams=_overrides(values),
+        output_dir=values.output_dir,
+        data_dir=values.data_dir,
+        tmp_dir=values.tmp_dir,
+        seed=values.random_seed,
+        problem_args=problem_arguments(values, [values.problem]),
+        usr_dir=values.usr_dir,
+        model=values.model,
+    )
+
+
+def schedule(name: str) -> str:
+    """What --schedule asks for: "train" or "evaluate"."""
+    if name not in _SCHEDULES:
+        raise FlagError(
+            f"--schedule={name}: expected one of {', '.join(_SCHEDULES)}; to judge a run, use"
+            " ut-eval --output_dir=<run>."
+        )
+    return _SCHEDULES[name]
+
+
+def _overrides(values: Any) -> str:
+    """The overrides, and those that have a flag of their own behind them."""
+    own = {
+        "eval_frequency": values.local_eval_frequency,
+        "keep_checkpoint_max": values.keep_checkpoint_max,
+    }
+    return ",".join(
+        [
+            *filter(None, [values.hparams]),
+            *(f"{name}={value}" for name, value in own.items() if value is not None),
+        ]
+    )
+
+
+def _check_numbers(values: Any) -> None:
+    least = {
+        "train_steps": 1,
+        "log_frequency": 1,
+        "num_gpus": 0,
+        "intra_op_threads": 0,
+        "inter_op_threads": 0,
+    }
+    for name, bound in least.items():
+        value = values[name].value
+        if value is not None and value < bound:
+            raise FlagError(f"--{name}={value}: expected at least {bound}.")
+
+
+def _warm_start_run(folder: str | None, plan: Run) -> Run | None:
+    """The run to take the first weights from; None: `plan` goes on from its own checkpoints."""
+    if not folder or checkpoint_steps(plan.output_dir):
+        return None
+    try:
+        return Run.load(folder)
+    except UserError as error:
+        raise UserError(f"--warm_start_from={folder}: {error}") from error
+
+
+def default_output_dir(values: Any) -> str:
+    """The run directory where no flag names one."""
+    return f"runs/{values.problem}-{values.hparams_set}"
