@@ -18,6 +18,7 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training.batches import TrainingBatches
@@ -149,7 +150,7 @@ class ToyDetails(NamedTuple):
     decoder: Any
 
 
-class ToyModel(keras.Model):  # type: ignore[misc]
+class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
     """What the trainer asks of a model and no more: each symbol is predicted from itself, and
     ponders by its own remainder.
     """

@@ -43,12 +43,13 @@ from ut_tf.models.interfaces import (
     ModelDetails,
     fixed_depth,
 )
+from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.contract import Cache, DecoderModel
 from ut_tf.search.strategies import Decoded
 
 
-class EncoderDecoder(keras.Model, DecoderModel):  # type: ignore[misc]
+class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore[misc]
     """A model of a problem's inputs and targets.
 
     A model is built when it is constructed, so that weights can be loaded at once.
@@ -222,7 +223,7 @@ class EncoderDecoder(keras.Model, DecoderModel):  # type: ignore[misc]
         """The ids of the encoder's positions."""
         return features["inputs"]
 
-    # Pondering, for models with halting.
+    # Pondering; see training_contract.py.
 
     def answer(
         self, head: Callable[[Any], Any], states: Any, details: RecurrenceDetails | None
@@ -233,53 +234,13 @@ class EncoderDecoder(keras.Model, DecoderModel):  # type: ignore[misc]
         del details
         return head(states)
 
-    @property
-    def ponder_weight(self) -> float | None:
-        """The weight of the ponder cost in the loss; None: depth is fixed."""
-        return None
-
-    @property
-    def padding_ponders(self) -> bool:
-        """Whether padding takes part in halting and in the ponder cost."""
-        return False
-
-    @property
-    def expects_scores(self) -> bool:
-        """Whether the call returns, in training, expected log-probabilities instead of logits."""
-        return False
-
-    def has_ponder_cost(self, training: bool) -> bool:
-        """Whether the call adds the ponder cost to the losses."""
-        del training
-        return False
-
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
-        """The positions that count in the ponder cost, without computing the model.
-
-        Args:
-          features: as in the call.
-
-        Returns:
-          float32 [batch, length] of the encoder and float32 [batch, target_length] of the decoder,
-          of those that the model has: the masks of their details.
-        """
         masks = []
         if self.has_encoder:
             masks.append(self.input_embedding.mask(features["inputs"]))
         if self.has_decoder:
             masks.append(self.target_embedding.mask(features["targets"]))
         return tuple(map(tf.ones_like, masks)) if self.padding_ponders else tuple(masks)
-
-    # Relaxed sets of parameters, for models that have them.
-
-    def relaxed_weights(self) -> list[Any]:
-        """The parameters of which there are several sets, each [sets, ...]; default: none."""
-        return []
-
-    def tie(self, tied: bool = True) -> None:
-        """Replaces each set of the relaxed weights by the mean of all sets; with tied=False the
-        sets differ again, from there.
-        """
 
     # Incremental decoding; see search/contract.py.
 

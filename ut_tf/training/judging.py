@@ -53,13 +53,13 @@ class Judge:
     """Counts of right answers, and the penalty on relaxed sets, inside the training step.
 
     Args:
-      model: with ``relaxed_weights()``, variables [sets, ...], where relaxed_sets is above 1.
+      model: a ``TrainableModel``.
       hparams: resolved.
       workers: whose replicas each pay a share of the penalty.
     """
 
     def __init__(self, model: Any, hparams: HParams, workers: Workers) -> None:
-        self._relaxed = tuple(model.relaxed_weights()) if hparams.network.relaxed_sets > 1 else ()
+        self._relaxed = tuple(model.relaxed_weights())
         self._shares = workers.replicas * hparams.training.accumulate_steps
         with workers.strategy.scope():
             self._above = tf.Variable(0, trainable=False, name="judged_above")

@@ -191,9 +191,8 @@ def _make_network(run: Run, workers: Workers, warm_start: Run | None) -> tuple[A
         if warm_start is not None:
             refuse_other_vocabulary(warm_start, run)
             restore_weights(model, warm_start)
-            if run.hparams.network.relaxed_sets > 1:
-                # The curriculum begins again, at whose end they are to be tied.
-                model.tie(False)
+            # The curriculum begins again, at whose end relaxed weights are to be tied.
+            model.tie(False)
         return model, make_optimizer(model.trainable_variables, run.hparams, run.seed)
 
 
@@ -263,8 +262,7 @@ def _make_datasets(parts: _Parts) -> Callable[[int, int], Any]:
 def _stages(parts: _Parts, batches: TrainingBatches, step: TrainingStep) -> list[Hook]:
     if parts.curriculum is None or step.judge is None:
         return []
-    relaxed = parts.model if parts.run.hparams.network.relaxed_sets > 1 else None
-    return [Stages(parts.curriculum, batches, step.judge, relaxed, parts.progress)]
+    return [Stages(parts.curriculum, batches, step.judge, parts.model, parts.progress)]
 
 
 def _logging(parts: _Parts, log: RunLog | None, frequency: int, speedometer: Speedometer) -> Hook:

@@ -14,18 +14,15 @@ import tensorflow as tf
 from tests.close import assert_close
 from ut_tf.layers.stretch import stretched
 from ut_tf.models.convolutional.convolution import Convolution, gated
+from ut_tf.models.convolutional.dilated_block import DilatedBlock
 from ut_tf.models.convolutional.dilated_convolutions import (
-    DilatedBlock,
     DilatedDecoder,
     DilatedEncoder,
     dilation_of,
 )
-from ut_tf.models.convolutional.gated_convolutions import (
-    GatedBlock,
-    GatedDecoder,
-    LearnedPositions,
-    divided_gradient,
-)
+from ut_tf.models.convolutional.gated_block import GatedBlock
+from ut_tf.models.convolutional.gated_convolutions import GatedDecoder, divided_gradient
+from ut_tf.models.convolutional.learned_positions import LearnedPositions
 from ut_tf.models.interfaces import Encoded
 
 HALF = math.sqrt(0.5)

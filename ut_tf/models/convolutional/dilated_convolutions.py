@@ -1,13 +1,8 @@
-"""ByteNet's blocks, encoder and decoder of dilated convolutions (arXiv 1610.10099).
+"""ByteNet's encoder and decoder of dilated convolutions (arXiv 1610.10099).
 
-A block is (the paper's figure 3, with ReLUs, and its width 2d as hidden_size)
-
-    x' = x + W₂ ReLU(LN(conv(ReLU(LN(W₁ ReLU(LN(x)))))))
-
-with W₁ from hidden_size to half of it, W₂ back, and between them a convolution of conv_kernel
-positions, which are 1, 2, 4, … up to max_dilation apart from block to block, then 1 again. The
-decoder's see no later position. A layer norm follows the last block. ``DilatedDecoder`` says how
-the decoder reads the encoder.
+num_layers blocks (``dilated_block.py``), whose convolutions see positions 1, 2, 4, … up to
+max_dilation apart from block to block, then 1 again. The decoder's see no later position. A layer
+norm follows the last block. ``DilatedDecoder`` says how the decoder reads the encoder.
 """
 
 from __future__ import annotations
@@ -17,103 +12,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.linear import Linear, matmul
+from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.stretch import stretched
-from ut_tf.models.convolutional.convolution import Convolution, masked
+from ut_tf.models.convolutional.convolution import masked
+from ut_tf.models.convolutional.dilated_block import DilatedBlock, affine
 from ut_tf.models.interfaces import Encoded
 
 
 def dilation_of(number: int, largest: int) -> int:
     """The dilation of block `number`, from 0: 1, 2, 4, … up to `largest`, and again."""
     return 1 << number % largest.bit_length()
-
-
-@keras.saving.register_keras_serializable("ut_tf")
-class DilatedBlock(keras.layers.Layer):  # type: ignore[misc]
-    """A dilated convolution between two maps of single positions, with layer norms, ReLUs and a
-    residual.
-
-    Args:
-      hidden_size: width of the states.
-      kernel_size: positions that the convolution sees.
-      dilation: distance between these.
-      causal: whether the convolution sees no later position.
-      dropout: rate on the block's output.
-      norm_epsilon: as of ``LayerNorm``.
-      kernel_init: as of ``Linear``.
-
-    Call arguments:
-      x: [batch, length, hidden_size] -> the same shape.
-      padding_mask: float32 [batch, length], 0 on padding, which the convolution sees as zeros;
-        None: nothing is padding.
-      training: whether to drop.
-    """
-
-    def __init__(
-        self,
-        hidden_size: int,
-        kernel_size: int,
-        dilation: int,
-        causal: bool,
-        dropout: float = 0.0,
-        norm_epsilon: float = 1e-6,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.hidden_size = hidden_size
-        half, policy = hidden_size // 2, self.dtype_policy.name
-        self.inner_norm = LayerNorm(norm_epsilon, name="inner_norm", dtype=policy)
-        self.inner = Linear(half, True, kernel_init, name="inner", dtype=policy)
-        self.middle_norm = LayerNorm(norm_epsilon, name="middle_norm", dtype=policy)
-        self.convolution = Convolution(
-            half, kernel_size, dilation, causal, kernel_init, name="convolution", dtype=policy
-        )
-        self.outer_norm = LayerNorm(norm_epsilon, name="outer_norm", dtype=policy)
-        self.outer = Linear(hidden_size, True, kernel_init, name="outer", dtype=policy)
-        self.dropout = Dropout(dropout, name="dropout", dtype=policy)
-
-    def build(self, input_shape: Any) -> None:
-        half = (*input_shape[:-1], self.hidden_size // 2)
-        for part in (self.inner_norm, self.inner):
-            part.build(input_shape)
-        for part in (self.middle_norm, self.convolution, self.outer_norm, self.outer):
-            part.build(half)
-
-    def call(self, x: Any, padding_mask: Any = None, training: bool = False) -> Any:
-        y = self.inner(tf.nn.relu(self.inner_norm(x)))
-        y = self.convolution(tf.nn.relu(self.middle_norm(y)), padding_mask)
-        y = self.outer(tf.nn.relu(self.outer_norm(y)))
-        return x + self.dropout(y, training=training)
-
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``step``."""
-        names = ("inner_norm", "inner", "middle_norm", "convolution", "outer_norm", "outer")
-        return {name: getattr(self, name).prepare() for name in names}
-
-    def step(self, x: Any, weights: dict[str, Any], earlier: Any) -> tuple[Any, Any]:
-        """One new position x [batch, n, hidden_size].
-
-        Returns:
-          (state [batch, n, hidden_size], the convolution's inputs before the next position).
-        """
-        y = _mapped(tf.nn.relu(self.inner_norm.step(x, weights["inner_norm"])), weights["inner"])
-        y, earlier = self.convolution.step(
-            tf.nn.relu(self.middle_norm.step(y, weights["middle_norm"])),
-            weights["convolution"],
-            earlier,
-        )
-        return (
-            x
-            + _mapped(tf.nn.relu(self.outer_norm.step(y, weights["outer_norm"])), weights["outer"]),
-            earlier,
-        )
-
-
-def _mapped(x: Any, weights: dict[str, Any]) -> Any:
-    return matmul(x, weights["kernel"]) + weights["bias"]
 
 
 class _DilatedStack(keras.layers.Layer):  # type: ignore[misc]
@@ -339,7 +248,7 @@ class DilatedDecoder(_DilatedStack):
         if self.combine is not None:
             source = memory["source"]
             here = source[:, tf.minimum(index, tf.shape(source)[1] - 1)][:, None]
-            x = _mapped(tf.concat([tf.broadcast_to(here, tf.shape(x)), x], -1), weights["combine"])
+            x = affine(tf.concat([tf.broadcast_to(here, tf.shape(x)), x], -1), weights["combine"])
         new = []
         for block, block_weights, earlier in zip(
             self.blocks, weights["blocks"], state, strict=True

@@ -1,13 +1,7 @@
-"""ConvS2S' blocks, encoder and decoder of gated convolutions, with attention at every layer of the
-decoder (arXiv 1705.03122).
+"""ConvS2S' encoder and decoder of gated convolutions (arXiv 1705.03122).
 
 Embedded symbols w plus learned embeddings p of their positions, e = w + p, pass num_layers blocks
-
-    y = GLU(conv(x));  in a decoder: y = (y + c) · √½;  x' = (y + x) · √½
-
-where the convolution sees conv_kernel positions and gives twice the width for the gates, and c is
-the context of ``GatedDecoder``. Each sum of two is multiplied by √½, which keeps its variance.
-Dropout lies on the input of each convolution and on the decoder's output. Left out of the paper:
+(``gated_block.py``); those of the decoder attend over the encoder's states. Left out of the paper:
 weight normalisation, and maps between different widths of embeddings and states.
 """
 
@@ -19,170 +13,16 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.embedding import Scale, TokenEmbedding
-from ut_tf.layers.linear import Linear, matmul
-from ut_tf.layers.single_head_attention import attend, padding_scores
-from ut_tf.models.convolutional.convolution import Convolution, gated
+from ut_tf.layers.embedding import Scale
+from ut_tf.layers.single_head_attention import padding_scores
+from ut_tf.models.convolutional.gated_block import GatedBlock
+from ut_tf.models.convolutional.learned_positions import LearnedPositions
 from ut_tf.models.interfaces import Encoded
-
-_HALF = 0.5**0.5
 
 
 def divided_gradient(x: Any, count: int) -> Any:
     """The identity x, whose gradient is divided by `count`."""
     return x / count + tf.stop_gradient(x - x / count)
-
-
-@keras.saving.register_keras_serializable("ut_tf")
-class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]
-    """Adds a learned embedding of each position; those beyond the last share it.
-
-    Args:
-      hidden_size: width of the states.
-      num_positions: how many have an embedding of their own; 0: nothing is added.
-      scale, stddev: as of ``TokenEmbedding``.
-
-    Call arguments:
-      x: [batch, length, hidden_size].
-    """
-
-    def __init__(
-        self,
-        hidden_size: int,
-        num_positions: int,
-        scale: Scale = "sqrt",
-        stddev: float | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.num_positions = num_positions
-        self.table = None
-        if num_positions:
-            # Position n has the id n + 1, as 0 would be padding.
-            self.table = TokenEmbedding(
-                num_positions + 1,
-                hidden_size,
-                scale,
-                stddev,
-                name="embedding",
-                dtype=self.dtype_policy.name,
-            )
-
-    def build(self, input_shape: Any) -> None:
-        if self.table is not None:
-            self.table.build(input_shape)
-
-    def call(self, x: Any) -> Any:
-        if self.table is None:
-            return x
-        positions = 1 + tf.range(tf.shape(x)[1])
-        return x + self.table(tf.minimum(positions, self.num_positions)[None])
-
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``step``."""
-        return {} if self.table is None else self.table.prepare()
-
-    def step(self, x: Any, index: Any, weights: dict[str, Any]) -> Any:
-        """Adds the embedding of position `index` to x [batch, n, hidden_size]."""
-        if self.table is None:
-            return x
-        return x + self.table.step(tf.minimum(index + 1, self.num_positions)[None], weights)
-
-
-@keras.saving.register_keras_serializable("ut_tf")
-class GatedBlock(keras.layers.Layer):  # type: ignore[misc]
-    """A gated convolution with residual, and with attention where there is a memory.
-
-    Kernels start at variance 4 (1 - dropout) / (kernel_size · hidden_size), which a GLU halves
-    twice.
-
-    Args:
-      hidden_size: width of the states.
-      kernel_size: positions that the convolution sees.
-      causal: whether positions see only earlier ones.
-      with_memory: whether the block attends over an encoder's states.
-      dropout: rate on the block's input.
-      kernel_init: as of ``Linear``, of the queries.
-
-    Call arguments:
-      x: [batch, length, hidden_size].
-      padding_mask: float32 [batch, length], 0 on padding; None: nothing is padding.
-      embedded: [batch, length, hidden_size], the embedded symbols, where there is a memory.
-      memory: from ``GatedDecoder.read``; empty without an encoder.
-      training: whether to drop.
-
-    Returns:
-      (states [batch, length, hidden_size], attention weights float32 [batch, length, memory_length]
-      or None).
-    """
-
-    def __init__(
-        self,
-        hidden_size: int,
-        kernel_size: int,
-        causal: bool,
-        with_memory: bool,
-        dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        policy = self.dtype_policy.name
-        self.dropout = Dropout(dropout, name="dropout", dtype=policy)
-        self.convolution = Convolution(
-            2 * hidden_size,
-            kernel_size,
-            causal=causal,
-            gain=4.0 * (1.0 - dropout),
-            name="convolution",
-            dtype=policy,
-        )
-        self.query = None
-        if with_memory:
-            self.query = Linear(hidden_size, True, kernel_init, name="query", dtype=policy)
-
-    def build(self, input_shape: Any) -> None:
-        self.convolution.build(input_shape)
-        if self.query is not None:
-            self.query.build(input_shape)
-
-    def call(
-        self,
-        x: Any,
-        padding_mask: Any = None,
-        embedded: Any = None,
-        memory: Any = None,
-        training: bool = False,
-    ) -> tuple[Any, Any]:
-        y = gated(self.convolution(self.dropout(x, training=training), padding_mask))
-        return self._joined(
-            y, x, embedded, memory, None if self.query is None else self.query.prepare()
-        )
-
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``step``."""
-        weights = {"convolution": self.convolution.prepare()}
-        return weights if self.query is None else {**weights, "query": self.query.prepare()}
-
-    def step(
-        self, x: Any, embedded: Any, weights: dict[str, Any], memory: dict[str, Any], earlier: Any
-    ) -> tuple[Any, Any]:
-        """One new position x [batch, n, hidden_size].
-
-        Returns:
-          (state [batch, n, hidden_size], the convolution's inputs before the next position).
-        """
-        y, earlier = self.convolution.step(x, weights["convolution"], earlier)
-        return self._joined(gated(y), x, embedded, memory, weights.get("query"))[0], earlier
-
-    def _joined(self, y: Any, x: Any, embedded: Any, memory: Any, query: Any) -> tuple[Any, Any]:
-        attention = None
-        if query is not None:
-            queries = (matmul(y, query["kernel"]) + query["bias"] + embedded) * _HALF
-            scores = tf.matmul(queries, memory["keys"], transpose_b=True)
-            contexts, attention = attend(scores, memory)
-            y = (y + contexts) * _HALF
-        return (y + x) * _HALF, attention
 
 
 class _GatedStack(keras.layers.Layer):  # type: ignore[misc]

@@ -19,7 +19,7 @@ class Stages(Hook):
       curriculum: shares its state with the training's.
       batches: go on with those of the next stage.
       judge: told what counts in a stage.
-      relaxed: the model whose relaxed parameter sets are tied at the end; None: it has none.
+      model: whose relaxed weights, if it has any, are tied at the end.
       progress: the line that shows how training goes.
     """
 
@@ -28,13 +28,13 @@ class Stages(Hook):
         curriculum: Curriculum,
         batches: TrainingBatches,
         judge: Judge,
-        relaxed: Any,
+        model: Any,
         progress: ProgressLine,
     ) -> None:
         self._curriculum = curriculum
         self._batches = batches
         self._judge = judge
-        self._relaxed = relaxed
+        self._model = model
         self._progress = progress
         self._settle()
 
@@ -44,8 +44,8 @@ class Stages(Hook):
     def after_update(self, state: TrainingState) -> None:
         if not self._curriculum.advance():
             return
-        if state.curriculum.ended and self._relaxed is not None:
-            self._relaxed.tie()
+        if state.curriculum.ended:
+            self._model.tie()
         self._settle()
         self._batches.restart(self._curriculum.make_dataset())
         state.position = self._batches.position

@@ -1,0 +1,66 @@
+"""What training asks of a model, besides its call and its loss.
+
+How it is used, by a model of your own::
+
+    class Model(keras.Model, TrainableModel):
+        def call(self, features, training=False, return_details=False): ...
+
+Everything has a default that is right for a model of fixed depth. A model with halting overrides
+what is said of pondering, one whose steps take several sets of parameters in turn what is said of
+relaxed weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class TrainableModel(Protocol):
+    """A Keras model that is called with (features, training, return_details) and that is built
+    when it is constructed.
+    """
+
+    # Pondering.
+
+    @property
+    def ponder_weight(self) -> float | None:
+        """The weight of the ponder cost in the loss; None: depth is fixed."""
+        return None
+
+    @property
+    def padding_ponders(self) -> bool:
+        """Whether padding takes part in halting and in the ponder cost."""
+        return False
+
+    @property
+    def expects_scores(self) -> bool:
+        """Whether the call returns, in training, expected log-probabilities instead of logits."""
+        return False
+
+    def has_ponder_cost(self, training: bool) -> bool:
+        """Whether the call adds the ponder cost to the losses."""
+        del training
+        return False
+
+    def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
+        """The positions that count in the ponder cost, without computing the model.
+
+        Args:
+          features: as in the call.
+
+        Returns:
+          float32 [batch, length] of the encoder and float32 [batch, target_length] of the decoder,
+          of those that the model has: the masks of their details.
+        """
+        raise NotImplementedError
+
+    # Relaxed weights.
+
+    def relaxed_weights(self) -> list[Any]:
+        """The parameters of which there are several sets, each [sets, ...]."""
+        return []
+
+    def tie(self, tied: bool = True) -> None:
+        """Replaces each set of the relaxed weights by the mean of all sets; with tied=False the
+        sets differ again, from there.
+        """
