@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags as absl_flags
 
+from ut_tf import registry
 from ut_tf.bin.flags import FlagError, integers
 from ut_tf.bin.options import BOTH, FILE_FLAGS
 from ut_tf.data.arguments import absolute_paths
@@ -51,14 +52,8 @@ def _check_files(problem: str, given: Iterable[str], arguments: Mapping[str, Any
     """Raises FlagError where the flags for files and a problem of this project do not go together;
     one of the user's is asked later.
     """
-    reads_files = problem.startswith("translate_files")
-    taken = (
-        {flag.name for flag in FILE_FLAGS}
-        if reads_files
-        else {"vocab_file"}
-        if problem.startswith("translate_")
-        else set()
-    )
+    taken = registry.problems.file_arguments(problem)
+    reads_files = "source_files" in taken
     for name in given:
         if name not in taken:
             raise FlagError(

@@ -22,10 +22,53 @@ _BASES = {"binary": 2, "decimal": 10}
 # tensor2tensor calls copying "identity".
 _OPERATIONS = {"copy": "copy", "identity": "copy", "reverse": "reverse", "addition": "addition"}
 _ALL_TASKS = tuple(range(1, 21))
+# ``Problem.file_arguments`` of the classes, for who must know them without importing the classes.
+_SIDES = [f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target")]
+_FILE_ARGUMENTS = {
+    _FILES: {"vocab_file": "file", **dict.fromkeys((f"{side}_files" for side in _SIDES), "files")},
+    _MULTI30K: {"vocab_file": "file"},
+    _WMT: {"vocab_file": "file"},
+    _PARSING: dict.fromkeys(("train_trees", "dev_trees", "test_trees"), "files"),
+}
+_GROUPS = {
+    _ALGORITHMIC: "algorithmic",
+    _BABI: "babi",
+    _SIMULATED: "babi_sim",
+    _SIMULATED_TASKS: "babi_sim",
+    _LTE: "lte",
+    _NEXT_WORD: "agreement",
+    _NUMBER: "agreement",
+    f"{_LAMBADA}LM": "lambada",
+    f"{_LAMBADA}RC": "lambada",
+    _PARSING: "parsing",
+    _FILES: "translation",
+    _MULTI30K: "translation",
+    _WMT: "translation",
+}
+
+GROUPS = {
+    "algorithmic": "copy, reverse and addition of digits, trained on lengths 1 to 40",
+    "babi": "bAbI, questions about short stories: all twenty tasks jointly or one alone, with 1,000"
+    " or 10,000 training questions a task, as facts or (concat) as one sequence",
+    "babi_sim": "bAbI's tasks with simulated stories; needs no download",
+    "lte": "learning to execute: programs to be executed, digit strings to be memorized",
+    "agreement": "agreement of subject and verb",
+    "lambada": "LAMBADA, the last word of a passage: as a language model (lm) or chosen from the"
+    " context (rc)",
+    "parsing": "constituency parsing: linearized trees of a treebank or of your own files",
+    "translation": "translation: your own files, Multi30k, WMT14",
+}
 
 
 def _entry(target: str, name: str, description: str, **arguments: Any) -> tuple[str, Entry]:
-    return name, Entry(target, description, {**arguments, "name": name})
+    entry = Entry(
+        target,
+        description,
+        {**arguments, "name": name},
+        group=_GROUPS[target],
+        file_arguments=_FILE_ARGUMENTS.get(target, {}),
+    )
+    return name, entry
 
 
 def _algorithmic() -> dict[str, Entry]:

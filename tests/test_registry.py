@@ -10,7 +10,7 @@ import pytest
 
 from ut_tf import registry
 from ut_tf.errors import UserError
-from ut_tf.registry import Entry, Registry
+from ut_tf.registry import Entry, Group, Registry
 
 
 def _add(first: int = 0, second: int = 0) -> tuple[int, int]:
@@ -54,6 +54,19 @@ def test_user_code_adds_names(things):
     assert things.names() == ["broken", "mine", "pair"]
     assert things.describe("mine") == "Pairs two numbers."
     assert things.get("mine")(first=2) == (2, 0)
+
+
+def test_groups_hold_every_name_once(things):
+    module = sys.modules["stub_catalogue"]
+    module.ENTRIES["triple"] = Entry(f"{__name__}:_add", "three", group="numbers")
+    module.GROUPS = {"numbers": "numbers of things"}
+    things.register("mine", _add)
+    assert things.groups() == [Group("", "", ("mine", "pair", "broken", "triple"))]
+    grouped = Registry("thing", "stub_catalogue:ENTRIES", groups="stub_catalogue:GROUPS")
+    assert grouped.groups() == [
+        Group("numbers", "numbers of things", ("triple",)),
+        Group("", "", ("pair", "broken")),
+    ]
 
 
 @pytest.mark.parametrize("name", ["pair", "mine"])

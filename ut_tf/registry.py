@@ -37,13 +37,36 @@ _before_user_code: ContextVar[Callable[[], None]] = ContextVar("before_user_code
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a name's object is found: ``"module:attribute"``, arguments to call it with, and one
-    line that says what it is.
+    """Where a name's object is found, and what is known of it without importing it.
+
+    Args:
+      target: ``"module:attribute"``.
+      description: one line that says what it is.
+      arguments: to call it with.
+      group: the group that it is listed in (``Registry.groups``); empty: it stands alone.
+      file_arguments: of a problem, ``Problem.file_arguments`` of its class.
     """
 
     target: str
     description: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
+    file_arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Names of one kind that are listed together, as one row of a table or under one heading.
+
+    Args:
+      name: of the group ("babi"); empty for the names that belong to none.
+      description: one line about all of them; empty where the name is.
+      names: in the order of the catalogue.
+    """
+
+    name: str
+    description: str
+    names: tuple[str, ...]
 
 
 class Registry:
@@ -53,11 +76,14 @@ class Registry:
       kind: what the names are, for messages: "problem", "hyperparameter set", "model".
       catalogue: "module:attribute" of the dictionary of built-in entries; read at the first
         look-up.
+      groups: "module:attribute" of the dictionary from the groups' names to their descriptions;
+        empty: there are none.
     """
 
-    def __init__(self, kind: str, catalogue: str) -> None:
+    def __init__(self, kind: str, catalogue: str, groups: str = "") -> None:
         self.kind = kind
         self._catalogue = catalogue
+        self._groups = groups
         self._registered: dict[str, tuple[Any, str]] = {}
 
     @property
@@ -83,9 +109,32 @@ class Registry:
         if name in self._registered:
             return "own"
         entry = self._entry(name)
-        named: str = getattr(entry, "group", "")
         folders = entry.target.partition(":")[0].split(".")[2:]
-        return named or (folders[0] if folders else self.kind)
+        return entry.group or (folders[0] if folders else self.kind)
+
+    def groups(self) -> list[Group]:
+        """Every name once, in groups: those of the catalogue in its order and, last, one without a
+        name for built-in names without a group and for all names of user code.
+
+        For listings such as --registry_help and the tables of the documentation; imports nothing
+        behind the names.
+        """
+        descriptions: Mapping[str, str] = (
+            _load(self._groups, f"the groups of {self.kinds}") if self._groups else {}
+        )
+        names: dict[str, list[str]] = {group: [] for group in descriptions}
+        alone = sorted(self._registered)
+        for name, entry in self._entries().items():
+            names.get(entry.group, alone).append(name)
+        grouped = [Group(name, descriptions[name], tuple(names[name])) for name in descriptions]
+        return [*grouped, Group("", "", tuple(alone))] if alone else grouped
+
+    def file_arguments(self, name: str) -> Mapping[str, str]:
+        """``Problem.file_arguments`` of the problem `name`; imports nothing behind the name."""
+        if name in self._registered:
+            declared: Mapping[str, str] = getattr(self._registered[name][0], "file_arguments", {})
+            return declared
+        return self._entry(name).file_arguments
 
     def check(self, name: str) -> None:
         """Raises UserError, with the near names, where `name` is unknown; imports nothing behind
@@ -155,7 +204,9 @@ def _place(value: Any) -> str:
     return f"{source}:{value.__qualname__}"
 
 
-problems = Registry("problem", "ut_tf.problems.catalogue:PROBLEMS")
+problems = Registry(
+    "problem", "ut_tf.problems.catalogue:PROBLEMS", groups="ut_tf.problems.catalogue:GROUPS"
+)
 hparams_sets = Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS")
 models = Registry("model", "ut_tf.models.catalogue:MODELS")
 cells = Registry("recurrence", "ut_tf.models.universal_transformer.catalogue:CELLS")

@@ -229,7 +229,7 @@ def _groups_told(test: list[Dependency]) -> str:
 def _missing(folder: Path, files: str) -> UserError:
     return UserError(
         f"{folder} has no {files}: expected the simplified agreement files; put it there, or name"
-        " another --tmp_dir."
+        " another `tmp_dir`."
     )
 
 

@@ -47,8 +47,8 @@ class DigitCodec(TextCodec):
         super().__init__(name="digit_codec")
         if base > len(_DIGITS):
             raise UserError(
-                f"base={base}: expected at most {len(_DIGITS)}, beyond which there are no digits to"
-                " write numbers with."
+                f"`base`={base}: expected at most {len(_DIGITS)}, beyond which there are no digits"
+                " to write numbers with."
             )
         self._digits = _DIGITS[:base]
         self._adds = operation == "addition"

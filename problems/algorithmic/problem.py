@@ -63,7 +63,7 @@ class Algorithmic(Problem):
         name: str = "",
     ) -> None:
         if operation not in _OPERATIONS:
-            raise UserError(f"operation={operation!r}: expected one of {', '.join(_OPERATIONS)}.")
+            raise UserError(f"`operation`={operation!r}: expected one of {', '.join(_OPERATIONS)}.")
         self.operation = operation
         self.base = _at_least(2, "base", base)
         self.shortest = 3 if operation == "addition" else 1
@@ -107,7 +107,7 @@ class Algorithmic(Problem):
         del data_dir
         self.check_split(split)
         if length is not None:
-            _at_least(self.shortest, f"a length of {self.name}", length)
+            _at_least(self.shortest, "length", length)
         stream = tf.constant([_SPLIT_SEEDS[split], 0], tf.int64)
         if split == "train":
             stream = _fold_in(_fold_in(stream, seed), epoch)
@@ -310,5 +310,5 @@ def _fold_in(seed: Any, number: Any) -> Any:
 
 def _at_least(least: int, what: str, value: int) -> int:
     if value < least:
-        raise UserError(f"{what} is {value}: expected at least {least}.")
+        raise UserError(f"`{what}`={value}: expected at least {least}.")
     return value

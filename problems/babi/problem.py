@@ -63,11 +63,11 @@ class BabiQA(StoryQuestions):
         name: str = "babi_qa",
     ) -> None:
         if size not in _FOLDERS:
-            raise UserError(f"size={size!r}: expected 1k or 10k.")
+            raise UserError(f"`size`={size!r}: expected 1k or 10k.")
         self.tasks = (tasks,) if isinstance(tasks, int) else tuple(sorted({*tasks}))
         self.size = size
         if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
-            raise UserError(f"tasks={tasks}: expected numbers from 1 to 20.")
+            raise UserError(f"`tasks`={tasks}: expected numbers from 1 to 20.")
         label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
         super().__init__(name, f"{label}_{size}", form, max_facts or default_facts(self.tasks))
 

@@ -38,7 +38,7 @@ ARCHIVE = Archive(
     ),
     advice=(
         "with the development passages alone (lambada_development_plain_text.txt) give training"
-        " text of your own by --problem_args=train_files=..."
+        " text of your own by `train_files`"
     ),
 )
 PASSAGE_FILES = {
@@ -205,7 +205,7 @@ def find_texts(tmp_dir: Path, train_files: str) -> Path:
         if path.exists():
             return path.absolute()
     raise UserError(
-        f"train_files={train_files}: neither there nor in {tmp_dir}: expected a folder or a tar"
+        f"`train_files`={train_files}: neither there nor in {tmp_dir}: expected a folder or a tar"
         " file of texts (*.txt)."
     )
 

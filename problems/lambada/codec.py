@@ -119,7 +119,7 @@ class WordsCodec(TextCodec):
         del lines
         raise UserError(
             f"{name}: a language model has no inputs to answer; its texts, one a line, are scored"
-            " (--score_file)."
+            " (ut-decoder with `score_file`)."
         )
 
 

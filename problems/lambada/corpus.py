@@ -306,7 +306,7 @@ class _Numbers:
         ]
         if not found:
             raise UserError(
-                f"min_books={min_books}: no word stands in that many of the {len(texts)} training"
+                f"`min_books`={min_books}: no word stands in that many of the {len(texts)} training"
                 " texts; give fewer, or more texts."
             )
         return [word for _, word in sorted(found)[:size]]

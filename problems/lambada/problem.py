@@ -77,12 +77,12 @@ class _Lambada(Problem):
         for argument, least in (("vocab_size", 1), ("unknown_words", 0), ("min_books", 1)):
             if getattr(settings, argument) < least:
                 raise UserError(
-                    f"{argument}={getattr(settings, argument)}: expected at least {least}."
+                    f"`{argument}`={getattr(settings, argument)}: expected at least {least}."
                 )
         if control and evaluate_on != "test":
             raise UserError(
-                f"{name} judges the control passages: leave evaluate_on={evaluate_on} out, or take"
-                " another problem."
+                f"{name} judges the control passages: leave `evaluate_on`={evaluate_on} out, or"
+                " take another problem."
             )
         self.name = name
         self._settings = settings
@@ -151,8 +151,8 @@ class _Lambada(Problem):
             if kept not in corpus.summary["splits"]:
                 raise UserError(
                     f"{self.name} was prepared in {corpus.folder} without the {kept} passages: put"
-                    " them in --tmp_dir and delete that folder, or judge the development passages"
-                    " (--split=validation, or --problem_args=evaluate_on=development in training)."
+                    " them in the `tmp_dir` and delete that folder, or judge the development"
+                    " passages (`split`=validation, or `evaluate_on`=development of the problem)."
                 )
             self._loaded[key] = corpus.texts(kept)
         return self._loaded[key]
@@ -176,7 +176,7 @@ class LambadaLM(_Lambada):
     Args:
       name, control, evaluate_on: as for _Lambada.
       train_files: folder or tar file of texts (*.txt) to train on instead of the archive's novels;
-        a relative path is also looked for in --tmp_dir and its folder lambada.
+        a relative path is also looked for in the temporary directory and its folder lambada.
       tokenize: whether these are running text, to be put in lower case and divided into words as
         LAMBADA's files are.
       vocab_size: words of the vocabulary at most: the most frequent ones of the vocabulary file or,
@@ -203,7 +203,7 @@ class LambadaLM(_Lambada):
         evaluate_on: EvaluateOn = "test",
     ) -> None:
         if window < 2:
-            raise UserError(f"window={window}: expected at least 2 words.")
+            raise UserError(f"`window`={window}: expected at least 2 words.")
         super().__init__(
             name,
             control,
@@ -303,28 +303,28 @@ class LambadaRC(_Lambada):
         evaluate_on: EvaluateOn = "test",
     ) -> None:
         if passages < 0 or folds < 0 or folds == 1 or not 1 <= fold <= max(folds, 1):
-            given = f"passages={passages}, folds={folds}, fold={fold}"
+            given = f"`passages`={passages}, `folds`={folds}, `fold`={fold}"
             raise UserError(
                 f"{given}: expected no folds or at least 2, and a fold from 1 to folds."
             )
         if not passages and not folds:
             raise UserError(
-                f"{name}: passages=0 and folds=0 leave nothing to train on; give passages of the"
-                " novels, or folds."
+                f"{name}: `passages`=0 and `folds`=0 leave nothing to train on; give passages of"
+                " the novels, or folds."
             )
         if longest < LEAST_CONTEXT + 2:
             raise UserError(
-                f"longest={longest}: expected at least {LEAST_CONTEXT + 2} words, a context of"
+                f"`longest`={longest}: expected at least {LEAST_CONTEXT + 2} words, a context of"
                 f" {LEAST_CONTEXT} and a question."
             )
         if train_files and not passages:
             raise UserError(
-                f"{name}: passages=0 trains on no novels: leave train_files={train_files} out, or"
-                " give passages."
+                f"{name}: `passages`=0 trains on no novels: leave `train_files`={train_files} out,"
+                " or give passages."
             )
         if folds and (control or evaluate_on != "test"):
             raise UserError(
-                f"{name}: folds={folds} says what is judged: leave evaluate_on out, and use"
+                f"{name}: `folds`={folds} says what is judged: leave `evaluate_on` out, and use"
                 " lambada_rc."
             )
         whole = LambadaSettings(vocab_size, unknown_words, min_books, tokenize)

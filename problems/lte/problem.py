@@ -120,7 +120,7 @@ class LearningToExecute(Problem):
         """
         del data_dir
         if length is not None:
-            _at_least(1, f"a length of {self.name}", length)
+            _at_least(1, "length", length)
         pairs = self.pairs(split, seed, epoch, length)
         inputs, input_lengths = text_rows([source for source, _ in pairs], self._symbols)
         targets, target_lengths = text_rows([target for _, target in pairs], self._symbols)
@@ -210,7 +210,7 @@ class LearningToExecute(Problem):
             )
         if self.nesting > len(lte_zaremba.LETTERS):
             raise UserError(
-                f"nesting={self.nesting}: expected at most {len(lte_zaremba.LETTERS)}, one letter"
+                f"`nesting`={self.nesting}: expected at most {len(lte_zaremba.LETTERS)}, one letter"
                 " for each variable."
             )
         default_names, signs = lte_zaremba.SETS[task]
@@ -232,7 +232,7 @@ def _names(operations: str, default: Sequence[str], known: Iterable[str]) -> tup
     wrong = [name for name in names if name not in known]
     if wrong:
         raise UserError(
-            f"operations={operations}: {wrong[0]!r} is none of {', '.join(known)}; name some of"
+            f"`operations`={operations}: {wrong[0]!r} is none of {', '.join(known)}; name some of"
             " them with + between."
         )
     return names
@@ -240,5 +240,5 @@ def _names(operations: str, default: Sequence[str], known: Iterable[str]) -> tup
 
 def _at_least(least: int, what: str, value: int) -> int:
     if value < least:
-        raise UserError(f"{what} is {value}: expected at least {least}.")
+        raise UserError(f"`{what}`={value}: expected at least {least}.")
     return value

@@ -135,8 +135,7 @@ def _by_files(path: Path, names: list[str]) -> dict[str, list[str]]:
     if len(names) < 3:
         raise UserError(
             f"{path} has {counted(len(names), 'file')} with trees, too few to divide: name the"
-            " files of each split"
-            ' (--problem_args="train_trees=...,dev_trees=...,test_trees=...").'
+            " files of each split by `train_trees`, `dev_trees` and `test_trees`."
         )
     first = len(names) - tested - judged
     return {

@@ -18,8 +18,9 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, PairTable, Side, read_shards, write_shard
 from ut_tf.data.prepared import PreparedFolder
@@ -68,6 +69,11 @@ class Parsing(Problem):
     """
 
     selection_metric = ("f1", "max")
+    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
+        "train_trees": "files",
+        "dev_trees": "files",
+        "test_trees": "files",
+    }
 
     def __init__(
         self,
@@ -88,13 +94,13 @@ class Parsing(Problem):
         self._vocab_words = vocab_words
         self._tables: dict[tuple[Path, str], PairTable] = {}
         if vocab_words < 0:
-            raise UserError(f"vocab_words={vocab_words}: expected at least 0.")
+            raise UserError(f"`vocab_words`={vocab_words}: expected at least 0.")
         if leaves not in ("words", "XX"):
-            raise UserError(f"leaves={leaves!r}: expected words or XX.")
+            raise UserError(f"`leaves`={leaves!r}: expected words or XX.")
         if not self._files["train"] and (self._files["validation"] or self._files["test"]):
             raise UserError(
-                "train_trees is missing: dev_trees and test_trees name files of their own; name all"
-                " three."
+                "`train_trees` is missing: `dev_trees` and `test_trees` name files of their own;"
+                " name all three."
             )
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -230,8 +236,8 @@ class Parsing(Problem):
             if found is None:
                 raise UserError(
                     f"{self.name} finds no trees: expected treebank.zip or a folder treebank in"
-                    f' {tmp_dir}, or --problem_args="train_trees=...,dev_trees=...,test_trees=..."'
-                    " with files, folders or zip archives (several with + between)."
+                    f" {tmp_dir}, or `train_trees`, `dev_trees` and `test_trees` with files,"
+                    " folders or zip archives."
                 )
             return split_treebank(found)
         train, validation, test = (read_tree_files(paths) for paths in self._files.values())
@@ -311,7 +317,7 @@ class Parsing(Problem):
         if split not in there:
             raise UserError(
                 f"{self.name} has no split {split!r} in {folder.path}: expected one of"
-                f" {', '.join(there)}; name one (ut-eval --split=validation), or add such trees and"
+                f" {', '.join(there)}; name one by `split`, or add such trees and"
                 " delete that folder to prepare it again."
             )
 

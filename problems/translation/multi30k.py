@@ -3,8 +3,8 @@
 
 29,000 training pairs, 1,014 for validation (val), 1,000 for test (test_2016_flickr), as they stand
 in the repository multi30k/dataset under data/task1/raw: plain text, neither tokenised nor
-lower-cased. The files train.en.gz and so on are taken from --tmp_dir or its folder multi30k, or
-downloaded there.
+lower-cased. The files train.en.gz and so on are taken from the temporary
+directory or its folder multi30k, or downloaded there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """Translation learnt from the user's own files.
 
-``ut-trainer --problem=translate_files --source_files=a.en.gz --target_files=a.de.gz
---hparams_set=…``; see ``ParallelFiles`` for what the files hold. Without files for validation a
-small part of the training pairs is held out.
+How it is used::
+
+    Run.create("translate_files", "ut_translate_small",
+               problem_args={"source_files": ["a.en.gz"], "target_files": ["a.de.gz"]})
+
+See ``ParallelFiles`` for what the files hold. Without files for validation a small part of the
+training pairs is held out.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ut_tf.data.corpus.encoding import Pair
 from ut_tf.data.corpus.parallel_text import ParallelFiles
@@ -33,6 +37,16 @@ class TranslateFiles(Translation):
       processes, beam_pipeline_options: as for
         Translation.
     """
+
+    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
+        **Translation.file_arguments,
+        "source_files": "files",
+        "target_files": "files",
+        "dev_source_files": "files",
+        "dev_target_files": "files",
+        "test_source_files": "files",
+        "test_target_files": "files",
+    }
 
     def __init__(
         self,
@@ -60,8 +74,8 @@ class TranslateFiles(Translation):
         for prefix, (sources, targets) in zip(("", "dev_", "test_"), given.values(), strict=True):
             if targets and not sources:
                 raise UserError(
-                    f"{prefix}source_files is missing: {prefix}target_files holds the translations"
-                    " of its lines; give both."
+                    f"`{prefix}source_files` is missing: `{prefix}target_files` holds the"
+                    " translations of its lines; give both."
                 )
         self._files = {
             split: ParallelFiles(_paths(sources), _paths(targets))
@@ -86,8 +100,8 @@ class TranslateFiles(Translation):
         del data_dir, tmp_dir
         if not self._files["train"].sources:
             raise UserError(
-                f"problem {self.name} has no training text: name its files with --source_files and"
-                " --target_files (or --source_files alone, for lines of source, tab, target)."
+                f"problem {self.name} has no training text: name its files with `source_files`"
+                " and `target_files` (or `source_files` alone, for lines of source, tab, target)."
             )
         return {split: files for split, files in self._files.items() if files.sources}
 

@@ -16,7 +16,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import PairTable
@@ -52,6 +52,8 @@ class Translation(Problem):
         options; empty: it does not.
     """
 
+    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {"vocab_file": "file"}
+
     def __init__(
         self,
         name: str,
@@ -74,7 +76,7 @@ class Translation(Problem):
         )
         if subword_model not in SUBWORD_KINDS:
             raise UserError(
-                f"subword_model={subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}."
+                f"`subword_model`={subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}."
             )
         self.name = name
         self.selection_metric = ("bleu", "max")
@@ -232,4 +234,4 @@ def _judged(split: str, decode: str, translated: int = 0) -> list[EvaluationSet]
 def _check(**values: float) -> None:
     for name, value in values.items():
         if value < 0:
-            raise UserError(f"{name}={value}: expected at least 0.")
+            raise UserError(f"`{name}`={value}: expected at least 0.")

@@ -4,8 +4,8 @@ wmt14_translate.
 Training text: Europarl v7, Common Crawl and News Commentary v9 (4.5 million pairs with German), for
 French UN and Giga as well (about 40 million). Validation newstest2013, test newstest2014. What
 tensorflow-datasets prepared before in the data directory is used; otherwise it downloads the
-archives to --tmp_dir. Vaswani et al. (arXiv 1706.03762) share 37,000 subwords between English and
-German; tensor2tensor's translate_ende_wmt32k has about 32,000 of the same text.
+archives to the temporary directory. Vaswani et al. (arXiv 1706.03762) share 37,000 subwords between
+English and German; tensor2tensor's translate_ende_wmt32k has about 32,000 of the same text.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_the_message_says_where_it_looked_and_what_to_do(tmp_path: Path) -> None
         "babi_qa needs file.tar.gz",
         str(tmp_path),
         "http://127.0.0.1:9/x",
-        "--tmp_dir",
+        "`tmp_dir`",
         "another problem needs none",
     ):
         assert part in message

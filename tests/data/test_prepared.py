@@ -54,7 +54,7 @@ def test_a_preparation_that_was_stopped_is_not_complete(tmp_path: Path) -> None:
     folder = folder_in(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         folder.make_once(lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
-    assert not folder.is_complete
+    assert not folder.is_complete()
     assert folder.make_once(lambda: fill(folder))
 
 

@@ -25,6 +25,23 @@ def test_every_name_makes_a_problem_that_knows_its_name() -> None:
         assert registry.problems.describe(name)
 
 
+def test_the_catalogue_knows_which_arguments_are_files() -> None:
+    for name, entry in PROBLEMS.items():
+        declared = registry.problems.get(name).func.file_arguments  # type: ignore[attr-defined]
+        assert entry.file_arguments == declared, name
+    assert registry.problems.file_arguments("translate_files")["dev_target_files"] == "files"
+
+
+def test_every_problem_is_in_one_group_that_says_what_it_is() -> None:
+    groups = registry.problems.groups()
+    built_in = [group for group in groups if group.name]
+    assert sorted(name for group in built_in for name in group.names) == sorted(PROBLEMS)
+    assert all(group.names and group.description for group in built_in)
+    (babi,) = (group for group in groups if group.name == "babi")
+    assert {"babi_qa", "babi_qa_1k", "babi_qa_task20_10k"} <= {*babi.names}
+    assert len(babi.names) == 84
+
+
 def test_reading_the_catalogue_imports_no_tensorflow() -> None:
     code = (
         "import sys; from ut_tf import registry; registry.problems.names(); sys.exit('tensorflow'"

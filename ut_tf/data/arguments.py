@@ -1,9 +1,8 @@
-"""Arguments of problems: checked against the factory before it is called, so that a wrong one is
-told by its name.
+"""Arguments of problems: checked against the factory's signature before it is called, and files as
+absolute paths.
 
-How it works: the names and types come from the factory's signature. Types that can be written on a
-command line are checked (numbers, texts, true and false, choices, lists of these); any other
-annotation, or none, accepts everything.
+Types that can be written on a command line are checked (numbers, texts, true and false, choices,
+lists of these); any other annotation, or none, accepts everything.
 """
 
 from __future__ import annotations
@@ -15,15 +14,10 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from ut_tf import registry
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
-FILE_ARGUMENTS = tuple(
-    f"{part}{side}_files" for part in ("", "dev_", "test_") for side in ("source", "target")
-)
-TREE_ARGUMENTS = ("train_trees", "dev_trees", "test_trees")
-# The problems whose arguments name files.
-_OF_FILES = ("translate_", "parse_ptb", "wsj_parsing", "parsing_english_")
 _DATA_FIELDS = ("vocab_size", "subword_model")
 _NAMED = {
     int: "a whole number",
@@ -37,8 +31,7 @@ _NAMED = {
 def checked_arguments(
     problem: str, factory: Callable[..., Any], arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns the arguments as the factory takes them: a list is a tuple where the annotation says
-    so.
+    """The arguments as the factory takes them: a list becomes a tuple where the annotation says so.
 
     Args:
       problem: the problem's name, for messages.
@@ -70,42 +63,45 @@ def checked_arguments(
 
 
 def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments with the files of a translation or parsing problem as absolute paths: a
-    run is used from other folders too.
+    """The arguments with absolute paths for those that the problem declares as files
+    (``Problem.file_arguments``), since a run is used from other folders too.
 
     Args:
-      problem: the problem's name; any other problem has its arguments as they are.
+      problem: the problem's registered name; nothing behind it is imported.
       arguments: by name; several files are a list, or a text with commas between.
     """
-    if not problem.startswith(_OF_FILES):
-        return arguments
-    return {name: _absolute(name, value) for name, value in arguments.items()}
+    declared = registry.problems.file_arguments(problem)
+    return {
+        name: _absolute(declared[name], value) if name in declared else value
+        for name, value in arguments.items()
+    }
 
 
 def absolute_paths(text: str) -> list[str]:
-    """Returns the paths in "a,b" as absolute ones."""
-    return [
-        os.path.abspath(os.path.expanduser(part.strip()))
-        for part in text.split(",")
-        if part.strip()
-    ]
+    """The paths in "a,b" as absolute ones."""
+    return [_absolute_path(part.strip()) for part in text.split(",") if part.strip()]
 
 
-def _absolute(name: str, value: Any) -> Any:
-    if name == "vocab_file" and isinstance(value, str) and value:
-        return os.path.abspath(os.path.expanduser(value))
-    is_of_files = name in (*FILE_ARGUMENTS, *TREE_ARGUMENTS)
-    if is_of_files and isinstance(value, str):
-        return absolute_paths(value)
-    if is_of_files and isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return [path for one in value for path in absolute_paths(one)]
+def _absolute(kind: str, value: Any) -> Any:
+    """The value of an argument for one "file" as a text, of one for "files" as a list; a value of
+    another type as it is, for ``checked_arguments`` to refuse.
+    """
+    if kind == "file":
+        return _absolute_path(value) if isinstance(value, str) and value else value
+    texts = [value] if isinstance(value, str) else value
+    if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
+        return [path for text in texts for path in absolute_paths(text)]
     return value
+
+
+def _absolute_path(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def hyperparameter_arguments(
     problem: str, factory: Callable[..., Any], training: TrainingConfig
 ) -> dict[str, Any]:
-    """Returns the hyperparameters of the data that are set, as arguments of the factory.
+    """The hyperparameters of the data that differ from their defaults, as arguments of the factory.
 
     Raises:
       UserError: one of them is set and the factory takes no argument of that name.
@@ -118,10 +114,9 @@ def hyperparameter_arguments(
     }
     for name, value in values.items():
         if name not in parameters:
-            unset = f"{name}={getattr(default, name)}"
             raise UserError(
-                f"hyperparameter {name}={value}: problem {problem!r} trains no subword vocabulary;"
-                f" set {unset} in --hparams."
+                f"hyperparameter `{name}`={value}: problem {problem!r} trains no subword"
+                f" vocabulary; set `{name}`={getattr(default, name)}."
             )
     return values
 
@@ -145,7 +140,7 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
             else f", such as its default {_shown(default)}"
         )
         raise UserError(
-            f"argument {name}={_shown(value)} of problem {problem!r}: expected"
+            f"argument `{name}`={_shown(value)} of problem {problem!r}: expected"
             f" {_described(annotation)}{example}."
         )
     wants_tuple = any(

@@ -84,7 +84,7 @@ def find_or_download(
     advice = f"; {archive.advice}" if archive.advice else ""
     raise UserError(
         f"{what} needs {archive.file}, which is not in {tmp_dir} and could not be downloaded"
-        f" ({'; '.join(failures) or 'no address'}): put the file there, or set --tmp_dir to the"
+        f" ({'; '.join(failures) or 'no address'}): put the file there, or set `tmp_dir` to the"
         f" folder that has it{advice}."
     )
 

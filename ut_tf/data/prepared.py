@@ -60,12 +60,8 @@ class PreparedFolder:
         self._fields = dict(fields)
         self._digest_keys = dict(digest_keys or {})
 
-    @property
     def is_complete(self) -> bool:
         """Whether the summary and all needed files are there."""
-        return self._is_complete()
-
-    def _is_complete(self) -> bool:
         return (self.path / SUMMARY_FILE).is_file() and all(
             (self.path / name).exists() for name in self._needed
         )
@@ -79,11 +75,11 @@ class PreparedFolder:
         Args:
           make: writes the files and ends with ``finish``.
         """
-        if self._is_complete():
+        if self.is_complete():
             return False
         with exclusive(self.path.with_name(f".{self.path.name}.lock")):
             # Another process may have filled it in the meantime.
-            if self._is_complete():
+            if self.is_complete():
                 return False
             make()
         return True
@@ -130,7 +126,7 @@ class PreparedFolder:
 
     def require(self, problem: Problem, data_dir: Path) -> None:
         """Raises UserError if the folder is not complete."""
-        if not self.is_complete:
+        if not self.is_complete():
             raise UserError(
                 f"{problem.name} is not prepared in {data_dir}: prepare it with ut-datagen, or name"
                 " the `data_dir` that has it."

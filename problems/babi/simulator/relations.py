@@ -155,7 +155,7 @@ def simulate_task16(draws: random.Random, size: StorySize) -> list[str | Questio
     _number(16, size, "distractors", official=0, least=0, most=0)
     if length % 2 == 0:
         raise UserError(
-            f"task 16 with length={length}: expected an odd number, two statements on each animal"
+            f"task 16 with `length`={length}: expected an odd number, two statements on each animal"
             " but one, from 3 to 9."
         )
     while True:
@@ -363,9 +363,9 @@ def _number(
     if least <= value <= most:
         return value
     if most == 0:
-        raise UserError(f"task {task} with {name}={value}: it takes no {name}; leave them at 0.")
+        raise UserError(f"task {task} with `{name}`={value}: it takes no {name}; leave them at 0.")
     raise UserError(
-        f"task {task} with {name}={value}: expected {least} to {most}, or 0 for what the official"
+        f"task {task} with `{name}`={value}: expected {least} to {most}, or 0 for what the official"
         " files have."
     )
 

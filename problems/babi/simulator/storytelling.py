@@ -81,8 +81,8 @@ def tell(
         if story is not None:
             return _strew(draws, world, story, size.distractors)
     raise UserError(
-        f"length={size.length}, questions={size.questions or _QUESTIONS}: {_TRIES} stories left too"
-        " little to ask; expected longer stories or fewer questions."
+        f"`length`={size.length}, `questions`={size.questions or _QUESTIONS}: {_TRIES} stories left"
+        " too little to ask; expected longer stories or fewer questions."
     )
 
 
@@ -91,12 +91,12 @@ def _check(world: World, size: StorySize) -> None:
         raise UserError(f"{size}: expected no number below 0.")
     if size.length > world.longest:
         raise UserError(
-            f"length={size.length}: a story of this task has at most {world.longest:g} statements;"
-            " add distractors instead."
+            f"`length`={size.length}: a story of this task has at most {world.longest:g}"
+            " statements; add distractors instead."
         )
     if size.length % world.sentences_together:
         raise UserError(
-            f"length={size.length}: the statements of this task come in pairs; expected an even"
+            f"`length`={size.length}: the statements of this task come in pairs; expected an even"
             " number."
         )
 

@@ -61,18 +61,19 @@ class SimulatedBabi(StoryQuestions):
     ) -> None:
         if supporting_facts not in (0, 1, 2, 3):
             raise UserError(
-                f"supporting_facts={supporting_facts}: expected 1, 2 or 3, or 0 for all of them."
+                f"`supporting_facts`={supporting_facts}: expected 1, 2 or 3, or 0 for all of them."
             )
         if story_length < 4 or not 1 <= questions_per_story <= story_length // 2:
             raise UserError(
-                f"story_length={story_length}, questions_per_story={questions_per_story}: expected"
-                " at least 4 statements, and from 1 question to half as many as statements."
+                f"`story_length`={story_length}, `questions_per_story`={questions_per_story}:"
+                " expected at least 4 statements, and from 1 question to half as many as"
+                " statements."
             )
         if train_questions < 2 * questions_per_story or test_questions < 1:
             raise UserError(
-                f"train_questions={train_questions}, test_questions={test_questions}: expected at"
-                f" least two stories' questions ({2 * questions_per_story}) for training and 1 for"
-                " the test."
+                f"`train_questions`={train_questions}, `test_questions`={test_questions}: expected"
+                f" at least two stories' questions ({2 * questions_per_story}) for training and 1"
+                " for the test."
             )
         self.tasks = (supporting_facts,) if supporting_facts else (1, 2, 3)
         self.story_length, self.questions_per_story, self.seed = (

@@ -93,16 +93,16 @@ class SimulatedTasks(StoryQuestions):
     ) -> None:
         self.tasks = (tasks,) if isinstance(tasks, int) else tuple(sorted({*tasks}))
         if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
-            raise UserError(f"tasks={tasks}: expected numbers from 1 to 20.")
+            raise UserError(f"`tasks`={tasks}: expected numbers from 1 to 20.")
         if train_questions < 2 or test_questions < 1:
             raise UserError(
-                f"train_questions={train_questions}, test_questions={test_questions}: expected at"
-                " least 2 for training, 1 for the test."
+                f"`train_questions`={train_questions}, `test_questions`={test_questions}: expected"
+                " at least 2 for training, 1 for the test."
             )
         if min(story_length, distractors, questions_per_story) < 0:
             raise UserError(
-                f"story_length={story_length}, distractors={distractors},"
-                f" questions_per_story={questions_per_story}: expected no number below 0."
+                f"`story_length`={story_length}, `distractors`={distractors},"
+                f" `questions_per_story`={questions_per_story}: expected no number below 0."
             )
         self.size, self.seed = StorySize(story_length, questions_per_story, distractors), seed
         self._questions = {"train": train_questions, "test": test_questions}
@@ -121,7 +121,7 @@ class SimulatedTasks(StoryQuestions):
             train, validation = split_validation(self._played(task, "train"))
             if not validation:
                 raise UserError(
-                    f"train_questions={self._questions['train']}: task {task} needs more, for one"
+                    f"`train_questions`={self._questions['train']}: task {task} needs more, for one"
                     " story to train on and one to validate on."
                 )
             splits["train"] += train
@@ -154,7 +154,7 @@ def simulated_lines(
       UserError: the task has no stories of this size.
     """
     if task not in SIMULATORS:
-        raise UserError(f"task={task}: expected a number from 1 to 20.")
+        raise UserError(f"`task`={task}: expected a number from 1 to 20.")
     asked = number = 0
     while asked < questions:
         story = list(

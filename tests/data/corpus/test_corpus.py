@@ -148,7 +148,7 @@ def test_a_stopped_preparation_goes_on(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path / "c", SETTINGS)
     with pytest.raises(KeyboardInterrupt):
         corpus.prepare(splits, "test")
-    assert not corpus.prepared.is_complete
+    assert not corpus.prepared.is_complete()
     vocabulary = corpus.vocab_file.stat().st_mtime_ns
     corpus.prepare(splits, "test")
     assert splits["train"].passes == 4, "nothing was counted or trained anew"
@@ -215,7 +215,7 @@ def test_what_is_too_long_to_be_judged_is_refused_with_its_line_and_not_held_out
         corpus.prepare(
             {"train": PAIRS, "validation": ParallelFiles((tmp_path / "dev.tsv",))}, "mine"
         )
-    assert not corpus.prepared.is_complete
+    assert not corpus.prepared.is_complete()
     long = [("z" * LONGEST_JUDGED, target) for _, target in PAIRS]
     with pytest.raises(UserError, match="leave none to hold out"):
         HeldOut(long, len(long), Filters())

@@ -164,12 +164,12 @@ def test_a_model_from_elsewhere_keeps_0_and_1_free(foreign: Subwords) -> None:
 
 def test_a_size_that_the_text_cannot_give_is_told_with_one_that_it_can() -> None:
     for kind in ("bpe", "unigram"):
-        with pytest.raises(UserError, match=r"vocab_size=5000: .* at most (\d+) subwords") as error:
+        with pytest.raises(UserError, match=r"`vocab_size`=5000: .* most (\d+) subwords") as error:
             train_subwords(TEXT, 5000, kind)
         most = int(str(error.value).split("at most ")[1].split()[0])
         assert Subwords(train_subwords(TEXT, most, kind)).size == most
         assert Subwords(train_subwords(TEXT, 5000, kind, exact=False)).size == most
-    with pytest.raises(UserError, match=r"vocab_size=100: .* at least (\d+)") as error:
+    with pytest.raises(UserError, match=r"`vocab_size`=100: .* at least (\d+)") as error:
         train_subwords(TEXT, 100)
     least = int(str(error.value).split("at least ")[1].split(";")[0])
     assert Subwords(train_subwords(TEXT, least)).size == least
@@ -222,6 +222,6 @@ def test_no_bytes_are_no_model_and_sizes_beyond_counting_are_refused() -> None:
     with pytest.raises(UserError, match=r"^mine\.model is empty: expected the \.model file"):
         Subwords(b"", "mine.model")
     with pytest.raises(
-        UserError, match=r"^vocab_size=99999999999: expected a whole number from 1 to"
+        UserError, match=r"^`vocab_size`=99999999999: expected a whole number from 1 to"
     ):
         train_subwords(TEXT, 99_999_999_999)

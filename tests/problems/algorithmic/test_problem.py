@@ -226,7 +226,7 @@ def test_names(name: str, operation: str, digits: str) -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UserError, match="expected one of copy"):
         Algorithmic("subtraction")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"length .* is 2: expected at least 3"):
+    with pytest.raises(UserError, match=r"`length`=2: expected at least 3"):
         small("addition").dataset("test", DATA_DIR, length=2)
     with pytest.raises(UserError, match="no split 'dev'"):
         small("copy").dataset("dev", DATA_DIR)

@@ -132,7 +132,7 @@ def test_one_task_alone(tmp_path: Path) -> None:
     problem.prepare(tmp_path, tmp_path)
     assert {int(example["task"]) for example in problem.dataset("train", tmp_path)} == {2}
     other = registry.problems.get("babi_sim")(**TINY, supporting_facts=2, seed=1)
-    assert not other._folder(tmp_path).is_complete
+    assert not other._folder(tmp_path).is_complete()
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -142,5 +142,5 @@ def test_what_cannot_be_is_refused() -> None:
         {"questions_per_story": 7},
         {"train_questions": 3},
     ):
-        with pytest.raises(UserError, match=f"{next(iter(arguments))}=.*expected"):
+        with pytest.raises(UserError, match=f"`{next(iter(arguments))}`=.*expected"):
             SimulatedBabi(**arguments)

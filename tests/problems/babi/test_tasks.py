@@ -484,7 +484,7 @@ def test_stories_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(UserError, match=expected):
             list(simulated_lines(task, 1, size))
-    with pytest.raises(UserError, match="task=21: expected"):
+    with pytest.raises(UserError, match="`task`=21: expected"):
         list(simulated_lines(21, 1))
 
 
@@ -497,9 +497,9 @@ def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
         {"story_length": -1},
         {"max_facts": -1},
     ):
-        with pytest.raises(UserError, match=f"{next(iter(arguments))}=.*expected"):
+        with pytest.raises(UserError, match=f"`{next(iter(arguments))}`=.*expected"):
             SimulatedTasks(**arguments)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"train_questions=5: task 2 needs more"):
+    with pytest.raises(UserError, match=r"`train_questions`=5: task 2 needs more"):
         SimulatedTasks(tasks=2, train_questions=5).stories(tmp_path)
 
 
@@ -540,5 +540,5 @@ def test_one_task_as_facts_or_tokens_and_longer(tmp_path: Path) -> None:
     assert [int(example["targets"]) for example in tokens] == [
         int(example["targets"]) for example in facts
     ]
-    assert not problem(**arguments, seed=1)._folder(tmp_path).is_complete
+    assert not problem(**arguments, seed=1)._folder(tmp_path).is_complete()
     assert "babi_sim_task20" in registry.problems.names()

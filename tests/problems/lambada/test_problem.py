@@ -250,7 +250,7 @@ def test_what_is_wrong_in_the_archive_is_named(
     _archive(tmp_path / "tmp", **changes)
     with pytest.raises(UserError, match=message):
         _prepared(LambadaLM(), tmp_path)
-    assert not LambadaLM()._corpus(tmp_path / "data").prepared.is_complete
+    assert not LambadaLM()._corpus(tmp_path / "data").prepared.is_complete()
 
 
 def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
@@ -321,20 +321,20 @@ def test_data_of_another_format_is_to_be_prepared_again(tmp_path: Path) -> None:
 def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"passages": 0}, "nothing to train on"),
-        ({"folds": 1}, "folds=1, fold=1: expected no folds or at least 2"),
+        ({"folds": 1}, "`folds`=1, `fold`=1: expected no folds or at least 2"),
         ({"folds": 3, "fold": 4}, "fold from 1 to folds"),
-        ({"folds": 2, "control": True}, "folds=2 says what is judged"),
-        ({"folds": 2, "passages": 0, "train_files": "books"}, "leave train_files=books out"),
-        ({"longest": 51}, "longest=51: expected at least 52"),
+        ({"folds": 2, "control": True}, "`folds`=2 says what is judged"),
+        ({"folds": 2, "passages": 0, "train_files": "books"}, "leave `train_files`=books out"),
+        ({"longest": 51}, "`longest`=51: expected at least 52"),
     ]
     for arguments, message in wrong:
         with pytest.raises(UserError, match=message):
             LambadaRC(**arguments)
-    with pytest.raises(UserError, match="leave evaluate_on=development out"):
+    with pytest.raises(UserError, match="leave `evaluate_on`=development out"):
         LambadaLM(control=True, evaluate_on="development")
-    with pytest.raises(UserError, match="window=1"):
+    with pytest.raises(UserError, match="`window`=1"):
         LambadaLM(window=1)
-    with pytest.raises(UserError, match="train_files=gone"):
+    with pytest.raises(UserError, match="`train_files`=gone"):
         _prepared(LambadaLM(train_files="gone"), tmp_path)
 
 

@@ -294,11 +294,11 @@ def test_what_cannot_be_is_refused() -> None:
         small(operations="add+divide")
     with pytest.raises(UserError, match="copy takes digit strings"):
         small("copy", form="statements")
-    with pytest.raises(UserError, match="nesting=26: expected at most 25"):
+    with pytest.raises(UserError, match="`nesting`=26: expected at most 25"):
         small(form="statements", nesting=26)
     with pytest.raises(UserError, match="no split 'dev'"):
         small().pairs("dev")
-    with pytest.raises(UserError, match="length is -1"):
+    with pytest.raises(UserError, match="`length`=-1"):
         small(length=-1)
 
 

@@ -314,7 +314,7 @@ def test_size_and_kind_of_the_vocabulary_are_hyperparameters(folder: Path) -> No
     assert stronger.vocab_files(folder) != by_hparams.vocab_files(folder)
     with pytest.raises(
         UserError,
-        match=r"vocab_size=310: problem 'babi_sim' trains no subword vocabulary; set vocab_size=0",
+        match=r"`vocab_size`=310: .*'babi_sim' trains no subword vocabulary; set `vocab_size`=0",
     ):
         make_problem("babi_sim", {}, training)
 
@@ -624,11 +624,11 @@ def test_problems_of_the_user_may_take_files_too() -> None:
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for name in ("vocab_size", "max_characters", "max_length_ratio", "processes"):
-        with pytest.raises(UserError, match=f"{name}=-1: expected at least 0"):
+        with pytest.raises(UserError, match=f"`{name}`=-1: expected at least 0"):
             TranslateFiles(**{name: -1})
     with pytest.raises(UserError, match="expected bpe or unigram"):
         TranslateFiles(subword_model="word")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"^dev_source_files is missing"):
+    with pytest.raises(UserError, match=r"^`dev_source_files` is missing"):
         TranslateFiles("a", "b", dev_target_files="c")
     with pytest.raises(UserError, match="has no training text"):
         TranslateFiles().prepare(tmp_path, tmp_path)

@@ -147,8 +147,8 @@ def require_beam() -> None:
     """Raises UserError where Apache Beam is not installed."""
     if importlib.util.find_spec("apache_beam") is None:
         raise UserError(
-            "--beam_pipeline_options needs Apache Beam, which is not installed: pip install"
-            " apache-beam, or leave the flag out: several processes then encode the text on this"
+            "`beam_pipeline_options` needs Apache Beam, which is not installed: pip install"
+            " apache-beam, or leave them out: several processes then encode the text on this"
             " machine."
         )
 

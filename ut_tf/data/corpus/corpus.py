@@ -4,7 +4,7 @@ text.
 How it is used::
 
     corpus = Corpus(folder, CorpusSettings(vocab_size=8000, exact=False))
-    if not corpus.prepared.is_complete:
+    if not corpus.prepared.is_complete():
         corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files",
             files=pairs.files)
     corpus.vocab_size, corpus.ids("train"), corpus.text("validation")
@@ -209,7 +209,7 @@ class Corpus:
             and summary["vocab_size"] != settings.vocab_size
         ):
             raise UserError(
-                f"vocab_size={settings.vocab_size}: the training text supports at most"
+                f"`vocab_size`={settings.vocab_size}: the training text supports at most"
                 f" {summary['vocab_size']} subwords; give that or less."
             )
 
@@ -346,7 +346,7 @@ class HeldOut:
         if not held_out or size == total:
             raise UserError(
                 f"{counted(total, 'training pair')} leave none to hold out for validation: give"
-                " more, or files for validation (--dev_source_files)."
+                " more, or files for validation (`dev_source_files`)."
             )
         self._numbers = held_out.keys()
         self.pairs = list(held_out.values())

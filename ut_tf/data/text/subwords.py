@@ -65,7 +65,7 @@ def train_subwords(
 
     if not 0 < size <= _LARGEST_SIZE:
         raise UserError(
-            f"vocab_size={size}: expected a whole number from 1 to {_LARGEST_SIZE:,}, such as"
+            f"`vocab_size`={size}: expected a whole number from 1 to {_LARGEST_SIZE:,}, such as"
             " 32000."
         )
     written = io.BytesIO()
@@ -196,7 +196,7 @@ def _told(error: RuntimeError, size: int) -> Exception:
     too_high = re.search(r"too high .*<= (\d+)", text)
     if too_high:
         return UserError(
-            f"vocab_size={size}: the training text supports at most {too_high[1]} subwords; give"
+            f"`vocab_size`={size}: the training text supports at most {too_high[1]} subwords; give"
             " that or less."
         )
     if "sentences_.empty()" in text:
@@ -207,7 +207,7 @@ def _told(error: RuntimeError, size: int) -> Exception:
     too_low = re.search(r"smaller than required_chars\. \d+ vs (\d+)", text)
     if too_low:
         return UserError(
-            f"vocab_size={size}: the characters of the training text and the 256 bytes need at"
+            f"`vocab_size`={size}: the characters of the training text and the 256 bytes need at"
             f" least {too_low[1]}; give more."
         )
     return error
