@@ -22,6 +22,8 @@ import tensorflow_datasets as tfds
 from ut_tf import registry
 from ut_tf.bin import datagen, flags, trainer
 from ut_tf.bin.flags import FlagError
+from ut_tf.bin.option_values import problem_arguments
+from ut_tf.bin.options import FILE_FLAGS, PROBLEM_ARGS
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data import download
 from ut_tf.data.batch_plan import bucket_bounds
@@ -527,15 +529,15 @@ def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_pa
         "--vocab_file=my.model",
         "--problem_args=max_characters=5",
     ]
-    values = flags.parse("ut-x", "", (flags.PROBLEM_ARGS, *flags.FILE_FLAGS), argv)
-    assert flags.problem_arguments(values, ["translate_files"]) == {
+    values = flags.parse("ut-x", "", (PROBLEM_ARGS, *FILE_FLAGS), argv)
+    assert problem_arguments(values, ["translate_files"]) == {
         "max_characters": 5,
         "source_files": [f"{tmp_path}/a.en", f"{tmp_path}/b/c.en"],
         "target_files": [f"{tmp_path}/a.de"],
         "vocab_file": f"{tmp_path}/my.model",
     }
     with pytest.raises(FlagError):
-        flags.problem_arguments(values, ["babi_qa"])
+        problem_arguments(values, ["babi_qa"])
 
 
 def test_files_in_the_problem_s_arguments_become_absolute_too(
@@ -618,8 +620,8 @@ def test_changed_files_are_no_dead_end(folder: Path, tmp_path: Path) -> None:
 
 
 def test_problems_of_the_user_may_take_files_too() -> None:
-    values = flags.parse("ut-x", "", (flags.PROBLEM_ARGS, *flags.FILE_FLAGS), ["--source_files=/a"])
-    assert flags.problem_arguments(values, ["problem_of_the_user"]) == {"source_files": ["/a"]}
+    values = flags.parse("ut-x", "", (PROBLEM_ARGS, *FILE_FLAGS), ["--source_files=/a"])
+    assert problem_arguments(values, ["problem_of_the_user"]) == {"source_files": ["/a"]}
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
