@@ -4,6 +4,7 @@ carry along, and what they refuse.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ut_tf.errors import UserError
 from ut_tf.models.convolutional.bytenet import ByteNet
 from ut_tf.models.convolutional.convs2s import ConvS2S
 from ut_tf.models.lstm.model import LSTMModel
+from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.stepper import make_stepper
@@ -248,3 +250,24 @@ def test_what_an_lstm_cannot_do_for_a_problem_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=expected):
         LSTMModel(NetworkConfig(**change), spec)
+
+
+@each(VARIANTS)
+def test_a_part_is_made_again_from_what_it_says_of_itself(
+    kind: Any, changes: dict[str, Any]
+) -> None:
+    model = random_model(kind, policy="mixed_bfloat16", **changes)
+    for part in (model.encoder, model.decoder, model.target_embedding):
+        config = json.loads(json.dumps(part.get_config()))
+        copy = type(part).from_config(config)
+        copy.build((None, None, model.network.hidden_size))
+        assert copy.get_config() == part.get_config()
+        assert [w.path for w in copy.weights] == [w.path for w in part.weights]
+        assert copy.dtype_policy.name == "mixed_bfloat16"
+
+
+def test_an_extended_neural_gpu_ponders_as_often_as_its_image_has_rows() -> None:
+    sizes = {"hidden_size": 4, "image_width": 2, "conv_kernel": 3, "source_stretch": 1.5}
+    model = random_model(ExtendedNeuralGPU, **sizes)
+    _, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
+    np.testing.assert_array_equal(details.encoder.ponder_times[:, 0], [9.0, 5.0, 6.0])
