@@ -1,7 +1,7 @@
 """BLEU of every checkpoint of a run: a curve over the steps, in the run directory and in
 TensorBoard.
 
-How it is used::
+Example::
 
     for row in score_checkpoints(run, [100, 200], problem_set(run, "test"),
         DecodeConfig(beam_size=4)):
@@ -31,7 +31,7 @@ from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.layout import EVENTS_FOLDER, SCORES_FILE
 
-_ADVICE = "mend its rights, or copy the run to where you may write"
+_ADVICE = "change its permissions, or copy the run to where you may write"
 # Options that do not change what is written.
 _WITHOUT_EFFECT = ("batch_size", "write_beam_scores")
 
@@ -96,8 +96,8 @@ def score_checkpoints(
         written = [
             best[0].text for best in translator.translate((source,) for source in texts.sources)
         ]
-        found = corpus_scores(written, texts.references, VARIANTS, tokenize)
-        scores = {name: score.value for name, score in found.items()}
+        measured = corpus_scores(written, texts.references, VARIANTS, tokenize)
+        scores = {name: score.value for name, score in measured.items()}
         with (
             readable_disk_errors(path, advice=_ADVICE),
             path.open("a", encoding="utf-8") as file,
@@ -120,8 +120,8 @@ def _deciding(config: DecodeConfig) -> dict[str, Any]:
 
 
 def _known(path: Path, key: dict[str, Any]) -> dict[int, dict[str, float]]:
-    """Returns the figures by step that a file has under `key`; the last of a step counts."""
-    found: dict[int, dict[str, float]] = {}
+    """The figures by step that a file has under `key`; the last of a step counts."""
+    known: dict[int, dict[str, float]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
             values = json.loads(line)
@@ -130,10 +130,11 @@ def _known(path: Path, key: dict[str, Any]) -> dict[int, dict[str, float]]:
         # Versions that had fewer options of decoding stored fewer.
         values["decode"] = {**_deciding(DecodeConfig()), **values.get("decode", {})}
         if {name: values.get(name) for name in key} == key:
-            found[int(values["step"])] = {
-                name: float(values[name]) for name in (*(f"bleu_{one}" for one in VARIANTS), "chrf")
+            known[int(values["step"])] = {
+                name: float(values[name])
+                for name in (*(f"bleu_{variant}" for variant in VARIANTS), "chrf")
             }
-    return found
+    return known
 
 
 def _show(output_dir: Path, step: int, values: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""What an evaluation found: figures, how sure they are, and of how many examples."""
+"""The result of an evaluation: figures, how sure they are, and of how many examples."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _prefixed(name: str, values: Mapping[str, T]) -> dict[str, T]:
 
 @dataclass(frozen=True)
 class CheckpointMeasurement(Measurement):
-    """What was found of a checkpoint.
+    """The result for a checkpoint.
 
     Args:
       step: of the checkpoint.

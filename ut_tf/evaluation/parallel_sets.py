@@ -1,6 +1,6 @@
 """Sentences with their reference translations: a problem's split, or the user's files.
 
-How it is used::
+Example::
 
     problem_set(run, "test")  # of the prepared data
     # as many references as one likes
@@ -39,12 +39,12 @@ class ParallelSet:
     @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that follow from all sentences and references."""
-        content = json.dumps([list(self.sources), [list(one) for one in self.references]])
+        content = json.dumps([list(self.sources), [list(lines) for lines in self.references]])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def problem_set(run: Run, split: str | None = None) -> ParallelSet:
-    """Returns a split of a run's problem; its data must be prepared.
+    """A split of a run's problem; its data must be prepared.
 
     Args:
       run: whose problem is meant.
@@ -57,34 +57,36 @@ def problem_set(run: Run, split: str | None = None) -> ParallelSet:
     if split is None:
         split = problem.evaluation_sets()[0].split
     if split not in problem.splits:
-        there = [name for name in problem.splits if name != "train"]
+        present = [name for name in problem.splits if name != "train"]
         raise UserError(
-            f"`split`={split}: problem {run.problem} has the splits {', '.join(there)}; name one of"
-            " them."
+            f"`split`={split}: problem {run.problem} has the splits {', '.join(present)}; name one"
+            " of them."
         )
     sources, references = problem.text_pairs(split, run.data_dir)
     return ParallelSet(split, sources, [references])
 
 
 def file_set(source: Path, references: Sequence[Path] = ()) -> ParallelSet:
-    """Returns the sentences of a file and of its references.
+    """The sentences of a file and of its references.
 
     Raises:
       UserError: a file cannot be read, or has another number of lines than the source.
     """
     sources = read_input(source)
-    found = [read_reference(path) for path in references]
+    translations = [read_reference(path) for path in references]
     if references:
         check_lines(
-            len(sources), [len(lines) for lines in found], [str(source), *map(str, references)]
+            len(sources),
+            [len(lines) for lines in translations],
+            [str(source), *map(str, references)],
         )
     elif not sources:
         raise UserError(f"{source} has no lines: expected one sentence a line.")
-    return ParallelSet(source.name.removesuffix(".gz"), sources, found)
+    return ParallelSet(source.name.removesuffix(".gz"), sources, translations)
 
 
 def read_reference(path: Path) -> list[str]:
-    """Returns the lines of a file of translations, plain or packed by gzip.
+    """The lines of a file of translations, plain or packed by gzip.
 
     Raises:
       UserError: the file cannot be read or is no UTF-8; names file and line.

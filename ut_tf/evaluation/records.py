@@ -1,7 +1,6 @@
-"""What ut-eval found of a run, kept in its directory: ``<output_dir>/evaluations.jsonl``, one JSON
-object a line.
+"""The results of ut-eval in a run directory: ``evaluations.jsonl``, one JSON object a line.
 
-How it is used::
+Example::
 
     append_record(run.output_dir, Record(time=now(), problem="babi_qa", ...))
     for record in latest(read_records("runs/babi_qa-ut_babi")):
@@ -58,11 +57,11 @@ class Record:
       problem: registered name of the run's problem.
       hparams_set: registered name of its hyperparameter set.
       seed: of the run.
-      checkpoint: what was asked for: "best", "last", a step's number or a path.
+      checkpoint: what was requested: "best", "last", a step's number or a path.
       step: of the checkpoint that was judged.
       split: that the examples came from; several are separated by commas.
       metrics: name -> figure.
-      lengths: that were asked for; empty: the problem's.
+      lengths: that were requested; empty: the problem's.
       intervals: name -> [low, high] at 95 % confidence, of those metrics that have one.
       examples: name of the set ("" where it has none) -> number of examples judged.
       data_note: how the data that was judged differs from the published benchmark's; empty: it does
@@ -102,7 +101,7 @@ class Record:
     headlines: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Returns the record as one line of JSON; ``from_dict`` reads it."""
+        """The record as one line of JSON; ``from_dict`` reads it."""
         values = dataclasses.asdict(self)
         values["metrics"] = {name: _finite(value) for name, value in self.metrics.items()}
         values["intervals"] = {
@@ -114,20 +113,20 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the record of a line; what a later ut_tf may have added is left out.
+        """The record of a line; what a later ut_tf may have added is left out.
 
         Raises:
           TypeError, ValueError: a field is missing or of a wrong type.
         """
         fields = dataclasses.fields(cls)
         needed = [
-            one.name
-            for one in fields
-            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+            field.name
+            for field in fields
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         ]
         if missing := [name for name in needed if name not in values]:
             raise ValueError(f"it has no {missing[0]}")
-        known = {one.name: values[one.name] for one in fields if one.name in values}
+        known = {field.name: values[field.name] for field in fields if field.name in values}
         for kind, names in _KINDS.items():
             if wrong := [
                 name for name in names if name in known and not isinstance(known[name], kind)
@@ -161,7 +160,7 @@ class Record:
 
 
 def now() -> str:
-    """Returns the time as records give it."""
+    """The time as records give it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -183,13 +182,13 @@ def append_record(output_dir: str | Path, record: Record) -> None:
             file.write(f"{record.to_json()}\n".encode())
     except OSError as error:
         raise UserError(
-            f"{path} cannot be written: {error.strerror or error}; mend its rights to keep a"
-            " record."
+            f"{path} cannot be written: {error.strerror or error}; change its permissions to keep"
+            " a record."
         ) from error
 
 
 def read_records(output_dir: str | Path) -> list[Record]:
-    """Returns the records of a run directory, the oldest first; none where ut-eval has not judged
+    """The records of a run directory, the oldest first; none where ut-eval has not judged
     the run.
 
     Raises:
@@ -202,7 +201,7 @@ def read_records(output_dir: str | Path) -> list[Record]:
         return []
     except OSError as error:
         raise UserError(
-            f"{path} cannot be read: {error.strerror or error}; mend its rights."
+            f"{path} cannot be read: {error.strerror or error}; change its permissions."
         ) from error
     *lines, last = content.split(b"\n")
     if last and _values(last) is not None:
@@ -211,14 +210,14 @@ def read_records(output_dir: str | Path) -> list[Record]:
 
 
 def latest(records: Iterable[Record]) -> list[Record]:
-    """Returns the last record of each thing that was measured, in the order in which they were
+    """The last record of each thing that was measured, in the order in which they were
     measured last.
     """
-    found: dict[tuple[Any, ...], Record] = {}
+    last: dict[tuple[Any, ...], Record] = {}
     for record in records:
-        found.pop(record.key, None)
-        found[record.key] = record
-    return list(found.values())
+        last.pop(record.key, None)
+        last[record.key] = record
+    return list(last.values())
 
 
 def _record(line: bytes, path: Path, number: int) -> Record:
@@ -234,7 +233,7 @@ def _record(line: bytes, path: Path, number: int) -> Record:
 
 
 def _values(line: bytes) -> dict[str, Any] | None:
-    """Returns the JSON object in a line; None where there is none."""
+    """The JSON object in a line; None where there is none."""
     try:
         values = json.loads(line)
     except ValueError:

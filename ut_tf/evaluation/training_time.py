@@ -1,6 +1,6 @@
 """How long a run was trained, from the times in its TensorBoard files.
 
-How it is used::
+Example::
 
     training_minutes(run.output_dir, step=500)
 
@@ -21,7 +21,7 @@ _OTHERS = ".bleu"
 
 
 def training_minutes(output_dir: Path, step: int) -> float | None:
-    """Returns the minutes that a run's processes trained up to `step`, validation included; None
+    """The minutes that a run's processes trained up to `step`, validation included; None
     where no file tells, or one is unreadable.
 
     Args:

@@ -1,19 +1,14 @@
-"""A run judged on another problem's data: its texts are read with the run's own vocabulary, and
-answers are compared as text.
+"""A run judged on another problem's data.
 
-How it is used::
+Example::
 
-    found = measure_transfer(Run.load("runs/task1"), "babi_sim_task1")
-    found.metrics["error"], found.intervals["error"]
+    measured = measure_transfer(Run.load("runs/task1"), "babi_sim_task1")
+    measured.metrics["error"], measured.intervals["error"]
 
-How it works: the other problem is prepared and gives its raw texts and answers
-(``Problem.text_pairs``); the run's codec makes ids of the texts, so that an id means the word that
-it meant in training. Words and answers that the run does not know are named in a warning, and so is
-what is too long for it.
-
-Metrics: error, percent of the answers that differ, capitals and blanks at the ends aside;
-error/<group> where the other problem groups its examples (bAbI: the task). Each has Wilson's
-interval at 95 % confidence.
+The run's codec makes ids of the other problem's texts, so that an id means the word that it meant
+in training; answers are compared as text, capitals and blanks at the ends aside. Metrics: error,
+percent of the answers that differ, and error/<group> where the other problem groups its examples,
+with Wilson's intervals.
 """
 
 from __future__ import annotations
@@ -52,7 +47,7 @@ def measure_transfer(
     checkpoint: str = "best",
     split: str | None = None,
 ) -> CheckpointMeasurement:
-    """Returns the errors of a run's checkpoint on the data of another problem; the run's own data
+    """The errors of a run's checkpoint on the data of another problem; the run's own data
     is not needed.
 
     Args:
@@ -74,7 +69,7 @@ def measure_transfer(
             f"`split`={split}: of another problem, {test_problem}, {' or '.join(allowed)} is"
             " judged; name one of them."
         )
-    # What the run itself cannot do is told before the other problem's data is fetched.
+    # What the run itself cannot do is refused before the other problem's data is fetched.
     model = run.make_model()
     codec = _codec(run)
     step = restore_weights(model, run, checkpoint)
@@ -84,7 +79,7 @@ def measure_transfer(
     _warn_of_the_unknown(codec, texts, answers, test_problem, run)
     _warn_of_cut_facts(codec, texts, test_problem, run)
     written = [best[0].text for best in Translator(model, codec, _DECODE).translate(texts)]
-    right = [_plain(one) == _plain(answer) for one, answer in zip(written, answers, strict=True)]
+    right = [_plain(text) == _plain(answer) for text, answer in zip(written, answers, strict=True)]
     metrics, intervals = _errors(right, _groups(other, split, run.data_dir))
     return CheckpointMeasurement(
         metrics,
@@ -99,7 +94,7 @@ def measure_transfer(
 
 
 def _codec(run: Run) -> TextCodec:
-    """Returns the run's codec; raises UserError where the run has none that reads a text and gives
+    """The run's codec; raises UserError where the run has none that reads a text and gives
     an answer.
     """
     codec = run.text_codec()
@@ -113,15 +108,15 @@ def _codec(run: Run) -> TextCodec:
 
 
 def _columns(sources: Sequence[str], codec: TextCodec, problem: str) -> list[Texts]:
-    """Returns the texts of each example, one for each of the codec's fields."""
+    """The texts of each example, one for each of the codec's fields."""
     fields = codec.fields
     texts = [
         (
-            (one,)
+            (source,)
             if len(fields) == 1
-            else tuple(column.replace("\\n", "\n") for column in one.split("\t"))
+            else tuple(column.replace("\\n", "\n") for column in source.split("\t"))
         )
-        for one in sources
+        for source in sources
     ]
     if wrong := next((columns for columns in texts if len(columns) != len(fields)), None):
         raise UserError(
@@ -143,8 +138,8 @@ def _errors(
 ) -> tuple[dict[str, float], dict[str, Interval]]:
     judged: dict[str, list[bool]] = defaultdict(list)
     judged["error"] += right
-    for group, one in zip(groups or [], right, strict=groups is not None):
-        judged[f"error/{group}"].append(one)
+    for group, is_right in zip(groups or [], right, strict=groups is not None):
+        judged[f"error/{group}"].append(is_right)
     metrics = {
         name: 100.0 * of_group.count(False) / len(of_group) for name, of_group in judged.items()
     }
@@ -155,10 +150,10 @@ def _errors(
 
 
 def _groups(problem: Problem, split: str, data_dir: Path) -> list[str] | None:
-    """Returns the group of each example, in the order of the problem's text pairs; None where it
+    """The group of each example, in the order of the problem's text pairs; None where it
     groups none.
     """
-    name = next((one.group_by for one in problem.evaluation_sets() if one.group_by), None)
+    name = next((chosen.group_by for chosen in problem.evaluation_sets() if chosen.group_by), None)
     if name is None:
         return None
     table = problem.examples(split, data_dir)
@@ -199,13 +194,13 @@ def _warn_of_cut_facts(codec: TextCodec, texts: Sequence[Texts], problem: str, r
         codec.encode(*map(tf.constant, zip(*block, strict=True)))["inputs"].shape
         for block in blocks
     ]
-    told = max(len(story.split("\n")) for story, *_ in texts)
+    longest_text = max(len(story.split("\n")) for story, *_ in texts)
     # The question has a row of its own.
     kept = max(shape[1] for shape in shapes) - 1
-    if told > kept:
+    if longest_text > kept:
         _warn(
-            f"{problem} has texts of up to {told} sentences, of which {run.output_dir} reads the"
-            f" last {kept}."
+            f"{problem} has texts of up to {longest_text} sentences, of which"
+            f" {run.output_dir} reads the last {kept}."
         )
     longest = max(shape[2] for shape in shapes)
     if longest > run.spec.max_words:

@@ -1,7 +1,7 @@
 """Examples of any length as batches of like length, outside any graph: what the translator decodes
 and scores.
 
-How it is used::
+Example::
 
     examples = [Example(1, ids), Example(2, longer_ids)]
     for batch in like_length(examples, batch_size=32):
@@ -54,7 +54,7 @@ class Example:
 
 
 def trimmed(ids: Ids) -> Ids:
-    """Returns ids [length] or [rows, words] of one example without the zeros (rows of zeros) that
+    """ids [length] or [rows, words] of one example without the zeros (rows of zeros) that
     end them.
     """
     filled = np.flatnonzero(ids if ids.ndim == 1 else ids.any(axis=1))
@@ -62,7 +62,7 @@ def trimmed(ids: Ids) -> Ids:
 
 
 def cut(ids: Ids, most: int, keep_end: bool = False) -> Ids:
-    """Returns the first `most` symbols of ids [length], the last of which is the end where it was;
+    """The first `most` symbols of ids [length], the last of which is the end where it was;
     with `keep_end` the last ones.
     """
     if len(ids) <= most:
@@ -76,7 +76,7 @@ def cut(ids: Ids, most: int, keep_end: bool = False) -> Ids:
 
 
 def positions_beside(outputs: int) -> int:
-    """Returns how many positions the inputs of a batch may have, padding included, where each
+    """How many positions the inputs of a batch may have, padding included, where each
     example has so many outputs at once.
     """
     return MOST_POSITIONS * _OUTPUTS // max(outputs, _OUTPUTS)
@@ -85,13 +85,13 @@ def positions_beside(outputs: int) -> int:
 def like_length(
     examples: Iterable[Example], batch_size: int, most_positions: int = MOST_POSITIONS
 ) -> list[list[Example]]:
-    """Returns the examples in batches of like length, the batch with the earliest example first.
+    """The examples in batches of like length, the batch with the earliest example first.
 
     A batch has at most `batch_size` examples, and at most `most_positions` positions with its
     padding where one example has no more.
     """
     batches: list[list[Example]] = []
-    for example in sorted(examples, key=lambda one: (one.length, one.number)):
+    for example in sorted(examples, key=lambda example: (example.length, example.number)):
         size = len(batches[-1]) if batches else batch_size
         if size == batch_size or (size + 1) * example.length > most_positions:
             batches.append([])
@@ -100,7 +100,7 @@ def like_length(
 
 
 def stacked(batch: Sequence[Example]) -> dict[str, Any]:
-    """Returns {"inputs": int32 [batch, length, ...]}, padded with 0 to the longest, and "targets"
+    """{"inputs": int32 [batch, length, ...]}, padded with 0 to the longest, and "targets"
     where the examples have them.
     """
     features = {"inputs": _padded([example.inputs for example in batch])}

@@ -1,7 +1,7 @@
 """Lines of text in and out of a decoder: bytes that are no UTF-8, packed files, shares of a corpus,
 outputs as lines, speed.
 
-How it is used::
+Example::
 
     texts = list(codec.read(read_input(path), str(path)))
     ours = share(texts, shards=4, shard=1)
@@ -57,7 +57,7 @@ def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def read_input(path: Path) -> list[str]:
-    """Returns the lines of a file, plain or packed by gzip, as ``input_lines`` does.
+    """The lines of a file, plain or packed by gzip, as ``input_lines`` does.
 
     Raises:
       UserError: the file cannot be read.
@@ -68,7 +68,7 @@ def read_input(path: Path) -> list[str]:
 
 
 def share(items: Sequence[T], shards: int, shard: int) -> tuple[Sequence[T], int]:
-    """Returns one of `shards` consecutive shares of like size, and the number of its first item,
+    """One of `shards` consecutive shares of like size, and the number of its first item,
     from 1.
 
     Args:
@@ -81,24 +81,25 @@ def share(items: Sequence[T], shards: int, shard: int) -> tuple[Sequence[T], int
 
 
 def shard_path(path: Path, shards: int, shard: int) -> Path:
-    """Returns the file for one share of what `path` would hold: ``out.txt-00001-of-00004``;
+    """The file for one share of what `path` would hold: ``out.txt-00001-of-00004``;
     alphabetical order joins them.
     """
     return path if shards == 1 else path.with_name(f"{path.name}-{shard:05d}-of-{shards:05d}")
 
 
 def output_line(hypotheses: Sequence[Hypothesis], with_scores: bool) -> str:
-    """Returns one line: the texts, best first, with tabs between; with scores a tab and the score
+    """One line: the texts, best first, with tabs between; with scores a tab and the score
     after each.
     """
     parts = [
-        [one_line(one.text), f"{one.score:.6f}"][: 2 if with_scores else 1] for one in hypotheses
+        [one_line(output.text), f"{output.score:.6f}"][: 2 if with_scores else 1]
+        for output in hypotheses
     ]
     return "\t".join(part for pair in parts for part in pair)
 
 
 def one_line(text: str) -> str:
-    """Returns the text with blanks for tabs and for whatever begins a new line: line n must stay
+    """The text with blanks for tabs and for whatever begins a new line: line n must stay
     the answer to line n.
     """
     return re.sub(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", " ", text)

@@ -1,19 +1,14 @@
-"""Text in, text out: a trained model, its problem's text form and a search, over any number of
-lines.
+"""Text in, text out, with a trained model.
 
-How it is used::
+Example::
 
-    translator = Translator.from_run(Run.load("runs/ende"),
-        config=DecodeConfig.from_text("beam_size=4"))
-    # in the order of the texts
+    translator = Translator.from_run(Run.load("runs/ende"))
     for hypotheses in translator.translate([("A dog runs.",), ("Two dogs run.",)]):
         hypotheses[0].text, hypotheses[0].score
-    list(translator.score([("A dog runs.",)], ["Ein Hund läuft."]))  # log-probabilities, in nats
 
-How it works: texts are read some batches ahead and decoded in batches of like length, the batch
-with the earliest text first; answers wait until all before them are there. Each graph is traced
-once, for batches of any size and length. A problem whose targets are classes is answered by its
-most probable classes and their log-probabilities.
+Texts are read some batches ahead and decoded in batches of like length; answers come in the order
+of the texts. Each graph is traced once, for batches of any size and length. A problem whose targets
+are classes is answered by its most probable classes and their log-probabilities.
 """
 
 from __future__ import annotations
@@ -119,7 +114,7 @@ class Translator:
         seed: int = 0,
         read_ahead: int = READ_AHEAD,
     ) -> Self:
-        """Returns a translator with the weights of a run's checkpoint, from the run directory
+        """A translator with the weights of a run's checkpoint, from the run directory
         alone.
 
         Args:
@@ -160,7 +155,7 @@ class Translator:
         """
         if self._model.spec.inputs == "none":
             raise UserError("a language model has no inputs to translate: it can score texts.")
-        return self._in_order(((one, None) for one in texts), first, self._hypotheses)
+        return self._in_order(((columns, None) for columns in texts), first, self._hypotheses)
 
     def score(
         self, sources: Iterable[Texts], targets: Iterable[str], first: int = 1
@@ -206,7 +201,7 @@ class Translator:
         waiting = iter(given)
         wanted = next(waiting, None)
         examples = self._examples(
-            {number: one for number, one in given.items() if number not in ready}
+            {number: example for number, example in given.items() if number not in ready}
         )
         batches = like_length(
             examples, self.config.batch_size, positions_beside(self._answers.rows)
@@ -224,7 +219,7 @@ class Translator:
                 wanted = next(waiting, None)
 
     def _examples(self, given: dict[int, _Given]) -> list[Example]:
-        """Returns the examples as ids, cut to what may be read."""
+        """The examples as ids, cut to what may be read."""
         most = _CHARACTERS_PER_SYMBOL * self.config.max_input_length
         kept = {
             number: ([self._ends(text, most) for text in texts], target)
@@ -236,15 +231,15 @@ class Translator:
         }
         chunk: list[int] = []
         examples: list[Example] = []
-        for number in sorted(kept, key=lambda one: sizes[one]):
+        for number in sorted(kept, key=sizes.__getitem__):
             if (
                 len(chunk) == _ENCODED_TEXTS
                 or (len(chunk) + 1) * sizes[number] > _ENCODED_CHARACTERS
             ):
-                examples += self._encoded({one: kept[one] for one in chunk})
+                examples += self._encoded({number: kept[number] for number in chunk})
                 chunk = []
             chunk.append(number)
-        return examples + self._encoded({one: kept[one] for one in chunk})
+        return examples + self._encoded({number: kept[number] for number in chunk})
 
     def _encoded(self, given: dict[int, tuple[list[str], str | None]]) -> list[Example]:
         if not given:
@@ -260,10 +255,10 @@ class Translator:
         )
         wanted = [target for _, target in given.values() if target is not None]
         targets = self._encode_targets(_strings(wanted)).numpy() if wanted else [None] * len(given)
-        return [self._fitted(*one) for one in zip(numbers, inputs, targets, strict=True)]
+        return [self._fitted(*row) for row in zip(numbers, inputs, targets, strict=True)]
 
     def _fitted(self, number: int, inputs: Ids, targets: Ids | None) -> Example:
-        """Returns an example with at most max_input_length symbols of each side; of facts with the
+        """An example with at most max_input_length symbols of each side; of facts with the
         words that the model can read.
         """
         most = self.config.max_input_length
@@ -328,7 +323,7 @@ def _graph(function: Callable[..., Any], signature: list[Any]) -> Any:
 
 
 def _read(source: Iterator[_Given], count: int) -> tuple[list[_Given], UserError | None]:
-    """Returns the next examples, at most `count`, and the error that kept it from reading on."""
+    """The next examples, at most `count`, and the error that kept it from reading on."""
     window: list[_Given] = []
     try:
         for _ in range(count):

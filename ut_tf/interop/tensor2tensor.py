@@ -1,16 +1,15 @@
 """Networks and runs of tensor2tensor's universal_transformer, brought over with the same outputs.
 
-How it is used::
+Example::
 
     # then ut-eval or ut-trainer
     run = import_run("t2t_run", "runs/imported", problem="algorithmic_reverse_decimal40")
     # arrays by tensor2tensor's variable names
     model = model_from_variables(variables, hparams, target_space_id=11)
 
-How it works: ``_pairs`` names, for every variable of our model, the variable of tensor2tensor that
-it is. The two sides must match completely: a variable of theirs that is not used, or one of ours
-that is not set, is an error. All that changes on the way: axes of length 1 are dropped, shards of
-an embedding are joined, and of the table of target spaces the run's own row is taken.
+``_pairs`` names the variable of tensor2tensor for every variable of our model; the two sides must
+match completely. Axes of length 1 are dropped, shards of an embedding are joined, and of the table
+of target spaces the run's own row is taken.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def model_from_variables(
     target_space_id: int | None = None,
     spec: ProblemSpec | None = None,
 ) -> Any:
-    """Returns a keras.Model with the variables of a tensor2tensor universal_transformer.
+    """A keras.Model with the variables of a tensor2tensor universal_transformer.
 
     Args:
       variables: tensor2tensor's variable names, with or without "var/" before them, and their
@@ -180,7 +179,7 @@ def import_run(
 
 
 def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:
-    """Returns the problem that the vocabulary's size tells, and says so on standard error."""
+    """The problem that the vocabulary's size tells, and says so on standard error."""
     sizes = {
         int(found[1])
         for found in (re.search(r"/symbol_modality_(\d+)_\d+/", name) for name in tensors)
@@ -199,7 +198,7 @@ def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:
 
 
 def _with_data(plan: Run) -> Run:
-    """Returns the run with its problem's data prepared, after checking that it is one of symbols to
+    """The run with its problem's data prepared, after checking that it is one of symbols to
     symbols.
     """
     for folder in (plan.data_dir, plan.tmp_dir):
@@ -308,7 +307,7 @@ def _linear_pairs(prefix: str, linear: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _normalized(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the network's arrays by their names without "var/", ":0" and
+    """The network's arrays by their names without "var/", ":0" and
     "universal_transformer/", shards joined.
     """
     found: dict[str, Any] = {}
@@ -331,7 +330,7 @@ def _normalized(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spec(theirs: Mapping[str, Any]) -> ProblemSpec:
-    """Returns symbols to symbols with the vocabularies that the names of the embeddings tell."""
+    """Symbols to symbols with the vocabularies that the names of the embeddings tell."""
     found = {match[2]: int(match[1]) for match in map(_VOCABULARY.match, theirs) if match}
     if not found:
         raise UserError(
@@ -344,7 +343,7 @@ def _spec(theirs: Mapping[str, Any]) -> ProblemSpec:
 
 
 def _nearest_set(hparams: HParams) -> str:
-    """Returns the name of the set from which the fewest fields differ, so that the run's overrides
+    """The name of the set from which the fewest fields differ, so that the run's overrides
     stay few.
     """
     counts: dict[str, int] = {}
@@ -360,7 +359,7 @@ def _nearest_set(hparams: HParams) -> str:
 def _matched(
     model: Any, theirs: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int
 ) -> list[tuple[Any, Any]]:
-    """Returns (our variable, its value) for all trainable variables of `model`."""
+    """(our variable, its value) for all trainable variables of `model`."""
     pairs = dict(_pairs(model, str(hparams.get("recurrence_type", "basic"))))
     paired = {id(variable) for variable in pairs.values()}
     problems = [f"{name} is missing" for name in pairs if name not in theirs]
@@ -424,7 +423,7 @@ def _save(
 
 
 def _reshaped(value: Any, shape: tuple[int, ...]) -> Any | None:
-    """Returns `value` without the axes of length 1 that our shape does not have, or None where it
+    """`value` without the axes of length 1 that our shape does not have, or None where it
     does not fit.
     """
     if [size for size in value.shape if size != 1] != [size for size in shape if size != 1]:

@@ -1,4 +1,4 @@
-"""What lies in a run directory of tensor2tensor: hparams.json, flags.txt and checkpoints of
+"""The files of a run directory of tensor2tensor: hparams.json, flags.txt and checkpoints of
 TensorFlow 1.
 """
 
@@ -20,7 +20,7 @@ _CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index$")
 
 
 def read_hparams(folder: Path) -> dict[str, Any]:
-    """Returns the content of `folder`/hparams.json.
+    """The content of `folder`/hparams.json.
 
     Raises:
       UserError: it is not there, or no JSON object.
@@ -45,7 +45,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
 
 
 def named_problem(folder: Path) -> str | None:
-    """Returns the problem that the run's flags.txt or flags_t2t.txt names; None where none is
+    """The problem that the run's flags.txt or flags_t2t.txt names; None where none is
     named.
     """
     for name in ("flags_t2t.txt", "flags.txt"):
@@ -61,7 +61,7 @@ def named_problem(folder: Path) -> str | None:
 
 
 def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[str, Any]:
-    """Returns name -> array of a TensorFlow 1 checkpoint.
+    """Name -> array of a TensorFlow 1 checkpoint.
 
     Args:
       folder: of the run.
@@ -83,7 +83,7 @@ def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[
 
 
 def trained_target_space(tensors: Mapping[str, Any]) -> int:
-    """Returns the row of the target space embedding that training moved, by Adam's second moments;
+    """The row of the target space embedding that training moved, by Adam's second moments;
     0 where there is no embedding.
 
     Raises:

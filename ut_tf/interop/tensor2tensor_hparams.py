@@ -70,11 +70,11 @@ _NOAM_PARTS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
 
 def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
-    """Returns the network that tensor2tensor's hyperparameters of a universal_transformer describe.
+    """The network that tensor2tensor's hyperparameters of a universal_transformer describe.
 
     Args:
       hparams: the content of a hparams.json; fields that are absent have tensor2tensor's defaults,
-        but for the sizes.
+        except for the sizes.
 
     Raises:
       UserError: lists every field that is missing or whose value cannot be imported, with
@@ -85,7 +85,7 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
         raise UserError(
             "tensor2tensor's hyperparameters have values that cannot be imported:"
             f" {'; '.join(mistakes)}; import a run with values that can be, or train the network"
-            " anew with ut-trainer where the options are named above."
+            " again with ut-trainer where the options are named above."
         )
     recurrence = hparams.get("recurrence_type", "basic")
     halts = recurrence == "act"
@@ -129,7 +129,7 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
 
 
 def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
-    """Returns our hyperparameters, resolved, for those of tensor2tensor's universal_transformer.
+    """Our hyperparameters, resolved, for those of tensor2tensor's universal_transformer.
 
     A learning rate schedule that is not here becomes "noam", as an optimizer that is not Adam
     becomes Adam: neither decides what the imported network computes.
@@ -161,7 +161,7 @@ def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
 
 
 def assignments(hparams: HParams, base: HParams) -> str:
-    """Returns the overrides "name=value,name=value" that make `base` equal to `hparams`, as
+    """The overrides "name=value,name=value" that make `base` equal to `hparams`, as
     ``HParams.override`` reads them.
     """
     changed = []
@@ -194,7 +194,7 @@ def _not_imported(
 
 
 def _trainable(name: str, value: Any, hparams: Mapping[str, Any]) -> str:
-    """Returns the overrides with which ut-trainer builds such a network; empty: it has none."""
+    """The overrides with which ut-trainer builds such a network; empty: it has none."""
     if name == "recurrence_type" and value in ("highway", "skip", "dwa"):
         return f"recurrence={value}"
     if name == "num_inrecurrence_layers":

@@ -1,7 +1,7 @@
 """Scores of translations on text: BLEU, chrF and TER by sacrebleu, so that the figures can be
 compared with published ones.
 
-How it is used::
+Example::
 
     scores = corpus_scores(["The cat sat."], [["The cat sat down."]])
     # 51.3, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -59,7 +59,7 @@ def corpus_scores(
     advise: bool = False,
     resamples: int = 0,
 ) -> dict[str, Score]:
-    """Returns the scores of a corpus by name: bleu_cased and bleu_uncased as `variants` say, chrf,
+    """The scores of a corpus by name: bleu_cased and bleu_uncased as `variants` say, chrf,
     and ter where asked.
 
     Args:

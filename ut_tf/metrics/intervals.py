@@ -1,16 +1,14 @@
 """Intervals that hold a figure's true value with 95 % confidence, as far as the choice of the
-examples decides it.
+examples decides it; they say nothing of other seeds of the training.
 
-How it is used::
+Example::
 
     wilson(964, 1000)                                        # (0.9506, 0.9738)
     bootstrap(np.array([[3, 4], [5, 5]]), lambda sums: sums[..., 0] / sums[..., 1])
 
-How it works: the share of the examples in which something holds has Wilson's interval. Any other
-figure that follows from sums over examples has the middle 95 % of its values on samples of the
-examples, drawn with replacement (Efron's percentile bootstrap). An interval says what other
-examples of the same kind would have given; it says nothing of other seeds of the training. Imports
-no TensorFlow.
+A share of the examples has Wilson's interval. Any other figure that follows from sums over examples
+has the middle 95 % of its values on samples of the examples, drawn with replacement (Efron's
+percentile bootstrap). Imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -28,15 +26,17 @@ Floats = npt.NDArray[np.float64]
 
 
 def wilson(successes: int, trials: int) -> Interval:
-    """Returns Wilson's interval of a share, without correction for continuity; (0, 1) where there
+    """Wilson's interval of a share, without correction for continuity; (0, 1) where there
     were no trials.
     """
     from scipy.stats import binomtest
 
     if not trials:
         return 0.0, 1.0
-    found = binomtest(successes, trials).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
-    return float(found.low), float(found.high)
+    interval = binomtest(successes, trials).proportion_ci(
+        confidence_level=CONFIDENCE, method="wilson"
+    )
+    return float(interval.low), float(interval.high)
 
 
 def resampled_sums(values: Floats, seed: int = 0, resamples: int = RESAMPLES) -> Floats:
@@ -71,7 +71,7 @@ def resampled_sums(values: Floats, seed: int = 0, resamples: int = RESAMPLES) ->
 
 
 def middle(samples: Any) -> Interval | None:
-    """Returns the bounds of the middle 95 % of `samples`, float [resamples], those that are no
+    """The bounds of the middle 95 % of `samples`, float [resamples], those that are no
     numbers left out; None: all were.
     """
     numbers = np.asarray(samples, np.float64)
@@ -87,7 +87,7 @@ def middle(samples: Any) -> Interval | None:
 def bootstrap(
     values: Any, statistic: Callable[[Floats], Any], seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval | None:
-    """Returns the interval of a figure that follows from sums over examples; None where there are
+    """The interval of a figure that follows from sums over examples; None where there are
     fewer than two, which tell no spread.
 
     Args:

@@ -21,7 +21,7 @@ from ut_tf.symbols import PADDING_ID
 
 
 def smoothed_cross_entropy(logits: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
-    """Returns the cross entropy of each target, in nats.
+    """The cross entropy of each target, in nats.
 
     Args:
       logits: [..., vocabulary], any floating dtype; computed with in float32.
@@ -46,7 +46,7 @@ def smoothed_cross_entropy(logits: Any, targets: Any, label_smoothing: float = 0
 def expected_cross_entropy(
     log_probabilities: Any, targets: Any, label_smoothing: float = 0.0
 ) -> Any:
-    """Returns Σ_n p_n L(y_n) of each target, in nats, from Σ_n p_n log softmax(y_n): PonderNet's
+    """Σ_n p_n L(y_n) of each target, in nats, from Σ_n p_n log softmax(y_n): PonderNet's
     expected loss.
 
     Args:
@@ -67,7 +67,7 @@ def expected_cross_entropy(
 
 
 def target_weights(features: Mapping[str, Any]) -> Any:
-    """Returns what each target counts: 1 for a symbol or an example, 0 for padding.
+    """The weight of each target: 1 for a symbol or an example, 0 for padding.
 
     Args:
       features: "targets" [batch, target_length] or [batch], and "weight" [batch], 0 for examples

@@ -15,14 +15,14 @@ from ut_tf.symbols import PADDING_ID
 
 
 def target_mask(targets: Any) -> Any:
-    """Returns float32 [batch, target_length]: 1 where `targets` (int32, same shape) hold a symbol,
+    """float32 [batch, target_length]: 1 where `targets` (int32, same shape) hold a symbol,
     0 on padding.
     """
     return tf.cast(tf.not_equal(targets, PADDING_ID), tf.float32)
 
 
 def classification(logits: Any, targets: Any, label_smoothing: float = 0.0) -> dict[str, Any]:
-    """Returns per example, float32 [batch]: `loss`, and `correct` (1 where the most probable class
+    """Per example, float32 [batch]: `loss`, and `correct` (1 where the most probable class
     is the target).
 
     Args:
@@ -125,7 +125,7 @@ def ranking(
 
 
 def _last_symbol(logits: Any, targets: Any) -> tuple[Any, Any]:
-    """Returns the logits [batch, vocab] and the symbols [batch] at each sequence's last position
+    """The logits [batch, vocab] and the symbols [batch] at each sequence's last position
     that counts (0 where none does).
     """
     numbers = tf.range(tf.shape(targets)[1])

@@ -138,16 +138,16 @@ class GroupedSums:
 
     def intervals(self) -> dict[str, Interval]:
         """The intervals of those ``metrics`` that have one."""
-        found: dict[str, Interval | None] = {}
+        intervals: dict[str, Interval | None] = {}
         for metrics, values in self._parts():
             resampled = _resampled(metrics, values)
             for name, metric in metrics.items():
-                found[name] = (
+                intervals[name] = (
                     _share_interval(metric, values)
                     if metric.share
                     else _bootstrap_interval(metric, resampled)
                 )
-        return {name: interval for name, interval in found.items() if interval is not None}
+        return {name: interval for name, interval in intervals.items() if interval is not None}
 
     def _parts(self) -> Iterator[tuple[dict[str, Metric], dict[str, Floats]]]:
         """Yields metrics by full name, and the values per example [examples] that they are computed
@@ -172,7 +172,7 @@ def _by_group(
 
 
 def _resampled(metrics: Mapping[str, Metric], values: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Returns sums by name, [resamples], of samples of the examples; nothing where there are too
+    """Sums by name, [resamples], of samples of the examples; nothing where there are too
     few examples to tell a spread.
     """
     names = sorted(
@@ -197,7 +197,7 @@ def _share_interval(metric: Metric, values: Mapping[str, Floats]) -> Interval | 
 
 
 def group_name(group: Any) -> str:
-    """Returns what a group is called in the names of metrics: the value of the feature, an integer
+    """The name of a group in those of metrics: the value of the feature, an integer
     or a string, as text.
     """
     return group.decode() if isinstance(group, bytes) else str(group)

@@ -59,7 +59,7 @@ class TokenAccuracy(keras.metrics.Metric):  # type: ignore[misc]
         self.total.assign_add(ops.sum(weights))
 
     def result(self) -> Any:
-        """Returns the accuracy since the last reset, 0 before any label has counted."""
+        """The accuracy since the last reset, 0 before any label has counted."""
         return ops.divide_no_nan(self.correct, self.total)
 
     def get_config(self) -> dict[str, Any]:

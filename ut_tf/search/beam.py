@@ -1,18 +1,13 @@
 """Beam search: the best hypotheses of every length so far, until none of them can become better
 than those that have ended.
 
-How it is used::
-
-    # symbols [batch, n_best, length] and scores [batch, n_best], best first
-    written = BeamSearch(config).search(stepper, features, bounds, seeds)
-
-How it works: the score of a hypothesis is its log-probability divided by ((5 + length) / 6)^alpha
-(arXiv 1609.08144), the end symbol counted. At each position every hypothesis is continued by its
-most probable symbols. The beam_size best continuations of an example that do not end go on; a
-continuation that ends is kept if it is among the beam_size best of all. An example is done when no
-hypothesis that goes on could still beat the n_best-th one that was kept, even if all symbols up to
-its longest length were certain. Hypotheses that reach that length without an end are returned only
-where fewer than n_best have ended, behind those.
+The score of a hypothesis is its log-probability divided by ((5 + length) / 6)^alpha (arXiv
+1609.08144), the end symbol counted. At each position every hypothesis is continued by its most
+probable symbols. The beam_size best continuations that do not end go on; one that ends is kept if
+it is among the beam_size best of all. An example is done when no hypothesis that goes on could
+still beat the n_best-th one that was kept, even if all symbols up to its longest length were
+certain. Hypotheses that reach that length without an end come last, where fewer than n_best have
+ended.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ _MANY_SYMBOLS = 64
 
 
 def length_penalty(length: Any, alpha: float) -> Any:
-    """Returns ((5 + length) / 6)^alpha, float32."""
+    """((5 + length) / 6)^alpha, float32."""
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
 
@@ -58,7 +53,7 @@ class BeamSearch(Strategy):
 
 
 def best_symbols(logits: Any, count: int) -> tuple[Any, Any]:
-    """Returns the `count` highest logits and their symbols, as ``tf.math.top_k`` does and in a
+    """The `count` highest logits and their symbols, as ``tf.math.top_k`` does and in a
     third of the time where there are many.
 
     Args:
@@ -107,7 +102,7 @@ class _Beam:
         self.bounds = bounds
 
     def start(self, batch_size: Any) -> State:
-        """Returns the state before the first position: one hypothesis, empty."""
+        """The state before the first position: one hypothesis, empty."""
         length = self.bounds.positions
         scores = tf.constant([0.0] + [-math.inf] * (self.size - 1))
         return {
@@ -134,8 +129,8 @@ class _Beam:
             "written": tf.gather(written, order, batch_dims=1),
             **ended,
         }
-        # What is done stays as it is: the bound promises that nothing could change, but for symbols
-        # beyond the longest length.
+        # Examples that are done stay as they are: the bound promises that nothing could change,
+        # except symbols beyond the longest length.
         kept = {
             name: tf.where(_expand(state["done"], value), state[name], value)
             for name, value in new.items()
@@ -149,7 +144,7 @@ class _Beam:
         return {**state, **kept, "done": done}, tf.gather(parents, order, batch_dims=1)
 
     def best(self, state: State) -> Written:
-        """Returns those that have ended, and behind them, where they are fewer than n_best, those
+        """Those that have ended, and behind them, where they are fewer than n_best, those
         that were cut.
         """
         cut_scores = state["scores"] / length_penalty(state["longest"], self.alpha)[:, None]
@@ -165,7 +160,7 @@ class _Beam:
         return Written(tf.where(scores[:, :, None] > -math.inf, written, PADDING_ID), scores)
 
     def _continuations(self, logits: Any, index: Any, state: State) -> tuple[Any, Any, Any]:
-        """Returns log-probabilities, last symbols and the hypotheses they continue, [batch, 2 *
+        """Log-probabilities, last symbols and the hypotheses they continue, [batch, 2 *
         size] each, best first.
         """
         vocab_size = logits.shape[1]
@@ -180,7 +175,7 @@ class _Beam:
         return scores, tf.gather(tf.reshape(symbols, flat), places, batch_dims=1), places // count
 
     def _ended(self, index: Any, state: State, scores: Any, ends: Any, written: Any) -> State:
-        """Returns the best hypotheses that have ended so far."""
+        """The best hypotheses that have ended so far."""
         now = tf.where(ends, scores / length_penalty(index + 1, self.alpha), -math.inf)[
             :, : self.size
         ]
@@ -196,5 +191,5 @@ class _Beam:
 
 
 def _expand(condition: Any, like: Any) -> Any:
-    """Returns bool [batch] with as many axes as `like`."""
+    """bool [batch] with as many axes as `like`."""
     return tf.reshape(condition, [-1] + [1] * (like.shape.rank - 1))

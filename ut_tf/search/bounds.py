@@ -1,9 +1,9 @@
-"""How long outputs may be, and which symbols may stand where: the same rules for every search.
+"""How long outputs may be, and which symbols are allowed at a position: for every search.
 
-How it is used::
+Example::
 
     bounds = Bounds.of(features, batch_size, config)
-    logits = bounds.allowed(logits, index, prefix)  # -inf where a symbol may not stand
+    logits = bounds.allowed(logits, index, prefix)  # -inf for symbols that are not allowed
 
 A prefix, int32 [batch, length] padded with 0, says how each output begins; it counts in lengths and
 scores like any other symbols. It is stronger than the rules for ends, not than the longest length:
@@ -36,7 +36,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, features: dict[str, Any], batch_size: Any, config: DecodeConfig) -> Bounds:
-        """Returns the bounds that `config` sets for outputs of `features`."""
+        """The bounds that `config` sets for outputs of `features`."""
         if config.force_length:
             return cls(tf.fill([batch_size], config.force_length), config.force_length, True)
         if config.max_length:
@@ -50,7 +50,7 @@ class Bounds(NamedTuple):
         return tf.maximum(tf.reduce_max(self.longest), 0)
 
     def allowed(self, logits: Any, index: Any, prefix: Any = None) -> Any:
-        """Returns logits with -inf for symbols that may not stand there: padding, an end too early
+        """The logits with -inf for symbols that are not allowed: padding, an end too early
         or too late, others than the prefix's.
 
         Args:
@@ -75,7 +75,7 @@ class Bounds(NamedTuple):
 
 
 def _given_lengths(features: dict[str, Any], batch_size: Any) -> Any:
-    """Returns int32 [batch]: the symbols of each input that are not padding (of facts: the words);
+    """int32 [batch]: the symbols of each input that are not padding (of facts: the words);
     without inputs those of the prefix.
     """
     given = features.get("inputs", features.get("prefix"))

@@ -102,7 +102,7 @@ class DecodeConfig:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Returns the default options with the fields set that `text`, "name=value,name=value",
+        """The default options with the fields set that `text`, "name=value,name=value",
         names.
 
         tensor2tensor's return_beams=true is read as n_best = beam_size.
@@ -113,7 +113,7 @@ class DecodeConfig:
         return cls().override(text)
 
     def override(self, text: str) -> Self:
-        """Returns these options with the fields set that `text` names; raises as ``from_text``."""
+        """These options with the fields set that `text` names; raises as ``from_text``."""
         assigned, mistakes = parse_assignments(text)
         kinds = typing.get_type_hints(type(self))
         return_beams = _coerced(
@@ -131,12 +131,12 @@ class DecodeConfig:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a plain dictionary, ready for JSON."""
+        """A plain dictionary, ready for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the options written by ``to_dict``, or only some of them.
+        """The options written by ``to_dict``, or only some of them.
 
         Raises:
           UserError: lists every unknown name, or every value that its field cannot hold.

@@ -1,17 +1,15 @@
 """The loop that all searches share: positions one after the other, until every example has ended.
 
-How it is used::
-
-    state = {"done": ..., "symbols": ..., "scores": ...}                      # tensors [batch, ...]
-    state = run(stepper, features, state, advance, max_length)
+Example::
 
     def advance(logits, index, state):  # chooses the symbols of one position
-        ...
-        return state, parents  # or (state, None) where every row goes on from itself
+        return state, parents  # (state, None) where every row goes on from itself
 
-How it works: two nested ``tf.while_loop``. The inner one decodes positions while the cache has room
-for them. The outer one makes more room, so that attention never reads much more than what was
-decoded, and goes on without the examples that have ended, once they are many.
+    state = run(stepper, features, state, advance, max_length)  # tensors [batch, ...]
+
+The inner ``tf.while_loop`` decodes positions while the cache has room for them. The outer one makes
+more room, so that attention reads little more than what was decoded, and leaves out the examples
+that have ended, once they are many.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _QUARTERS_LEFT = 3
 def run(
     stepper: Any, features: dict[str, Any], state: State, advance: Advance, max_length: Any
 ) -> State:
-    """Returns the state after all examples are done, or after `max_length` positions.
+    """The state after all examples are done, or after `max_length` positions.
 
     Args:
       stepper: from ``make_stepper``.
@@ -59,19 +57,19 @@ def run(
         return held if constants is None else {**held, CONSTANTS: constants}
 
     def unfinished(
-        index: Any, capacity: Any, kept: Any, state: State, held: dict[str, Any], found: State
+        index: Any, capacity: Any, kept: Any, state: State, held: dict[str, Any], whole: State
     ) -> Any:
-        del capacity, kept, held, found
+        del capacity, kept, held, whole
         return tf.logical_and(index < max_length, tf.logical_not(tf.reduce_all(state["done"])))
 
     def body(
-        index: Any, capacity: Any, kept: Any, state: State, held: dict[str, Any], found: State
+        index: Any, capacity: Any, kept: Any, state: State, held: dict[str, Any], whole: State
     ) -> tuple[Any, ...]:
         index, state, cache = _positions(
             stepper, with_constants(held), state, advance, index, capacity
         )
-        found = {
-            name: tf.tensor_scatter_nd_update(found[name], kept[:, None], value)
+        whole = {
+            name: tf.tensor_scatter_nd_update(whole[name], kept[:, None], value)
             for name, value in state.items()
         }
         left = _left(state["done"])
@@ -84,7 +82,7 @@ def run(
             tf.gather(kept, left),
             {name: tf.gather(value, left) for name, value in state.items()},
             held,
-            found,
+            whole,
         )
 
     start = (
@@ -103,8 +101,8 @@ def run(
         _any_examples(held, 2),
         _any_examples(state),
     )
-    found: State = tf.while_loop(unfinished, body, start, shape_invariants=shapes)[-1]
-    return found
+    whole: State = tf.while_loop(unfinished, body, start, shape_invariants=shapes)[-1]
+    return whole
 
 
 def _positions(
@@ -138,7 +136,7 @@ def _positions(
 
 
 def _left(done: Any) -> Any:
-    """Returns the numbers of the examples to go on with: all, or only those that are not done where
+    """The numbers of the examples to go on with: all, or only those that are not done where
     few enough are left.
     """
     count = tf.shape(done)[0]
@@ -148,7 +146,7 @@ def _left(done: Any) -> Any:
 
 
 def _any_examples(structure: Any, *axes: int) -> Any:
-    """Returns the shapes of the tensors with any number of examples, and any size along further
+    """The shapes of the tensors with any number of examples, and any size along further
     `axes`.
     """
 

@@ -1,7 +1,7 @@
 """Sampling: every symbol is drawn from the model's distribution, made sharper or cut to its most
 probable symbols.
 
-How it is used::
+Example::
 
     written = Sampling(config).search(stepper, features, bounds, seeds)
 
@@ -66,7 +66,7 @@ class Sampling(Strategy):
 
 
 def uniform_draws(seed: Any, numbers: Any, length: Any, samples: int) -> Any:
-    """Returns float32 [batch, length, samples] in [0, 1), from the seed and each example's number
+    """float32 [batch, length, samples] in [0, 1), from the seed and each example's number
     alone; more of them begin alike.
     """
     shape = tf.stack([length, samples])
@@ -86,7 +86,7 @@ def uniform_draws(seed: Any, numbers: Any, length: Any, samples: int) -> Any:
 
 
 def draw(logits: Any, uniform: Any, config: DecodeConfig) -> Any:
-    """Returns the symbols that uniform numbers decide: logits [batch, samples, vocab], uniform
+    """The symbols that uniform numbers decide: logits [batch, samples, vocab], uniform
     [batch, samples] -> int32 [batch, samples].
 
     Args:
@@ -112,7 +112,7 @@ def draw(logits: Any, uniform: Any, config: DecodeConfig) -> Any:
 
 
 def _by_running_sum(probabilities: Any, uniform: Any) -> Any:
-    """Returns the number of the first outcome at which the running sum exceeds the share `uniform`
+    """The number of the first outcome at which the running sum exceeds the share `uniform`
     of the whole.
     """
     sums = tf.cumsum(probabilities, -1)

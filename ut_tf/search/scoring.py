@@ -1,6 +1,6 @@
 """The log-probability of given outputs.
 
-How it is used::
+Example::
 
     # float32 [batch], in nats
     scores = log_probabilities(model, {"inputs": inputs, "targets": targets})
@@ -16,7 +16,7 @@ from ut_tf.symbols import PADDING_ID
 
 
 def log_probabilities(model: Any, features: dict[str, Any]) -> Any:
-    """Returns log p(targets | inputs) of each example, the sum over its target symbols, the end
+    """log p(targets | inputs) of each example, the sum over its target symbols, the end
     symbol included: float32 [batch].
 
     Args:
@@ -26,7 +26,7 @@ def log_probabilities(model: Any, features: dict[str, Any]) -> Any:
     """
     targets = tf.convert_to_tensor(features["targets"])
     logits = tf.cast(model({**features, "targets": targets}, training=False), tf.float32)
-    found = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    scores = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     if targets.shape.rank == 1:
-        return found
-    return tf.reduce_sum(tf.where(targets == PADDING_ID, 0.0, found), 1)
+        return scores
+    return tf.reduce_sum(tf.where(targets == PADDING_ID, 0.0, scores), 1)

@@ -1,7 +1,7 @@
 """How a search asks a model for the next symbols, whether the model caches earlier positions or
-computes the whole prefix again.
+computes the whole prefix again; ``contract.py`` says what a model offers.
 
-How it is used::
+Example::
 
     stepper = make_stepper(model, beam_size=4)
     cache = stepper.start(features, capacity, max_length)
@@ -9,8 +9,6 @@ How it is used::
     logits, cache = stepper.step(symbols, index, cache)
     cache = stepper.reorder(cache, parents)  # hypothesis k goes on from hypothesis parents[:, k]
     cache = stepper.resize(cache, kept, capacity)  # fewer examples, room for more positions
-
-``contract.py`` says what a model offers.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from ut_tf.symbols import END_ID
 def make_stepper(
     model: DecoderModel, beam_size: int, incremental: bool | None = None
 ) -> IncrementalStepper | PrefixStepper:
-    """Returns the stepper of a model.
+    """The stepper of a model.
 
     Args:
       model: a decoder model.
@@ -60,30 +58,30 @@ class IncrementalStepper:
         self.beam_size = beam_size
 
     def start(self, features: dict[str, Any], capacity: Any, max_length: Any) -> dict[str, Any]:
-        """Returns the cache before the first position, with room for `capacity` positions."""
+        """The cache before the first position, with room for `capacity` positions."""
         del max_length
         return self.model.start_decoding(features, capacity, self.beam_size)
 
     def step(self, symbols: Any, index: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns (float32 logits [batch * beam_size, vocab] of position `index`, the new cache),
+        """(float32 logits [batch * beam_size, vocab] of position `index`, the new cache),
         given the symbols before it.
         """
         return self.model.decode_step(symbols, index, cache)
 
     def reorder(self, cache: dict[str, Any], parents: Any) -> dict[str, Any]:
-        """Returns the cache in which each hypothesis goes on from another one: `parents`, int32
+        """The cache in which each hypothesis goes on from another one: `parents`, int32
         [batch, beam_size].
         """
         return self.model.reorder_cache(cache, parents)
 
     def resize(self, cache: dict[str, Any], kept: Any, capacity: Any) -> dict[str, Any]:
-        """Returns the cache of the examples `kept`, with room for `capacity` positions."""
+        """The cache of the examples `kept`, with room for `capacity` positions."""
         return self.model.resize_cache(cache, kept, capacity)
 
 
 class CopyingStepper:
-    """Steps of examples that each stand in the batch several times, one copy behind the other: read
-    once, then decoded on their own.
+    """Steps of several copies of each example, one behind the other: the inputs are read once, then
+    each copy is decoded on its own.
 
     Args:
       stepper: of one hypothesis.
@@ -99,7 +97,7 @@ class CopyingStepper:
         self.step, self.reorder, self.resize = stepper.step, stepper.reorder, stepper.resize
 
     def start(self, features: dict[str, Any], capacity: Any, max_length: Any) -> dict[str, Any]:
-        """Returns the cache before the first position, with `copies` examples for each one of
+        """The cache before the first position, with `copies` examples for each one of
         `features`.
         """
         cache = self._stepper.start(features, capacity, max_length)
@@ -121,7 +119,7 @@ class PrefixStepper:
         self.beam_size = beam_size
 
     def start(self, features: dict[str, Any], capacity: Any, max_length: Any) -> dict[str, Any]:
-        """Returns the cache before the first position: the inputs, and room for the prefixes."""
+        """The cache before the first position: the inputs, and room for the prefixes."""
         del capacity
         features = dict(features)
         batch_size = features.pop("batch_size")
@@ -129,7 +127,7 @@ class PrefixStepper:
         return {EXAMPLES: features, "prefixes": prefixes}
 
     def step(self, symbols: Any, index: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns (float32 logits [batch * beam_size, vocab] of position `index`, the new cache),
+        """(float32 logits [batch * beam_size, vocab] of position `index`, the new cache),
         given the symbols before it.
         """
         prefixes = cache["prefixes"]
@@ -147,13 +145,13 @@ class PrefixStepper:
         return logits[:, -1], {**cache, "prefixes": prefixes}
 
     def reorder(self, cache: dict[str, Any], parents: Any) -> dict[str, Any]:
-        """Returns the cache in which each hypothesis goes on from another one: `parents`, int32
+        """The cache in which each hypothesis goes on from another one: `parents`, int32
         [batch, beam_size].
         """
         return {**cache, "prefixes": tf.gather(cache["prefixes"], parents, batch_dims=1)}
 
     def resize(self, cache: dict[str, Any], kept: Any, capacity: Any) -> dict[str, Any]:
-        """Returns the cache of the examples `kept`; there is room for all positions from
+        """The cache of the examples `kept`; there is room for all positions from
         the start.
         """
         del capacity

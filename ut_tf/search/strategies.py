@@ -51,7 +51,7 @@ def decode(
     numbers: Any = None,
     incremental: bool | None = None,
 ) -> Decoded:
-    """Returns the outputs of `model` for `features`.
+    """The outputs of `model` for `features`.
 
     Args:
       model: a decoder model (see ``stepper``).
@@ -84,7 +84,7 @@ def decode(
 def greedy_decode(
     model: Any, features: dict[str, Any], max_length: Any, incremental: bool | None = None
 ) -> Any:
-    """Returns the symbols that `model` writes for `features`: int32 [batch, max_length].
+    """The symbols that `model` writes for `features`: int32 [batch, max_length].
 
     A sequence's symbols end with END_ID, and are padding after it; a sequence without END_ID was
     cut at `max_length`. Padding itself is no symbol and is never chosen.
@@ -108,7 +108,7 @@ def greedy_decode(
 
 
 def decoder_features(features: dict[str, Any]) -> dict[str, Any]:
-    """Returns the features without targets and with "batch_size", int32 []; a "prefix" becomes
+    """The features without targets and with "batch_size", int32 []; a "prefix" becomes
     int32 and has one column at least.
 
     Raises:
@@ -157,6 +157,6 @@ def _check_outputs(written: Written, config: DecodeConfig) -> None:
 
 
 def _seed_pair(seed: Any) -> Any:
-    """Returns int32 [2]."""
+    """int32 [2]."""
     seed = tf.cast(0 if seed is None else seed, tf.int32)
     return seed if seed.shape.rank == 1 else tf.stack([seed, 0])

@@ -24,7 +24,7 @@ symbols, int32 [batch, outputs].
 
 
 def greedy_choice(logits: Any, index: Any, state: State) -> Any:
-    """Returns the most probable symbols, the first of equal ones: a ``Choice``."""
+    """The most probable symbols, the first of equal ones: a ``Choice``."""
     del index, state
     return tf.argmax(logits, -1, output_type=tf.int32)
 

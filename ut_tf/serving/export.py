@@ -1,7 +1,7 @@
 """A trained run as a SavedModel that takes raw text and returns raw text, in the layout that
 TensorFlow Serving reads.
 
-How it is used::
+Example::
 
     folder = export_run(Run.load("runs/ende"), Path("exports/ende"),
         decode=DecodeConfig(beam_size=4))     # exports/ende/1
@@ -76,7 +76,7 @@ def export_run(
         in `dtype`.
       signatures: names of those to export; none: all that the problem has.
       warmup: whether to write requests that TensorFlow Serving runs when it loads the model.
-      version: number of the version; None: one more than the highest that lies in `export_dir`.
+      version: number of the version; None: one more than the highest in `export_dir`.
 
     Returns:
       The folder of the version.
@@ -117,7 +117,7 @@ def export_run(
 
 
 def saved_operations(folder: Path) -> set[str]:
-    """Returns the names of all operations in a SavedModel's graph and in the functions that it
+    """The names of all operations in a SavedModel's graph and in the functions that it
     calls.
     """
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
@@ -153,7 +153,7 @@ def _tried(name: str, signature: Signature) -> Request:
     returns the request.
     """
     signature.function(*(tf.constant([_SAMPLE]) for _ in signature.inputs))
-    return name, {one: [_SAMPLE] for one in signature.inputs}
+    return name, {field: [_SAMPLE] for field in signature.inputs}
 
 
 def _names(signature: Signature) -> dict[str, list[str]]:
@@ -224,18 +224,18 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
 
 
 def _other_operations(folder: Path) -> list[str]:
-    """Returns the operations of a SavedModel that are not TensorFlow's own: whoever loads it must
+    """The operations of a SavedModel that are not TensorFlow's own: whoever loads it must
     have them (tensorflow-text's).
 
     Raises:
       UserError: there are some that no other process can have.
     """
     operations = saved_operations(folder)
-    found = sorted(operations & _PYTHON_OPS)
-    if found:
+    python_only = sorted(operations & _PYTHON_OPS)
+    if python_only:
         raise UserError(
-            f"the graph holds {', '.join(found)}, which only the Python process that made it can"
-            " run: write the problem's text_codec, and the model, with TensorFlow's operations (no"
-            " tf.py_function, no tf.numpy_function)."
+            f"the graph holds {', '.join(python_only)}, which only the Python process that made it"
+            " can run: write the problem's text_codec, and the model, with TensorFlow's operations"
+            " (no tf.py_function, no tf.numpy_function)."
         )
     return sorted(name for name in operations if not hasattr(tf.raw_ops, name))

@@ -1,6 +1,6 @@
 """A client of TensorFlow Serving's REST protocol; needs no TensorFlow.
 
-How it is used::
+Example::
 
     client = RestClient("http://localhost:8501", "ende")
     client.inputs("serving_default")                                          # ("inputs",)
@@ -61,7 +61,7 @@ class RestClient:
         self._session = requests.Session()
 
     def inputs(self, signature: str) -> tuple[str, ...]:
-        """Returns the names of a signature's inputs: texts, then targets; others by the alphabet.
+        """The names of a signature's inputs: texts, then targets; others by the alphabet.
 
         Raises:
           UserError: as for ``predict``; also where the model has no such signature.
@@ -92,7 +92,7 @@ class RestClient:
     def predict(
         self, examples: Sequence[Mapping[str, Any]], signature: str = "serving_default"
     ) -> list[Any]:
-        """Returns the model's answer to each example, in order.
+        """The model's answer to each example, in order.
 
         Args:
           examples: the values of the signature's inputs.
@@ -140,7 +140,7 @@ class RestClient:
 
 
 def _error_text(reply: requests.Response) -> str:
-    """Returns the server's own message: TensorFlow Serving sends {"error": ...}."""
+    """The server's own message: TensorFlow Serving sends {"error": ...}."""
     try:
         message = reply.json()["error"]
     except (ValueError, KeyError, TypeError):
@@ -149,7 +149,7 @@ def _error_text(reply: requests.Response) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Returns what the operating system said, of an error that wraps it in several others."""
+    """The message of the operating system, of an error that wraps it in several others."""
     cause: Any = error
     while cause is not None:
         if (
@@ -159,9 +159,9 @@ def _cause(error: BaseException) -> str:
         ):
             return str(cause.strerror).lower()
         arguments = [
-            one
-            for one in (getattr(cause, "reason", None), *getattr(cause, "args", ()))
-            if isinstance(one, BaseException)
+            inner
+            for inner in (getattr(cause, "reason", None), *getattr(cause, "args", ()))
+            if isinstance(inner, BaseException)
         ]
         cause = cause.__cause__ or cause.__context__ or next(iter(arguments), None)
     return "no connection"

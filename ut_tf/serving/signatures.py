@@ -1,25 +1,13 @@
 """What an exported model answers: from raw text to raw text, one function per signature.
 
-How it is used::
-
-    servable = Servable(model, codec, spec, DecodeConfig(beam_size=4), StoredWeights(model))
-    # {"outputs": [batch], "scores": [batch]}
-    servable.signature("serving_default").function(tf.constant(["Ein Hund läuft."]))
-
-Signatures, all for any number of texts of any length (texts: strings [batch], one input for each of
-the codec's fields):
-
-- ``serving_default``: texts -> ``outputs`` strings and ``scores`` float32, [batch] each ([batch,
-  n_best] for more than one hypothesis, best first); for a problem of classes the same as
-  ``classify``; for a language model the same as ``score``.
+- ``serving_default``: texts -> ``outputs`` strings and ``scores``, [batch] each ([batch, n_best]
+  for several hypotheses); for classes the same as ``classify``, for language models as ``score``.
 - ``score``: texts and ``targets`` -> ``log_probabilities`` float32 [batch].
-- ``classify``: texts -> ``outputs`` strings [batch], their ``probability`` [batch], and
-  ``probabilities`` [batch, classes].
-- ``ponder``: texts -> ``tokens`` strings [batch, length] and ``ponder_times`` float32 [batch,
-  length], the encoder's recurrent steps at each of them, "" and 0 on padding.
+- ``classify``: texts -> ``outputs``, ``probability`` [batch], ``probabilities`` [batch, classes].
+- ``ponder``: texts -> ``tokens`` strings and ``ponder_times`` float32, [batch, length].
 
-Bytes that are no UTF-8 are read as U+FFFD, whatever the codec makes of them; the other rows are not
-affected. Inputs of which an output is written are cut to ``max_input_length`` symbols, as
+Texts are strings [batch], one input for each of the codec's fields. Bytes that are no UTF-8 are
+read as U+FFFD. Inputs of which an output is written are cut to ``max_input_length`` symbols, as
 ut-decoder cuts them: memory grows with the square of their length.
 """
 
@@ -58,7 +46,7 @@ class Servable(tf.Module):  # type: ignore[misc]
       spec: ProblemSpec.
       config: how ``serving_default`` decodes.
       weights: of `model`.
-      seed: of sampling; each request draws anew.
+      seed: of sampling; each request draws new numbers.
     """
 
     def __init__(
@@ -85,20 +73,20 @@ class Servable(tf.Module):  # type: ignore[misc]
         return tuple(self._signatures())
 
     def signature(self, name: str) -> Signature:
-        """Returns the named one of ``names``, traced."""
+        """The named one of ``names``, traced."""
         answer, inputs = self._signatures()[name]
 
         def call(*texts: Any) -> dict[str, Any]:
             size = tf.shape(texts[0])[0]
             with self.weights.scope(self._answers.model):
-                found = answer(*(_valid(text, size) for text in texts))
-            return {one: value[:size] for one, value in found.items()}
+                answers = answer(*(_valid(text, size) for text in texts))
+            return {output: value[:size] for output, value in answers.items()}
 
-        specs = [tf.TensorSpec([None], tf.string, name=one) for one in inputs]
+        specs = [tf.TensorSpec([None], tf.string, name=field) for field in inputs]
         return Signature(inputs, tf.function(call, autograph=False).get_concrete_function(*specs))
 
     def classes(self) -> list[str]:
-        """Returns the text of every class, in the order of ``probabilities``."""
+        """The text of every class, in the order of ``probabilities``."""
         return [
             text.decode()
             for text in self.codec.decode(tf.range(self._spec.target_vocab_size)).numpy()
@@ -151,7 +139,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         }
 
     def _signatures(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
-        """Returns what computes each signature, and the names of its inputs."""
+        """The function of each signature, and the names of its inputs."""
         fields = self.codec.fields
         score = (self.score, (*fields, TARGETS))
         if self._spec.inputs == "none":
@@ -167,7 +155,7 @@ class Servable(tf.Module):  # type: ignore[misc]
 
 
 def _valid(texts: Any, size: Any) -> Any:
-    """Returns strings [max(size, 1)] that are UTF-8: most of what computes an answer wants one
+    """Strings [max(size, 1)] that are UTF-8: most of what computes an answer wants one
     example at least.
     """
     valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
@@ -175,7 +163,7 @@ def _valid(texts: Any, size: Any) -> Any:
 
 
 def _with_a_position(ids: Any) -> Any:
-    """Returns ids [batch, length, ...] with one position of padding where there is none, which no
+    """ids [batch, length, ...] with one position of padding where there is none, which no
     network can read.
     """
     missing = tf.maximum(1 - tf.shape(ids)[1], 0)
@@ -183,7 +171,7 @@ def _with_a_position(ids: Any) -> Any:
 
 
 def _cut(ids: Any, most: int) -> Any:
-    """Returns the first `most` positions of ids [batch, length]; rows that go on there have END_ID
+    """The first `most` positions of ids [batch, length]; rows that go on there have END_ID
     in the last of them.
     """
     goes_on = tf.reduce_any(ids[:, most:] != 0, 1, keepdims=True)

@@ -20,7 +20,7 @@ def new_version(export_dir: Path, version: int | None = None) -> Path:
       version: number from 0; None: one more than the highest there is, or 1.
 
     Raises:
-      UserError: the version exists or cannot be, `export_dir` is a file or lies in one, or it
+      UserError: the version exists or cannot be, `export_dir` is a file or inside one, or it
         cannot be read or written.
     """
     if version is not None and version < 0:

@@ -54,12 +54,12 @@ def _tensor(texts: list[str]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """Returns a field of bytes: its number and wire type 2, the length, the content."""
+    """A field of bytes: its number and wire type 2, the length, the content."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
 def _varint(value: int) -> bytes:
-    """Returns a whole number in groups of seven bits, the lowest first; the eighth bit says that
+    """A whole number in groups of seven bits, the lowest first; the eighth bit says that
     another one follows.
     """
     groups = []

@@ -1,19 +1,14 @@
-"""A model's weights in the form in which an exported model keeps them: float32, bfloat16 or int8
-with scales.
+"""A model's weights as an exported model keeps them: float32, bfloat16, or int8 with scales.
 
-How it is used::
+Example::
 
     stored = StoredWeights(model, "int8")
     with stored.scope(model):                  # inside a tf.function
         logits = model(features)               # computed from the stored form
 
-How it works: inside the scope Keras reads each of the model's variables from a tensor that is
-computed from its stored form. A graph traced there holds no variable of the model itself, so that
-the module that keeps the ``StoredWeights`` can be saved without it.
-
 int8 keeps one float32 scale per output channel: per column of a kernel, per row of an embedding
 table (a row makes one logit). The weights are multiplied out again once per call, so this saves
-size, not time. What is small, a vector or not a matrix stays float32.
+size, not time. A variable that is small or not a matrix stays float32.
 """
 
 from __future__ import annotations
@@ -53,9 +48,11 @@ class StoredWeights(tf.Module):  # type: ignore[misc]
         ]
 
     def scope(self, model: Any) -> Any:
-        """Returns a context in which `model`, built like the one given, computes with these
-        weights; none of its variables changes in it.
+        """A context in which `model`, built like the one given, computes with these weights; none
+        of its variables changes in it.
 
+        Keras reads each variable from a tensor that is computed from its stored form. A graph
+        traced here holds no variable of the model, so that it is saved without the model.
         In every context, and in a graph at every call, a layer that draws in use (halting="random")
         begins with another seed.
         """
@@ -129,7 +126,7 @@ class _Scaled(tf.Module):  # type: ignore[misc]
 
 
 def _seeds_in_use(model: Any) -> set[int]:
-    """Returns the ids of the seeds of layers that draw random numbers in use, not only in
+    """The ids of the seeds of layers that draw random numbers in use, not only in
     training.
     """
     units = [layer for layer in model._flatten_layers() if isinstance(layer, HaltingUnit)]
@@ -148,7 +145,7 @@ def _stored(variable: Any, form: StoredForm) -> Any:
 
 
 def _within_channel(variable: Any) -> int:
-    """Returns the axis over which one scale holds."""
+    """The axis over which one scale holds."""
     return 1 if variable.name in _EMBEDDINGS else 0
 
 
