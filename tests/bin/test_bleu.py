@@ -273,7 +273,7 @@ def test_the_figure_of_ut_eval_is_that_of_ut_bleu(call, folder):
         (
             ["--output_dir=RUN", "--avg_dir=RUN"],
             1,
-            "already exists and holds no mean of checkpoints: name a directory",
+            "holds no mean of checkpoints: give a new or empty folder as",
         ),
         (["--output_dir=RUN", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
         (
@@ -314,8 +314,9 @@ def test_a_mean_of_other_checkpoints_is_made_anew(call, folder, made):
     assert CheckpointStore(mean).path(200).stat().st_mtime_ns == before
     # The run is trained anew in its folder: the same steps, other weights.
     run = Run.load(folder / "run")
+    other = dataclasses.replace(run, seed=201).make_model()
     CheckpointStore(run.output_dir).save(
-        200, tf.train.Checkpoint(model=run.make_model()), {"best_step": 100, "averaged": False}
+        200, tf.train.Checkpoint(model=other), {"best_step": 100, "averaged": False}
     )
     assert call(translate_all, *flags)[0] == 0
     assert CheckpointStore(mean).path(200).stat().st_mtime_ns != before

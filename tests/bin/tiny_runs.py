@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import keras
 import tensorflow as tf
 
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
@@ -64,10 +63,9 @@ def save(run: Run, steps: tuple[int, ...]) -> None:
     """Writes a checkpoint of random weights for each step; the first is the best."""
     store = CheckpointStore(run.output_dir)
     for step in steps:
-        keras.utils.set_random_seed(step)
         store.save(
             step,
-            tf.train.Checkpoint(model=run.make_model()),
+            tf.train.Checkpoint(model=dataclasses.replace(run, seed=step).make_model()),
             {"best_step": steps[0], "averaged": False},
         )
 

@@ -51,7 +51,7 @@ def named_problem(folder: Path) -> str | None:
     for name in ("flags_t2t.txt", "flags.txt"):
         path = folder / name
         found = (
-            re.search(r"^--problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+            re.search(r"^-{2}problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
             if path.is_file()
             else None
         )
