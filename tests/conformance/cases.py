@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
-from ut_tf.layers.block import Block, BlockContext
+from ut_tf.layers.block import BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
-from ut_tf.layers.coordinates import Coordinates
+from ut_tf.layers.coordinates import Coordinates, paper_sinusoid
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import TargetStart, TokenEmbedding
 from ut_tf.layers.fact_embedding import FactEmbedding
@@ -25,7 +25,6 @@ from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrent_layer import RecurrentLayer
-from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import (
     SeparableConv,
     SeparableConvTransition,
@@ -38,11 +37,12 @@ from ut_tf.models.lstm.attention import BahdanauAttention
 from ut_tf.models.lstm.model import LSTMModel
 from ut_tf.models.memn2n.hops import MemoryHops
 from ut_tf.models.memn2n.model import MemN2N
-from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
+from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
 from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
 from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.models.neural_gpu.model import NeuralGPU
+from ut_tf.models.parts import make_block, make_layer_stack, make_part
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.cells import (
     BasicCell,
@@ -53,10 +53,9 @@ from ut_tf.models.universal_transformer.cells import (
     SkipCell,
 )
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
-from ut_tf.models.universal_transformer.halting.halting import HaltingUnit
-from ut_tf.models.universal_transformer.mixed import MixedStack
+from ut_tf.models.universal_transformer.halting.basic import Basic
 from ut_tf.models.universal_transformer.model import UniversalTransformer
-from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.models.universal_transformer.parts import make_recurrence, make_stack
 from ut_tf.problem_spec import ProblemSpec
 
 NETWORK = NetworkConfig(
@@ -130,7 +129,7 @@ def _cell(cell: Any) -> Case:
         del training
         return layer(inputs["x"], inputs["x"] * 0.5, inputs["x"] * 0.25, inputs["x"] - 1.0)[0]
 
-    return Case(cell.__name__, lambda policy: cell(NETWORK, dtype=policy), STATES, call)
+    return Case(cell.__name__, lambda policy: make_part(cell, NETWORK, dtype=policy), STATES, call)
 
 
 def _depthwise_attention() -> Case:
@@ -143,7 +142,7 @@ def _depthwise_attention() -> Case:
 
     return Case(
         "DepthwiseAttentionCell",
-        lambda policy: DepthwiseAttentionCell(NETWORK, dtype=policy),
+        lambda policy: DepthwiseAttentionCell(2, dtype=policy),
         STATES,
         call,
     )
@@ -154,9 +153,13 @@ def _stack(name: str, make: Any, **changes: Any) -> Case:
         name,
         lambda dtype: make(network(**changes), dtype=dtype),
         symbol_mask=lambda inputs: inputs["mask"],
-        positions=POSITIONS,
+        position_signal=paper_sinusoid(POSITIONS, 8),
         context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
     )
+
+
+def _layers(config: Any, dtype: str) -> Any:
+    return make_layer_stack(config, 2, dtype=dtype)
 
 
 def _model(make_model: Any, name: str, spec: ProblemSpec, **changes: Any) -> Case:
@@ -189,9 +192,7 @@ def _positions() -> Case:
         return layer.inputs(assigned, LENGTH, tf.reduce_sum(inputs["mask"], 1))
 
     changes = {"position_offset": "random", "max_position_offset": 9, "position_from": "end"}
-    return Case(
-        "Positions", lambda policy: Positions(network(**changes), dtype=policy), STATES, call
-    )
+    return Case("Positions", lambda policy: Positions(**changes, dtype=policy), STATES, call)
 
 
 def _surer(logits: np.ndarray) -> np.ndarray:
@@ -226,43 +227,53 @@ CASES = [
     _layer("Linear", lambda dtype: Linear(6, dtype=dtype)),
     _layer("LayerNorm", lambda dtype: LayerNorm(dtype=dtype)),
     _layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype)),
-    _layer("Transition", lambda dtype: Transition(NETWORK, dtype=dtype)),
+    _layer("Transition", lambda dtype: Transition(8, 16, 0.1, dtype=dtype)),
     _layer("SeparableConv", lambda dtype: SeparableConv(6, 3, causal=True, dtype=dtype)),
     _layer(
         "SeparableConvTransition",
-        lambda dtype: SeparableConvTransition(NETWORK, dtype=dtype),
+        lambda dtype: SeparableConvTransition(8, 16, 0.1, dtype=dtype),
         keep=lambda inputs: inputs["mask"],
     ),
     _layer(
         "MultiHeadAttention",
-        lambda dtype: MultiHeadAttention(network(relative_bias=2), relative=True, dtype=dtype),
+        lambda dtype: MultiHeadAttention(8, 2, 0.1, relative_bias=2, dtype=dtype),
         bias=lambda _: causal_bias(LENGTH),
     ),
     _layer(
         "Coordinates",
-        lambda dtype: Coordinates(network(step_encoding="learned"), 3, dtype=dtype),
+        lambda dtype: Coordinates(8, 3, step_encoding="learned", dtype=dtype),
         step=1,
         position_signal=None,
     ),
     _layer(
-        "HaltingUnit",
-        lambda dtype: HaltingUnit(NETWORK, dtype=dtype),
+        "Basic halting",
+        lambda dtype: Basic(dtype=dtype),
+        after=lambda inputs: inputs["x"],
         counted=lambda inputs: inputs["mask"],
     ),
     _layer(
         "Block",
-        lambda dtype: Block(NETWORK, dtype=dtype),
+        lambda dtype: make_block(NETWORK, dtype=dtype),
         context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
     ),
-    _layer("StepTransitions", lambda dtype: StepTransitions(NETWORK, 2, dtype=dtype), step=1),
+    _layer(
+        "StepTransitions",
+        lambda dtype: StepTransitions(
+            [Transition(8, 16, name=name, dtype=dtype) for name in ("first", "second")], dtype=dtype
+        ),
+        step=1,
+    ),
     _layer(
         "BlockSequence",
-        lambda dtype: BlockSequence(NETWORK, 2, dtype=dtype),
+        lambda dtype: BlockSequence(
+            [make_block(NETWORK, name=name, dtype=dtype) for name in ("first", "second")],
+            dtype=dtype,
+        ),
         context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
     ),
     _layer(
         "RecurrentLayer",
-        lambda dtype: RecurrentLayer(network(recurrent_layer="gru"), dtype=dtype),
+        lambda dtype: RecurrentLayer(8, "gru", dropout=0.1, dtype=dtype),
         mask=lambda inputs: inputs["mask"],
     ),
     _embedding(
@@ -283,21 +294,21 @@ CASES = [
     _depthwise_attention(),
     _cell(GRUCell),
     _cell(LSTMCell),
-    _again(_stack("Recurrence fixed", Recurrence)),
-    _again(_stack("Recurrence halting", Recurrence, halting="basic")),
-    _again(_stack("LayerStack, pre-norm", LayerStack, norm="pre")),
+    _again(_stack("Recurrence fixed", make_recurrence)),
+    _again(_stack("Recurrence halting", make_recurrence, halting="basic")),
+    _again(_stack("LayerStack, pre-norm", _layers, norm="pre")),
     _again(
         _stack(
             "MixedStack",
-            MixedStack,
+            make_stack,
             mix_layers_before=1,
             mix_layers_after=1,
             recurrent_layer="gru",
             recurrence_layers=2,
         )
     ),
-    _again(_stack("MemoryStack", MemoryStack, memory_size=3)),
-    _again(_stack("BottleneckStack, pre-norm", BottleneckStack, memory_size=3, norm="pre")),
+    _again(_stack("MemoryStack", make_memory_stack, memory_size=3)),
+    _again(_stack("BottleneckStack, pre-norm", make_bottleneck_stack, memory_size=3, norm="pre")),
     _model(UniversalTransformer, "sequences", SEQUENCES),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
     _model(

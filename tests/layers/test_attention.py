@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, length_scale, padding_bias
 
-NETWORK = NetworkConfig(hidden_size=8, num_heads=2)
 
-
-def made(network: NetworkConfig = NETWORK, relative: bool = False) -> MultiHeadAttention:
+def made(**options: Any) -> MultiHeadAttention:
     keras.utils.set_random_seed(5)
-    attention = MultiHeadAttention(network, relative=relative)
+    attention = MultiHeadAttention(8, 2, **options)
     attention.build((None, None, 8))
     return attention
 
@@ -58,7 +56,7 @@ def test_the_future_does_not_reach_the_past() -> None:
 
 
 def test_relative_bias_depends_on_distance_and_shares_beyond_its_reach() -> None:
-    attention = made(NetworkConfig(hidden_size=8, num_heads=2, relative_bias=2), relative=True)
+    attention = made(relative_bias=2)
     attention.relative_table.assign(np.random.default_rng(0).normal(size=(5, 2)))
     bias = attention._relative_bias(tf.range(6), tf.range(6)).numpy()[0]
     table = attention.relative_table.numpy()
@@ -70,15 +68,12 @@ def test_relative_bias_depends_on_distance_and_shares_beyond_its_reach() -> None
 
 
 def test_self_bias_starts_where_it_is_told() -> None:
-    attention = made(
-        NetworkConfig(hidden_size=8, num_heads=2, relative_bias=2, relative_self_bias=-5.0),
-        relative=True,
-    )
+    attention = made(relative_bias=2, relative_self_bias=-5.0)
     assert attention.relative_table.numpy().tolist() == [[0, 0], [0, 0], [-5, -5], [0, 0], [0, 0]]
 
 
 def test_equal_kernels_attend_by_likeness() -> None:
-    attention = made(NetworkConfig(hidden_size=8, num_heads=2, query_key_init="equal"))
+    attention = made(query_key_init="equal")
     np.testing.assert_array_equal(attention.query_kernel, attention.key_kernel)
     assert np.abs(attention.query_kernel.numpy() - attention.value_kernel.numpy()).max() > 0.01
 

@@ -21,15 +21,16 @@ from ut_tf.layers.coordinates import (
     rotation_table,
     tensor2tensor_sinusoid,
 )
+from ut_tf.layers.position_options import PaperPositions
 from ut_tf.layers.positions import Positions, PositionTable, spread_positions
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
 
 def test_the_paper_coordinate_of_position_3_at_step_2() -> None:
-    coordinates = Coordinates(NetworkConfig(hidden_size=4), max_steps=4)
+    coordinates = Coordinates(4, max_steps=4)
     coordinates.build((None, None, 4))
-    signal = coordinates.position_signal(tf.constant([[3.0]]))
+    signal = PaperPositions(4).signal(tf.constant([[3.0]]))
     got = coordinates(tf.zeros([1, 1, 4]), step=1, position_signal=signal)[0, 0]
     expected = [
         f(i / 10000 ** (2 * j / 4)) + f(2 / 10000 ** (2 * j / 4))
@@ -46,8 +47,7 @@ def test_tensor2tensor_sinusoids_by_hand() -> None:
 
 
 def test_positions_stay_distinct_under_bfloat16() -> None:
-    coordinates = Coordinates(NetworkConfig(hidden_size=64), max_steps=1, dtype="mixed_bfloat16")
-    signal = coordinates.position_signal(tf.range(1, 1025, dtype=tf.float32)[None])
+    signal = PaperPositions(64).signal(tf.range(1, 1025, dtype=tf.float32)[None])
     assert signal.dtype == tf.float32
     assert len(np.unique(signal.numpy()[0], axis=0)) == 1024
 
@@ -78,7 +78,7 @@ def test_spread_positions_increase_and_stay_in_range(size: int, seed: int) -> No
 
 def test_one_random_offset_per_example_and_none_at_evaluation() -> None:
     positions = Positions(
-        NetworkConfig(position_offset="random", max_position_offset=1000, eval_position_offset=7)
+        position_offset="random", max_position_offset=1000, eval_position_offset=7
     )
     drawn = positions(batch_size=50, size=3, training=True)
     assert drawn.shape == (50, 1) and len(np.unique(drawn)) > 30
@@ -99,7 +99,7 @@ def test_one_random_offset_per_example_and_none_at_evaluation() -> None:
 def test_directions_of_three_symbols_and_one_padding(
     changes: dict, expected_inputs: list, expected_targets: list
 ) -> None:
-    positions = Positions(NetworkConfig(**changes))
+    positions = Positions(**changes)
     assigned, lengths = positions(batch_size=1, size=9), tf.constant([3.0])
     inputs = positions.inputs(assigned, tf.constant(4), lengths)
     targets = positions.targets(assigned, tf.range(3, dtype=tf.float32)[None], lengths)
@@ -113,7 +113,7 @@ def test_positions_begin_again_behind_a_separator() -> None:
         ({}, [1, 2, 1, 2, 3, 1, 2]),
         ({"input_start_symbol": True}, [0, 1, 2, 1, 2, 3, 1, 2]),
     ]:
-        positions = Positions(NetworkConfig(position_separator=9, **changes))
+        positions = Positions(position_separator=9, **changes)
         length, given = len(expected), ids if not changes else tf.pad(ids, [[0, 0], [1, 0]])
         found = positions.inputs(
             positions(batch_size=1, size=9), length, tf.constant([7.0]), ids=given
@@ -125,13 +125,12 @@ def test_randomised_positions_are_a_subset_of_all_and_in_use_evenly_spread() -> 
     """Ruoss et al., arXiv 2305.16843: every position of the window is as likely as every other, and
     no two are alike.
     """
-    network = NetworkConfig(
+    positions = Positions(
         position_offset="randomised",
         max_position_offset=20,
         eval_position_offset=3,
         eval_position_stride=4,
     )
-    positions = Positions(network)
     drawn = positions(batch_size=400, size=5, training=True).numpy()
     assert drawn.shape == (400, 5) and (np.diff(drawn, axis=1) >= 1).all()
     counts = np.bincount(drawn.astype(int).reshape(-1), minlength=20)
@@ -146,7 +145,7 @@ def test_randomised_positions_are_a_subset_of_all_and_in_use_evenly_spread() -> 
 
 
 def test_a_learned_table_refuses_what_it_does_not_reach() -> None:
-    table = PositionTable(NetworkConfig(hidden_size=4, learned_positions=3))
+    table = PositionTable(4, learned_positions=3)
     table.build(None)
     positions = tf.constant([[1.0, 2.0, 3.0, 4.0], [3.0, 2.0, 1.0, 0.0]])
     found = table(positions, counted=tf.constant([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]]))

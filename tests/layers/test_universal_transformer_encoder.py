@@ -9,8 +9,9 @@ import pytest
 import ut_tf
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
-from ut_tf.layers.block import Block, BlockContext
-from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.layers.block import BlockContext
+from ut_tf.models.parts import make_block
+from ut_tf.models.universal_transformer.parts import make_recurrence
 
 SMALL = {
     "hidden_size": 16,
@@ -98,27 +99,27 @@ def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
 def test_a_recurrence_in_a_functional_model_computes_what_it_computes_outside(
     halting: str, tmp_path
 ) -> None:
-    layer = Recurrence(NetworkConfig(**SMALL, halting=halting))
-    x, mask, positions = keras.Input([None, 16]), keras.Input([None]), keras.Input([None])
+    layer = make_recurrence(NetworkConfig(**SMALL, halting=halting))
+    x, mask, signal = keras.Input([None, 16]), keras.Input([None]), keras.Input([None, 16])
     bias = keras.Input([1, 1, None])
     outputs, details = layer(
         x,
         symbol_mask=mask,
-        positions=positions,
+        position_signal=signal,
         context=BlockContext(bias=bias),
         return_attention=True,
     )
     assert (details.halting_probabilities is None) == (halting == "none")
-    assert details.divergence is None
+    assert details.log_shares is None
     model = keras.Model(
-        [x, mask, positions, bias], [outputs, details.ponder_times, details.attention_weights]
+        [x, mask, signal, bias], [outputs, details.ponder_times, details.attention_weights]
     )
     path = tmp_path / "model.keras"
     model.save(path)
     batch = [
         states(2, 3, 16),
         np.ones([2, 3], np.float32),
-        np.tile(np.arange(1.0, 4.0, dtype=np.float32), [2, 1]),
+        0.5 * states(2, 3, 16),
         np.zeros([2, 1, 1, 3], np.float32),
     ]
     expected, shown = layer(*batch[:3], context=BlockContext(bias=batch[3]), return_attention=True)
@@ -131,7 +132,7 @@ def test_a_recurrence_in_a_functional_model_computes_what_it_computes_outside(
 def test_a_block_in_a_functional_model_is_fitted() -> None:
     keras.utils.set_random_seed(0)
     x = keras.Input([4, 16])
-    output, weights, memory_weights = Block(NetworkConfig(**SMALL))(x, context=BlockContext())
+    output, weights, memory_weights = make_block(NetworkConfig(**SMALL))(x, context=BlockContext())
     assert weights.shape == (None, 2, 4, 4)
     assert memory_weights is None
     model = keras.Model(x, output)

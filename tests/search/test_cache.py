@@ -22,7 +22,9 @@ from tests.search.models import (
     random_transformer,
 )
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
-from ut_tf.models.universal_transformer.cells import CELLS, BasicCell
+from ut_tf.models.universal_transformer.catalogue import CELLS
+from ut_tf.models.universal_transformer.cells import BasicCell
+from ut_tf.registry import Entry
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import Decoded, decode
 
@@ -244,7 +246,7 @@ class Mixing(BasicCell):
 def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(CELLS, "gru", Mixing)
+    monkeypatch.setitem(CELLS, "gru", Entry(f"{__name__}:Mixing"))
     test_steps_give_the_logits_of_whole_prefixes(
         random_model, {"recurrence": "gru", "num_steps": 3, **changes}
     )

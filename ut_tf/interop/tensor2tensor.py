@@ -232,7 +232,7 @@ def _pairs(model: Any, recurrence_type: str) -> Iterator[tuple[str, Any]]:
         yield from _cell_pairs(prefix, recurrence_type, recurrence.cell)
         if recurrence.coordinates.step_table is not None:
             yield prefix + "layer_embedding", recurrence.coordinates.step_table
-        if recurrence.halting_unit is not None:
+        if recurrence.halting_unit.dynamic:
             yield from _linear_pairs(
                 prefix + "sigmoid_activation_for_pondering/dense/", recurrence.halting_unit.linear
             )

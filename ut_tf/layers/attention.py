@@ -13,7 +13,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.cache import MASKED, CachePosition, empty_entries, read, write
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
@@ -66,10 +65,16 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
     """Multi-head attention of queries over keys and values.
 
     Args:
-      network: its hidden_size, num_heads, attention_bias, attention_dropout, kernel_init,
-        query_key_init and relative_bias are used.
-      relative: whether this attention has the learned bias per head and relative position
-        (self-attention only).
+      hidden_size: width of states and output.
+      num_heads: divides hidden_size.
+      attention_dropout: rate, on the attention weights.
+      attention_bias: whether the projections have a bias.
+      kernel_init: "glorot" or "unit_scaling".
+      query_key_init: "independent", or "equal": the key kernel starts as a copy of the query
+        kernel.
+      relative_bias: reach of a learned bias per head and relative position; 0: none. For
+        self-attention only.
+      relative_self_bias: its initial value at distance 0.
 
     Call arguments:
       x: [batch, queries, hidden_size].
@@ -87,39 +92,51 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
       before dropout).
     """
 
-    def __init__(self, network: NetworkConfig, relative: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        attention_dropout: float = 0.0,
+        attention_bias: bool = False,
+        kernel_init: str = "glorot",
+        query_key_init: str = "independent",
+        relative_bias: int = 0,
+        relative_self_bias: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.relative = relative and network.relative_bias > 0
-        self.head_size = network.hidden_size // network.num_heads
-        self.dropout = Dropout(network.attention_dropout, name="dropout", dtype=self.dtype_policy)
+        self.hidden_size = hidden_size
+        self.num_heads = num_heads
+        self.head_size = hidden_size // num_heads
+        self.attention_bias = attention_bias
+        self.kernel_init = kernel_init
+        self.query_key_init = query_key_init
+        self.relative_bias = relative_bias
+        self.relative_self_bias = relative_self_bias
+        self.dropout = Dropout(attention_dropout, name="dropout", dtype=self.dtype_policy)
         self.output_transform = Linear(
-            network.hidden_size,
-            network.attention_bias,
-            network.kernel_init,
-            name="output",
-            dtype=self.dtype_policy,
+            hidden_size, attention_bias, kernel_init, name="output", dtype=self.dtype_policy
         )
 
     def build(self, input_shape: Any) -> None:
-        width, network = input_shape[-1], self.network
+        width = input_shape[-1]
         for name in ("query", "key", "value"):
-            initializer = kernel_initializer(network.kernel_init)
-            if name == "key" and network.query_key_init == "equal":
+            initializer = kernel_initializer(self.kernel_init)
+            if name == "key" and self.query_key_init == "equal":
                 initializer = _copy_of(self.query_kernel)
             kernel = self.add_weight(
                 shape=(width, width), initializer=initializer, name=f"{name}_kernel", autocast=False
             )
             setattr(self, f"{name}_kernel", kernel)
-            if network.attention_bias:
+            if self.attention_bias:
                 bias = self.add_weight(
                     shape=(width,), initializer="zeros", name=f"{name}_bias", autocast=False
                 )
                 setattr(self, f"{name}_bias", bias)
         self.relative_table = None
-        if self.relative:
-            shape = (2 * network.relative_bias + 1, network.num_heads)
-            initializer = _self_bias(network.relative_bias, network.relative_self_bias)
+        if self.relative_bias:
+            shape = (2 * self.relative_bias + 1, self.num_heads)
+            initializer = _self_bias(self.relative_bias, self.relative_self_bias)
             self.relative_table = self.add_weight(
                 shape=shape, initializer=initializer, name="relative_table", autocast=False
             )
@@ -175,9 +192,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         width = beam_size * self.head_size
         names = ("keys", "values")
         return {
-            name: empty_entries(
-                batch_size, self.network.num_heads, capacity, width, self.compute_dtype
-            )
+            name: empty_entries(batch_size, self.num_heads, capacity, width, self.compute_dtype)
             for name in names
         }
 
@@ -272,7 +287,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         """Returns `count` of [batch, num_heads, beam_size, head_size]."""
         heads = tf.reshape(
             affine(x, weights["projection"]),
-            [-1, beam_size, count, self.network.num_heads, self.head_size],
+            [-1, beam_size, count, self.num_heads, self.head_size],
         )
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count))
 
@@ -287,7 +302,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
     ) -> Any:
         attention = _attention_weights(queries, keys, bias, logit_scale)
         mixed = tf.transpose(tf.matmul(tf.cast(attention, values.dtype), values), [0, 2, 1, 3])
-        return affine(tf.reshape(mixed, [-1, self.network.hidden_size]), weights["output"])
+        return affine(tf.reshape(mixed, [-1, self.hidden_size]), weights["output"])
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:
         """Returns one [batch, num_heads, length, head_size] per name, queries times head_size^-0.5;
@@ -300,7 +315,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             projected += tf.concat(biases, 0)
         shape = tf.shape(x)
         heads = tf.reshape(
-            projected, [shape[0], shape[1], len(names), self.network.num_heads, self.head_size]
+            projected, [shape[0], shape[1], len(names), self.num_heads, self.head_size]
         )
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), len(names)))
 
@@ -314,7 +329,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             scaled(getattr(self, f"{name}_kernel"), scale, dtype)
             for name, scale in zip(names, scales, strict=True)
         ]
-        if not self.network.attention_bias:
+        if not self.attention_bias:
             return kernels, []
         return kernels, [
             scaled(getattr(self, f"{name}_bias"), scale, dtype)
@@ -326,13 +341,13 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         from the layer's own table or a copy.
         """
         table = self.relative_table if table is None else table
-        reach = self.network.relative_bias
+        reach = self.relative_bias
         distance = tf.clip_by_value(keys[None, :] - queries[:, None], -reach, reach) + reach
         # A product with one-hot rows: its gradient is a product too, where a gather's is a slow
         # scatter of queries * keys rows.
         one_hot = tf.one_hot(tf.reshape(distance, [-1]), 2 * reach + 1)
         biases = tf.matmul(table, one_hot, transpose_a=True, transpose_b=True)
-        return tf.reshape(biases, tf.concat([[1, self.network.num_heads], tf.shape(distance)], 0))
+        return tf.reshape(biases, tf.concat([[1, self.num_heads], tf.shape(distance)], 0))
 
     def _attend(
         self,
@@ -348,18 +363,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
         mixed = tf.transpose(tf.matmul(kept, values), [0, 2, 1, 3])
         shape = tf.shape(mixed)
-        mixed = tf.reshape(mixed, [shape[0], shape[1], self.network.hidden_size])
+        mixed = tf.reshape(mixed, [shape[0], shape[1], self.hidden_size])
         return self.output_transform(
             mixed, input_scale=self.dropout.scale(training), output_scale=output_scale
         ), weights
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "network": self.network.to_dict(),
-            "relative": self.relative,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> MultiHeadAttention:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import keras
 
-from ut_tf.config.network import NetworkConfig
-from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.cache import CachePosition
+from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.optional_outputs import OptionalOutputs
-from ut_tf.layers.transition import TRANSITIONS, StepTransitions
+from ut_tf.layers.transition import StepTransitions
 
 Rotation = tuple[Any, Any]
 
@@ -85,19 +84,18 @@ class PositionContext(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
+class Block(OptionalOutputs, Composite):
     """Attention and transition with residuals, dropout and layer norms.
 
     Args:
-      network: its sizes, norm, transition and dropouts are used.
-      causal: whether convolutions see only earlier positions (attention is hidden by the
-        context' bias).
-      with_memory: whether there is attention over an encoder's states.
-      with_transition: whether the transition follows (the gru and lstm recurrences go without).
-      step_transitions: how many transitions there are, for as many recurrent steps; 0: one for all
-        steps.
-      with_self_attention: whether positions attend to each other; without, they attend over the
-        memory alone (and are not decoded).
+      self_attention: ``MultiHeadAttention``; None: positions attend over the memory alone (and are
+        not decoded).
+      memory_attention: ``MultiHeadAttention`` over an encoder's states, or None.
+      transition: a ``TransitionFunction``, ``StepTransitions``, or None (the gru and lstm
+        recurrences go without).
+      norm: "post" or "pre".
+      norm_epsilon: of the layer norms.
+      dropout: rate, on the output of each part.
 
     Call arguments:
       x: [batch, length, hidden_size].
@@ -113,52 +111,39 @@ class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
 
     def __init__(
         self,
-        network: NetworkConfig,
-        causal: bool = False,
-        with_memory: bool = False,
-        with_transition: bool = True,
-        with_self_attention: bool = True,
-        step_transitions: int = 0,
+        self_attention: Any,
+        memory_attention: Any = None,
+        transition: Any = None,
+        norm: str = "post",
+        norm_epsilon: float = 1e-6,
+        dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.causal = causal
-        self.with_memory = with_memory
-        self.with_transition = with_transition
-        self.with_self_attention = with_self_attention
-        self.step_transitions = step_transitions
+        super().__init__(**kwargs)
+        self.self_attention = self_attention
+        self.memory_attention = memory_attention
+        self.transition = transition
+        self.norm = norm
+        self.norm_epsilon = norm_epsilon
+        self.dropout = dropout
+        self.with_memory = memory_attention is not None
         policy = self.dtype_policy
-        self.self_attention: Any = None
-        if with_self_attention:
-            self.self_attention = MultiHeadAttention(
-                network, relative=True, name="self_attention", dtype=policy
-            )
-        self.memory_attention: Any = (
-            MultiHeadAttention(network, name="memory_attention", dtype=policy)
-            if with_memory
-            else None
-        )
-        self.transition: Any = None
-        if with_transition and step_transitions:
-            self.transition = StepTransitions(
-                network, step_transitions, causal=causal, name="transition", dtype=policy
-            )
-        elif with_transition:
-            self.transition = TRANSITIONS[network.transition](
-                network, causal=causal, name="transition", dtype=policy
-            )
         for name in self._sublayers():
             setattr(
-                self,
-                f"{name}_norm",
-                LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy),
+                self, f"{name}_norm", LayerNorm(norm_epsilon, name=f"{name}_norm", dtype=policy)
             )
-            setattr(
-                self,
-                f"{name}_dropout",
-                Dropout(network.dropout, name=f"{name}_dropout", dtype=policy),
-            )
+            setattr(self, f"{name}_dropout", Dropout(dropout, name=f"{name}_dropout", dtype=policy))
+
+    @property
+    def num_heads(self) -> int:
+        """Heads of the self-attention."""
+        heads: int = self.self_attention.num_heads
+        return heads
+
+    @property
+    def remembers_only_keys(self) -> bool:
+        """Whether later positions read of a position nothing but what ``remember`` computes."""
+        return self.transition is None or not self.transition.sees_neighbours
 
     def build(self, input_shape: Any) -> None:
         for name in self._sublayers():
@@ -196,7 +181,7 @@ class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
             }
             return self.transition(y, **options)
 
-        if self.with_self_attention:
+        if self.self_attention is not None:
             x = self._sublayer("self_attention", attend, x, training)
         if self.with_memory:
             x = self._sublayer("memory_attention", remember, x, training)
@@ -284,7 +269,7 @@ class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
         """
         y = (
             self.self_attention_norm.step(x, weights["self_attention_norm"])
-            if self.network.norm == "pre"
+            if self.norm == "pre"
             else x
         )
         queries, attention = self.self_attention.remember(
@@ -313,10 +298,9 @@ class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
             )
 
         def transform(y: Any) -> Any:
-            found = self.transition.step(
+            output, new_cache["transition"] = self.transition.step(
                 y, weights["transition"], cache["transition"], **self._of_step(step)
             )
-            output, new_cache["transition"] = found
             return output
 
         recalled = self.self_attention.recall(
@@ -335,15 +319,11 @@ class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
         return x, new_cache
 
     def _sublayers(self) -> list[str]:
-        parts = {
-            "self_attention": self.with_self_attention,
-            "memory_attention": self.with_memory,
-            "transition": self.with_transition,
-        }
-        return [name for name, there in parts.items() if there]
+        names = ("self_attention", "memory_attention", "transition")
+        return [name for name in names if getattr(self, name) is not None]
 
     def _of_step(self, step: Any) -> dict[str, Any]:
-        return {"step": step} if self.step_transitions else {}
+        return {"step": step} if isinstance(self.transition, StepTransitions) else {}
 
     def _attend_memory(self, y: Any, s: BlockContext, training: bool) -> tuple[Any, Any]:
         output: tuple[Any, Any] = self.memory_attention(
@@ -363,7 +343,7 @@ class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
         the dropout already.
         """
         norm, dropout = getattr(self, f"{name}_norm"), getattr(self, f"{name}_dropout")
-        if self.network.norm == "pre":
+        if self.norm == "pre":
             return x + dropout.drop(function(norm(x)), training)
         return norm(x + dropout.drop(function(x), training))
 
@@ -371,21 +351,7 @@ class Block(OptionalOutputs, keras.layers.Layer):  # type: ignore[misc]
         self, name: str, function: Callable[[Any], Any], x: Any, weights: dict[str, Any]
     ) -> Any:
         norm, norm_weights = getattr(self, f"{name}_norm"), weights[f"{name}_norm"]
-        if self.network.norm == "post":
+        if self.norm == "post":
             return norm.step(x + function(x), norm_weights)
         # The norm before self-attention is part of ``remember``.
         return x + function(x if name == "self_attention" else norm.step(x, norm_weights))
-
-    def get_config(self) -> dict[str, Any]:
-        own = {
-            "causal": self.causal,
-            "with_memory": self.with_memory,
-            "with_transition": self.with_transition,
-            "with_self_attention": self.with_self_attention,
-            "step_transitions": self.step_transitions,
-        }
-        return {**super().get_config(), "network": self.network.to_dict(), **own}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Block:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

@@ -3,7 +3,7 @@ Transformer.
 
 How it is used, in the place of one ``Block``, by a recurrence whose step has several layers::
 
-    blocks = BlockSequence(NetworkConfig(), count=2)
+    blocks = BlockSequence([Block(...), Block(...)])
     states, attention_weights, _ = blocks(states,
         context=BlockContext(bias=padding_bias(mask)))
 
@@ -15,14 +15,14 @@ whole network.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.block import Block, BlockContext, PositionContext
 from ut_tf.layers.cache import CachePosition
+from ut_tf.layers.composite import Composite
 
 
 def each_block(
@@ -67,13 +67,11 @@ def step_blocks(
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
+class BlockSequence(Composite):
     """Blocks one after the other.
 
     Args:
-      network: NetworkConfig of each block.
-      count: number of blocks.
-      causal, with_memory, with_transition, step_transitions: of each ``Block``.
+      blocks: the blocks, the first one first.
 
     Call arguments:
       as of ``Block``; memory_keys and memory_values of the context hold one entry per block
@@ -83,35 +81,20 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
       as ``Block`` does, with the blocks on the first axis of all attention weights.
     """
 
-    def __init__(
-        self,
-        network: NetworkConfig,
-        count: int,
-        causal: bool = False,
-        with_memory: bool = False,
-        with_transition: bool = True,
-        step_transitions: int = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.count = count
-        self.causal = causal
-        self.with_memory = with_memory
-        self.with_transition = with_transition
-        self.step_transitions = step_transitions
-        options = {
-            "with_transition": with_transition,
-            "step_transitions": step_transitions,
-            "dtype": self.dtype_policy,
-        }
+    remembers_only_keys: ClassVar[bool] = False
+
+    def __init__(self, blocks: Sequence[Block], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.count = len(blocks)
+        self.with_memory = blocks[0].with_memory
         # Attributes of their own: TensorFlow's checkpoints find those.
-        for number in range(count):
-            setattr(
-                self,
-                f"block_{number}",
-                Block(network, causal, with_memory, name=f"block_{number}", **options),
-            )
+        for number, block in enumerate(blocks):
+            setattr(self, f"block_{number}", block)
+
+    @property
+    def num_heads(self) -> int:
+        """Heads of the self-attention."""
+        return self.blocks[0].num_heads
 
     @property
     def blocks(self) -> list[Block]:
@@ -167,15 +150,3 @@ class BlockSequence(keras.layers.Layer):  # type: ignore[misc]
         return step_blocks(
             self.blocks, x, weights["blocks"], cache, cache_position, bias, context, step
         )
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("count", "causal", "with_memory", "with_transition", "step_transitions")
-        return {
-            **super().get_config(),
-            "network": self.network.to_dict(),
-            **{name: getattr(self, name) for name in names},
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> BlockSequence:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

@@ -8,12 +8,11 @@ from 0 subtract 1. Everything here is float32: in bfloat16 only 513 of 1024 posi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
-
-from ut_tf.config.network import NetworkConfig
 
 
 def paper_sinusoid(coordinates: Any, hidden_size: int) -> Any:
@@ -59,27 +58,21 @@ def rotate(x: Any, rotation: tuple[Any, Any]) -> Any:
     return tf.cast(turned, x.dtype)
 
 
-def head_rotations(network: NetworkConfig, positions: Any, backward: Any) -> tuple[Any, Any] | None:
-    """Returns the rotation of each head by `positions`, or (position_from="both") of half of the
-    heads by `backward`.
+def head_rotations(positions: Any, backward: Any, num_heads: int, head_size: int) -> Any:
+    """Returns the rotation of half of the heads by `positions`, and of the others by `backward`.
 
     Args:
-      network: its position, position_from and sizes are used.
       positions: float32 [batch or 1, length].
       backward: float32 [batch or 1, length], positions counted from the last symbol.
+      num_heads: an odd one more is turned by `positions`.
+      head_size: even.
 
     Returns:
-      cosines and sines, float32 [batch or 1, num_heads or 1, length, head_size / 2] each; None
-      unless position="rotary".
+      cosines and sines, float32 [batch, num_heads, length, head_size / 2] each.
     """
-    if network.position != "rotary":
-        return None
-    heads, head_size = network.num_heads, network.hidden_size // network.num_heads
-    forward = rotation_table(positions, head_size)
-    if network.position_from != "both":
-        return forward
-    cosines, sines = zip(forward, rotation_table(backward, head_size), strict=True)
-    counts = (heads - heads // 2, heads // 2)
+    tables = (rotation_table(positions, head_size), rotation_table(backward, head_size))
+    cosines, sines = zip(*tables, strict=True)
+    counts = (num_heads - num_heads // 2, num_heads // 2)
     return _by_heads(cosines, counts), _by_heads(sines, counts)
 
 
@@ -96,28 +89,21 @@ def _by_heads(tables: tuple[Any, Any], counts: tuple[int, int]) -> Any:
     return tf.concat(repeated, 1)
 
 
-def position_signal(network: NetworkConfig, positions: Any) -> Any | None:
-    """Returns float32 [batch or 1, length, hidden_size] for positions [batch or 1, length], or None
-    where nothing is added.
+def add_signal(states: Any, signal: Any, dtype: Any) -> Any:
+    """Returns states + signal, summed in float32, in `dtype`; the states where the signal is None.
 
-    Positions that are None say that nothing is added, whatever the network. Learned ones have been
-    looked up by the model.
+    Args:
+      states: [batch, length, hidden_size] or, of one position, [rows, hidden_size].
+      signal: float32, broadcast to the states, or None.
+      dtype: of the result.
     """
-    if positions is None or network.position == "learned":
-        return positions
-    if network.position == "paper":
-        return paper_sinusoid(positions, network.hidden_size)
-    if network.position == "tensor2tensor":
-        return tensor2tensor_sinusoid(positions - 1.0, network.hidden_size)
-    return None
-
-
-def positioned(network: NetworkConfig, states: Any, positions: Any, dtype: Any) -> Any:
-    """Returns states [batch, length, hidden_size] (or of one position, [rows, hidden_size]) plus
-    their positions' signal, in `dtype`.
-    """
-    signal = position_signal(network, positions)
     return tf.cast(states if signal is None else tf.cast(states, tf.float32) + signal, dtype)
+
+
+_STEP_SINUSOIDS: dict[str, Callable[[Any, int], Any]] = {
+    "paper": lambda step, width: paper_sinusoid(step + 1.0, width),
+    "tensor2tensor": tensor2tensor_sinusoid,
+}
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -126,49 +112,53 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
     equations 4 to 7.
 
     Args:
-      network: its position, position_every_step, step_encoding and sizes are used.
+      hidden_size: width of the states.
       max_steps: rows of the learned step table.
+      step_encoding: "sinusoid", "learned" (a table) or "none".
+      step_sinusoid: "paper" (from 1) or "tensor2tensor" (from 0).
 
-    ``position_signal`` is computed once per sequence; the call adds it, and the step's, at each
-    recurrent step.
+    The signal of the positions is computed once per sequence, by a ``PositionOption``; the call
+    adds it, and the step's, at each recurrent step.
     """
 
-    def __init__(self, network: NetworkConfig, max_steps: int, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        max_steps: int,
+        step_encoding: str = "sinusoid",
+        step_sinusoid: str = "paper",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
+        self.hidden_size = hidden_size
         self.max_steps = max_steps
+        self.step_encoding = step_encoding
+        self.step_sinusoid = step_sinusoid
 
     def build(self, input_shape: Any) -> None:
         self.step_table = None
         width = input_shape[-1]
-        if self.network.step_encoding == "learned":
+        if self.step_encoding == "learned":
             normal = keras.initializers.RandomNormal(stddev=width**-0.5)
             self.step_table = self.add_weight(
                 shape=(self.max_steps, width), initializer=normal, name="step_table", autocast=False
             )
 
-    def position_signal(self, positions: Any) -> Any | None:
-        """Returns ``position_signal`` of the positions [batch or 1, length]."""
-        return position_signal(self.network, positions)
-
     def step_signal(self, step: Any) -> Any | None:
         """Returns float32 [hidden_size] for the recurrent step (int32 [], from 0), or None without
         a step embedding.
         """
-        width = self.network.hidden_size
-        if self.network.step_encoding == "learned":
-            return tf.convert_to_tensor(self.step_table)[step] * width**0.5
-        if self.network.step_encoding == "none":
+        if self.step_encoding == "learned":
+            return tf.convert_to_tensor(self.step_table)[step] * self.hidden_size**0.5
+        if self.step_encoding == "none":
             return None
-        if self.network.position == "tensor2tensor":
-            return tensor2tensor_sinusoid(tf.cast(step, tf.float32), width)
-        return paper_sinusoid(tf.cast(step, tf.float32) + 1.0, width)
+        return _STEP_SINUSOIDS[self.step_sinusoid](tf.cast(step, tf.float32), self.hidden_size)
 
     def step_signals(self, count: int) -> Any | None:
         """Returns float32 [count, hidden_size], the signals of the first `count` recurrent steps,
         or None without a step embedding.
         """
-        if self.network.step_encoding == "none":
+        if self.step_encoding == "none":
             return None
         return tf.stack([self.step_signal(step) for step in range(count)])
 
@@ -178,7 +168,7 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
         Args:
           state: [batch, length, hidden_size].
           step: int [], from 0.
-          position_signal: what ``position_signal`` returned.
+          position_signal: float32 [batch or 1, length, hidden_size], or None.
         """
         signals = [
             signal for signal in (position_signal, self.step_signal(step)) if signal is not None
@@ -188,14 +178,3 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
         return tf.cast(
             tf.cast(state, tf.float32) + sum(signals[1:], signals[0]), self.compute_dtype
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "network": self.network.to_dict(),
-            "max_steps": self.max_steps,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Coordinates:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

@@ -24,7 +24,8 @@ class RecurrenceDetails(NamedTuple):
       attention_weights: float32 [steps, batch, num_heads, length, length], where asked for.
       memory_attention_weights: float32 [steps, batch, num_heads, length, memory_length], where
         asked for, in decoders.
-      divergence: float32 [batch, length], KL(p ‖ prior) in nats, in pondernet's training.
+      costs: float32 [batch, length], ponder cost of each position; None: ponder time + remainder.
+        In pondernet's training KL(p ‖ prior) in nats.
       log_shares: float32 [steps, batch, length], log p_n, in pondernet's training.
       step_states: [steps, batch, length, hidden_size], the output after each step, in pondernet's
         training, of what has an answer.
@@ -36,15 +37,15 @@ class RecurrenceDetails(NamedTuple):
     halting_probabilities: Any = None
     attention_weights: Any = None
     memory_attention_weights: Any = None
-    divergence: Any = None
+    costs: Any = None
     log_shares: Any = None
     step_states: Any = None
 
     def position_costs(self) -> Any:
-        """Returns float32 [batch, length]: ponder time + remainder, at most steps + 1; in
-        pondernet's training the divergence.
+        """Returns float32 [batch, length]: the costs, by default ponder time + remainder, at most
+        steps + 1.
         """
-        return self.ponder_times + self.remainders if self.divergence is None else self.divergence
+        return self.ponder_times + self.remainders if self.costs is None else self.costs
 
     def ponder_sum(self) -> Any:
         """Returns float32 []: the sum over counted positions of their costs."""

@@ -131,12 +131,3 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape[:-1], self.units)
-
-    def get_config(self) -> dict[str, Any]:
-        own = {
-            "units": self.units,
-            "use_bias": self.use_bias,
-            "kernel_init": self.kernel_init,
-            "bias_init": self.bias_init,
-        }
-        return {**super().get_config(), **own}

@@ -3,11 +3,10 @@ spreads, directions, learned embeddings.
 
 How it is used::
 
-    positions = Positions(network)
+    positions = Positions(position_from="end")
     assigned = positions(batch_size=8, size=85, training=True)
     of_inputs = positions.inputs(assigned, length, lengths)          # float32 [batch or 1, length]
-    # with position="learned": [batch or 1, length, hidden_size]
-    signal = PositionTable(network)(of_inputs)
+    signal = PositionTable(128, learned_positions=512)(of_inputs)  # [batch or 1, length, 128]
 
 How it works: a sequence's symbols have an index (the start symbol 0, the first symbol 1, …); the
 model adds coordinates not of the index but of the position that is assigned to it. Inputs and
@@ -27,7 +26,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import marked
 from ut_tf.layers.dropout import replica_seed
 
@@ -40,9 +38,17 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
     """Assigns positions to the symbols of a batch.
 
     Args:
-      network: its position_from, target_position, end_position, position_separator,
-        position_offset, max_position_offset, eval_position_offset, eval_position_stride and
-        input_start_symbol are used.
+      position_from: whether the inputs' positions count from the "start", or the "end"; "both":
+        from the start (of rotary positions, which count both ways).
+      target_position: whether the targets' positions count from the "start", "continue" behind the
+        inputs, or go "backward" from the inputs' last symbol.
+      end_position: position of the last input symbol where they count from the end.
+      position_separator: id of an input symbol behind which positions begin again; 0: none.
+      position_offset: "none", "random", "mixed" or "randomised", in training.
+      max_position_offset: the largest random offset, or the largest position of spread ones.
+      eval_position_offset: the offset at evaluation.
+      eval_position_stride: by how much positions grow from symbol to symbol at evaluation.
+      input_start_symbol: whether a symbol at position 0 stands before the inputs.
 
     Call arguments:
       batch_size: int32 [].
@@ -54,24 +60,42 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
       ``targets``.
     """
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        position_from: str = "start",
+        target_position: str = "start",
+        end_position: int = 1,
+        position_separator: int = 0,
+        position_offset: str = "none",
+        max_position_offset: int = 0,
+        eval_position_offset: int = 0,
+        eval_position_stride: int = 1,
+        input_start_symbol: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.seed_generator = (
-            keras.random.SeedGenerator() if network.position_offset != "none" else None
-        )
+        self.position_from = position_from
+        self.target_position = target_position
+        self.end_position = end_position
+        self.position_separator = position_separator
+        self.position_offset = position_offset
+        self.max_position_offset = max_position_offset
+        self.eval_position_offset = eval_position_offset
+        self.eval_position_stride = eval_position_stride
+        self.input_start_symbol = input_start_symbol
+        self.seed_generator = keras.random.SeedGenerator() if position_offset != "none" else None
         self.built = True
 
     def call(self, batch_size: Any, size: Any, training: bool = False) -> Any:
         if self.seed_generator is None or not training:
-            return tf.constant([[float(self.network.eval_position_offset)]])
+            return tf.constant([[float(self.eval_position_offset)]])
         seed = replica_seed(self.seed_generator.next())
-        if self.network.position_offset == "mixed":
-            return spread_positions(batch_size, size, self.network.max_position_offset, seed)
-        if self.network.position_offset == "randomised":
-            return random_subset(batch_size, size, self.network.max_position_offset, seed)
+        if self.position_offset == "mixed":
+            return spread_positions(batch_size, size, self.max_position_offset, seed)
+        if self.position_offset == "randomised":
+            return random_subset(batch_size, size, self.max_position_offset, seed)
         offsets = tf.random.stateless_uniform(
-            [batch_size, 1], seed, 0, self.network.max_position_offset + 1, tf.int32
+            [batch_size, 1], seed, 0, self.max_position_offset + 1, tf.int32
         )
         return tf.cast(offsets, tf.float32)
 
@@ -94,46 +118,39 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
           ids: int32 [batch, length], in whose columns those that count from the start begin again
             behind position_separator; None: nowhere.
         """
-        first = 0.0 if self.network.input_start_symbol else 1.0
+        first = 0.0 if self.input_start_symbol else 1.0
         index = tf.range(length, dtype=tf.float32)[None] + first
         lengths = tf.cast(lengths, tf.float32)
-        backward = self.network.position_from == "end" if backward is None else backward
-        if self.network.position_separator and ids is not None and not backward:
-            index -= _last_before(tf.cast(ids, tf.int32) == self.network.position_separator, index)
+        backward = self.position_from == "end" if backward is None else backward
+        if self.position_separator and ids is not None and not backward:
+            index -= _last_before(tf.cast(ids, tf.int32) == self.position_separator, index)
         return self._look_up(
             assigned,
-            lengths[:, None] + float(self.network.end_position) - index if backward else index,
+            lengths[:, None] + float(self.end_position) - index if backward else index,
         )
 
     def targets(self, assigned: Any, order: Any, input_lengths: Any) -> Any:
         """Returns the positions of decoder inputs, float32 [batch or 1, length], of their `order`
         (float32 [1, length], from 0).
         """
-        if self.network.target_position == "start" or input_lengths is None:
+        if self.target_position == "start" or input_lengths is None:
             return self._look_up(assigned, order + 1.0)
         last = input_lengths[:, None]
         return self._look_up(
             assigned,
-            last - order if self.network.target_position == "backward" else last + order + 1.0,
+            last - order if self.target_position == "backward" else last + order + 1.0,
         )
 
     def _look_up(self, assigned: Any, index: Any) -> Any:
         if assigned.shape[-1] == 1:
             return assigned + (
                 index
-                if self.network.eval_position_stride == 1
-                else index * float(self.network.eval_position_stride)
+                if self.eval_position_stride == 1
+                else index * float(self.eval_position_stride)
             )
         size = tf.shape(assigned)
         rows = tf.broadcast_to(tf.cast(index, tf.int32), [size[0], tf.shape(index)[1]])
         return tf.gather(assigned, tf.clip_by_value(rows, 0, size[1] - 1), batch_dims=1)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Positions:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -142,7 +159,8 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
     targets.
 
     Args:
-      network: its hidden_size and learned_positions are used.
+      hidden_size: width of an embedding.
+      learned_positions: the largest position.
 
     Call arguments:
       positions: float32 [...]; those below 0 (padding, or targets that count down beyond the start)
@@ -158,16 +176,17 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
         out). The commands show its sentence.
     """
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+    def __init__(self, hidden_size: int, learned_positions: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
+        self.hidden_size = hidden_size
+        self.learned_positions = learned_positions
 
     def build(self, input_shape: Any) -> None:
         del input_shape
-        width = self.network.hidden_size
+        width = self.hidden_size
         normal = keras.initializers.RandomNormal(stddev=width**-0.5)
         self.table = self.add_weight(
-            shape=(self.network.learned_positions + 1, width),
+            shape=(self.learned_positions + 1, width),
             initializer=normal,
             name="table",
             autocast=False,
@@ -182,7 +201,7 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
 
     def look_up(self, positions: Any, table: Any, counted: Any = None) -> Any:
         """Returns what the call returns, from a table that has been read before."""
-        last = self.network.learned_positions
+        last = self.learned_positions
         sentence = (
             f"position=learned has embeddings of {last} positions and this sequence is longer: use"
             " shorter ones, or train with"
@@ -194,14 +213,7 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
         with tf.control_dependencies([] if check is None else [check]):
             rows = tf.clip_by_value(tf.cast(positions, tf.int32), 0, last)
         # As large as an embedded symbol: the table's deviation is hidden_size^-0.5.
-        return tf.gather(table, rows) * self.network.hidden_size**0.5
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> PositionTable:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+        return tf.gather(table, rows) * self.hidden_size**0.5
 
 
 def _last_before(found: Any, index: Any) -> Any:

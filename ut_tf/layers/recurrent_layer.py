@@ -3,7 +3,7 @@ before any attention.
 
 How it is used::
 
-    layer = RecurrentLayer(NetworkConfig(recurrent_layer="gru"))
+    layer = RecurrentLayer(128, "gru")
     states = layer(inputs, mask)                            # [batch, length, hidden_size]
 
 How it works: post-norm, y = LayerNorm(x + RNN(x)); pre-norm, y = x + RNN(LayerNorm(x)), with
@@ -22,7 +22,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import kernel_initializer
 from ut_tf.layers.normalization import LayerNorm
@@ -36,9 +35,13 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
     """A GRU or LSTM over the positions, with residual, dropout and norm.
 
     Args:
-      network: its recurrent_layer ("gru" or "lstm"), hidden_size, norm, kernel_init and dropout are
-        used.
+      hidden_size: width of states and output.
+      recurrent_layer: "gru" or "lstm".
       causal: whether positions see only earlier ones.
+      norm: "post" or "pre".
+      norm_epsilon: of the layer norm.
+      dropout: rate, on the output of the GRU or LSTM.
+      kernel_init: "glorot" (the recurrent kernel is orthogonal then) or "unit_scaling".
 
     Call arguments:
       x: [batch, length, hidden_size].
@@ -50,25 +53,37 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
       [batch, length, hidden_size] in the compute dtype.
     """
 
-    def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        recurrent_layer: str,
+        causal: bool = False,
+        norm: str = "post",
+        norm_epsilon: float = 1e-6,
+        dropout: float = 0.0,
+        kernel_init: str = "glorot",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
+        self.hidden_size = hidden_size
+        self.recurrent_layer = recurrent_layer
         self.causal = causal
-        policy, units = self.dtype_policy, network.hidden_size // (1 if causal else 2)
+        self.pre_norm = norm == "pre"
+        policy, units = self.dtype_policy, hidden_size // (1 if causal else 2)
         # Without cuDNN's kernels, which XLA cannot compile and an export to another machine may not
         # find.
         options = {"return_sequences": True, "use_cudnn": False, "dtype": policy}
-        if network.kernel_init != "glorot":
+        if kernel_init != "glorot":
             # Where it is, Keras' own are right: Glorot's for the inputs, an orthogonal kernel for
             # the state.
             options |= {
-                f"{name}_initializer": kernel_initializer(network.kernel_init)
+                f"{name}_initializer": kernel_initializer(kernel_init)
                 for name in ("kernel", "recurrent")
             }
-        rnn = _KINDS[network.recurrent_layer](units, **options, name="rnn")
+        rnn = _KINDS[recurrent_layer](units, **options, name="rnn")
         self.rnn = rnn if causal else keras.layers.Bidirectional(rnn, name="both", dtype=policy)
-        self.norm = LayerNorm(network.norm_epsilon, name="norm", dtype=policy)
-        self.dropout = Dropout(network.dropout, name="dropout", dtype=policy)
+        self.norm = LayerNorm(norm_epsilon, name="norm", dtype=policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=policy)
 
     def build(self, input_shape: Any) -> None:
         shape = (None, None, input_shape[-1])
@@ -78,10 +93,10 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
     def call(self, x: Any, mask: Any = None, training: bool = False) -> Any:
         x = tf.cast(x, self.compute_dtype)
         keep = None if mask is None or self.causal else tf.cast(mask, tf.bool)
-        read = self.norm(x) if self.network.norm == "pre" else x
+        read = self.norm(x) if self.pre_norm else x
         # Keras hangs the mask on its output and warns where it ends: a new tensor has none.
         y = x + self.dropout(tf.identity(self.rnn(read, mask=keep)), training=training)
-        return y if self.network.norm == "pre" else self.norm(y)
+        return y if self.pre_norm else self.norm(y)
 
     def prepare(self) -> dict[str, Any]:
         """Returns the weights for ``step``."""
@@ -91,8 +106,8 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
         """Returns what ``step`` remembers before the first position: as a transition's, each
         hypothesis has its own.
         """
-        shape = tf.stack([batch_size, beam_size, 1, self.network.hidden_size])
-        names = [f"state_{number}" for number in range(_STATES[self.network.recurrent_layer])]
+        shape = tf.stack([batch_size, beam_size, 1, self.hidden_size])
+        names = [f"state_{number}" for number in range(_STATES[self.recurrent_layer])]
         return {
             "attention": {},
             "transition": {name: tf.zeros(shape, self.compute_dtype) for name in names},
@@ -111,24 +126,17 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
         Returns:
           ([batch * beam_size, hidden_size], the new cache).
         """
-        read = self.norm.step(x, weights) if self.network.norm == "pre" else x
+        read = self.norm.step(x, weights) if self.pre_norm else x
         before = cache["transition"]
         output, states = self.rnn.cell(
-            read, [tf.reshape(state, [-1, self.network.hidden_size]) for state in before.values()]
+            read, [tf.reshape(state, [-1, self.hidden_size]) for state in before.values()]
         )
         after = {
             name: tf.reshape(state, tf.shape(before[name]))
             for name, state in zip(before, states, strict=True)
         }
         y = tf.cast(x, self.compute_dtype) + output
-        return y if self.network.norm == "pre" else self.norm.step(y, weights), {
+        return y if self.pre_norm else self.norm.step(y, weights), {
             **cache,
             "transition": after,
         }
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> RecurrentLayer:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

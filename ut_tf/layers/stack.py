@@ -3,8 +3,8 @@ blocks as the recurrence.
 
 How it is used::
 
-    stack = LayerStack(NetworkConfig(num_layers=6))
-    states, details = stack(inputs, symbol_mask=mask, positions=positions,
+    stack = LayerStack([make_block(config) for _ in range(6)])
+    states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
         context=BlockContext(bias=padding_bias(mask)))
 
 Positions are added once, to the embedded inputs (arXiv 1706.03762, section 3.5).
@@ -12,35 +12,32 @@ Positions are added once, to the embedded inputs (arXiv 1706.03762, section 3.5)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.block import Block, BlockContext, PositionContext
 from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
 from ut_tf.layers.cache import CachePosition
-from ut_tf.layers.coordinates import positioned
+from ut_tf.layers.composite import Composite
+from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
-from ut_tf.layers.normalization import LayerNorm
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class LayerStack(keras.layers.Layer):  # type: ignore[misc]
+class LayerStack(Composite):
     """A Transformer's encoder or decoder without its embedder and head.
 
     Args:
-      network: NetworkConfig; num_layers blocks are stacked.
-      causal: whether positions see only earlier ones (the context' bias must say so too).
-      with_memory: whether the blocks attend over an encoder's states.
-      with_final_norm: whether, pre-norm, one more norm ends the stack.
+      blocks: ``Block`` layers, the first one first.
+      final_norm: ``LayerNorm`` that ends the stack, or None.
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
       symbol_mask: float32 [batch, length], 0 on padding.
-      positions: float32 [batch or 1, length], from 1; with position="learned" their embeddings
-        [batch or 1, length, hidden_size].
+      position_signal: float32 [batch or 1, length, hidden_size], added to the inputs, or None.
       context: BlockContext of the blocks; memory_keys and memory_values hold one entry per
         layer (``project_memory``).
       steps: None; the depth of a stack is fixed.
@@ -53,36 +50,19 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
       layers).
     """
 
-    def __init__(
-        self,
-        network: NetworkConfig,
-        causal: bool = False,
-        with_memory: bool = False,
-        with_final_norm: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.causal = causal
-        self.with_memory = with_memory
-        self.with_final_norm = with_final_norm
-        policy = self.dtype_policy
+    def __init__(self, blocks: Sequence[Block], final_norm: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cache_count = len(blocks)
+        self.with_memory = blocks[0].with_memory
         # Attributes of their own: TensorFlow's checkpoints find those.
-        for number in range(network.num_layers):
-            setattr(
-                self,
-                f"block_{number}",
-                Block(network, causal, with_memory, name=f"block_{number}", dtype=policy),
-            )
-        normed = with_final_norm and network.norm == "pre"
-        self.final_norm = (
-            LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy) if normed else None
-        )
+        for number, block in enumerate(blocks):
+            setattr(self, f"block_{number}", block)
+        self.final_norm = final_norm
 
     @property
     def blocks(self) -> list[Block]:
         """The layers, the first one first."""
-        return [getattr(self, f"block_{number}") for number in range(self.network.num_layers)]
+        return [getattr(self, f"block_{number}") for number in range(self.cache_count)]
 
     def build(self, input_shape: Any) -> None:
         parts: list[Any] = [*self.blocks, self.final_norm]
@@ -94,7 +74,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         self,
         inputs: Any,
         symbol_mask: Any,
-        positions: Any,
+        position_signal: Any,
         context: BlockContext,
         steps: Any = None,
         training: bool = False,
@@ -102,7 +82,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
         del steps
-        state = positioned(self.network, inputs, positions, self.compute_dtype)
+        state = add_signal(inputs, position_signal, self.compute_dtype)
         records: list[tuple[Any, Any]] = []
         for number, (output, own, memory) in enumerate(
             each_block(self.blocks, state, context, training)
@@ -134,11 +114,6 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
             else {**weights, "final_norm": self.final_norm.prepare()}
         )
 
-    @property
-    def cache_count(self) -> int:
-        """How many caches ``step`` takes."""
-        return self.network.num_layers
-
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
         """Returns the caches of ``step`` before the first position: one per layer."""
         return [block.empty_cache(batch_size, capacity, beam_size) for block in self.blocks]
@@ -149,7 +124,7 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
         cache_position: CachePosition,
-        positions: Any,
+        position_signal: Any,
         context: PositionContext,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new position of each hypothesis, given the caches of the earlier ones:
@@ -160,13 +135,14 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
           weights: from ``prepare``.
           caches: one per layer, from ``empty_caches`` or an earlier call.
           cache_position: of the new position.
-          positions: float32 [batch * beam_size or 1], its coordinate, or its learned embedding.
+          position_signal: float32 [batch * beam_size or 1, hidden_size], of the new position, or
+            None.
           context: of the new position; keys and values of its memory hold one entry per layer.
 
         Returns:
           (state [batch * beam_size, hidden_size], the new caches).
         """
-        state = positioned(self.network, inputs, positions, self.compute_dtype)
+        state = add_signal(inputs, position_signal, self.compute_dtype)
         biases = [
             block.cache_bias(cache_position, own)
             for block, own in zip(self.blocks, weights["blocks"], strict=True)
@@ -181,15 +157,3 @@ class LayerStack(keras.layers.Layer):  # type: ignore[misc]
     def _finish(self, states: Any) -> Any:
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)
-
-    def get_config(self) -> dict[str, Any]:
-        own = {
-            "causal": self.causal,
-            "with_memory": self.with_memory,
-            "with_final_norm": self.with_final_norm,
-        }
-        return {**super().get_config(), "network": self.network.to_dict(), **own}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> LayerStack:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

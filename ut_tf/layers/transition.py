@@ -7,46 +7,90 @@ separable convolution.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
+from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, affine, flatten, kernel_initializer, unflatten
 
 
-@keras.saving.register_keras_serializable("ut_tf")
-class Transition(keras.layers.Layer):  # type: ignore[misc]
-    """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
+class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
+    """Base class of the transition functions, which a block applies to the output of its attention.
 
-    Args:
-      network: its sizes, relu_dropout and kernel_init are used.
-      causal: without effect here; ``SeparableConvTransition`` has the same arguments.
+    A function of your own is registered with ``registry.register_transition`` and defines
+    ``build`` and ``call``. If it transforms each position by itself, that is all: ``step`` then
+    calls the layer. Otherwise it sets ``sees_neighbours`` and defines ``step`` and ``empty_cache``.
 
     Call arguments:
       x: [batch, length, hidden_size].
-      keep: float32 [batch, length], without effect here.
-      training: whether the inner layer is dropped.
-      output_scale: constant factor on the output.
+      keep: float32 [batch, length], 0 on padding, which no other position may see; None: nothing
+        is padding.
+      training: whether to drop.
+      output_scale: constant factor on the output, of the dropout that follows.
+
+    Returns:
+      [batch, length, hidden_size].
     """
 
-    def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
+    sees_neighbours: ClassVar[bool] = False
+
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.causal = causal
-        self.inner = Linear(
-            network.filter_size, True, network.kernel_init, name="inner", dtype=self.dtype_policy
-        )
-        self.outer = Linear(
-            network.hidden_size, True, network.kernel_init, name="outer", dtype=self.dtype_policy
-        )
-        self.dropout = Dropout(network.relu_dropout, name="dropout", dtype=self.dtype_policy)
+
+    def prepare(self) -> dict[str, Any]:
+        """Returns the weights for ``step``, read, joined and cast once."""
+        return {}
+
+    def step(
+        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns (the transition of the newest position [rows, hidden_size], the new cache)."""
+        del weights
+        return self(x[:, None])[:, 0], cache
+
+    def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
+        """Returns the cache of ``step`` before the first position, tensors [batch, beam_size, ...];
+        default: nothing.
+        """
+        del batch_size, beam_size
+        return {}
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Transition(TransitionFunction):
+    """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
+
+    Args:
+      hidden_size: width of the output.
+      filter_size: width of the inner layer.
+      relu_dropout: rate, on the inner layer.
+      kernel_init: "glorot" or "unit_scaling".
+
+    Call arguments and result as of ``TransitionFunction``.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        filter_size: int,
+        relu_dropout: float = 0.0,
+        kernel_init: str = "glorot",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.filter_size = filter_size
+        policy = self.dtype_policy
+        self.inner = Linear(filter_size, True, kernel_init, name="inner", dtype=policy)
+        self.outer = Linear(hidden_size, True, kernel_init, name="outer", dtype=policy)
+        self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
 
     def build(self, input_shape: Any) -> None:
         self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.network.filter_size))
+        self.outer.build((*input_shape[:-1], self.filter_size))
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
@@ -67,18 +111,6 @@ class Transition(keras.layers.Layer):  # type: ignore[misc]
     ) -> tuple[Any, dict[str, Any]]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
         return affine(tf.nn.relu(affine(x, weights["inner"])), weights["outer"]), cache
-
-    def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
-        """Returns the cache of ``step`` before the first position: nothing."""
-        del batch_size, beam_size
-        return {}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Transition:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
 
 @tf.custom_gradient
@@ -188,58 +220,44 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
         mixed = tf.reshape(tf.reduce_sum(window * weights["depthwise"], 2), [-1, x.shape[-1]])
         return affine(mixed, weights["pointwise"]), window[:, :, 1:]
 
-    def get_config(self) -> dict[str, Any]:
-        own = {
-            "units": self.units,
-            "kernel_size": self.kernel_size,
-            "causal": self.causal,
-            "kernel_init": self.kernel_init,
-        }
-        return {**super().get_config(), **own}
-
 
 @keras.saving.register_keras_serializable("ut_tf")
-class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
+class SeparableConvTransition(TransitionFunction):
     """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's
     sepconv transition.
 
     Args:
-      network: its sizes, relu_dropout and kernel_init are used.
+      hidden_size: width of the output.
+      filter_size: width of the inner layer.
+      relu_dropout: rate, on the inner layer.
+      kernel_init: "glorot" or "unit_scaling".
       causal: whether a position sees only earlier ones (the decoder's form).
 
-    Call arguments:
-      x: [batch, length, hidden_size].
-      keep: float32 [batch, length], 0 on padding, which enters neither convolution; None: nothing
-        is padding.
-      training: whether the inner layer is dropped.
-      output_scale: constant factor on the output.
+    Call arguments and result as of ``TransitionFunction``; padding enters neither convolution.
     """
 
-    def __init__(self, network: NetworkConfig, causal: bool = False, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.causal = causal
-        self.inner = SeparableConv(
-            network.filter_size,
-            3,
-            causal,
-            network.kernel_init,
-            name="inner",
-            dtype=self.dtype_policy,
-        )
-        self.outer = SeparableConv(
-            network.hidden_size,
-            5,
-            causal,
-            network.kernel_init,
-            name="outer",
-            dtype=self.dtype_policy,
-        )
-        self.dropout = Dropout(network.relu_dropout, name="dropout", dtype=self.dtype_policy)
+    sees_neighbours: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        hidden_size: int,
+        filter_size: int,
+        relu_dropout: float = 0.0,
+        kernel_init: str = "glorot",
+        causal: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.filter_size = filter_size
+        policy = self.dtype_policy
+        self.inner = SeparableConv(filter_size, 3, causal, kernel_init, name="inner", dtype=policy)
+        self.outer = SeparableConv(hidden_size, 5, causal, kernel_init, name="outer", dtype=policy)
+        self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
 
     def build(self, input_shape: Any) -> None:
         self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.network.filter_size))
+        self.outer.build((*input_shape[:-1], self.filter_size))
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
@@ -265,58 +283,40 @@ class SeparableConvTransition(keras.layers.Layer):  # type: ignore[misc]
         """Returns the cache of ``step`` before the first position: the inputs that the convolutions
         reach back to.
         """
-        sizes = {"inner": (2, self.network.hidden_size), "outer": (4, self.network.filter_size)}
+        sizes = {"inner": (2, self.hidden_size), "outer": (4, self.filter_size)}
         return {
             name: tf.zeros(tf.stack([batch_size, beam_size, *size]), self.compute_dtype)
             for name, size in sizes.items()
         }
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict(), "causal": self.causal}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> SeparableConvTransition:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
 
 def _keep(x: Any, keep: Any) -> Any:
     return x if keep is None else x * tf.cast(keep, x.dtype)[..., None]
 
 
-TRANSITIONS: dict[str, Any] = {"fc": Transition, "sepconv": SeparableConvTransition}
-"""The transition layers by their name in NetworkConfig.transition."""
-
-
 @keras.saving.register_keras_serializable("ut_tf")
-class StepTransitions(keras.layers.Layer):  # type: ignore[misc]
+class StepTransitions(Composite):
     """A transition with weights of its own for each recurrent step.
 
     Args:
-      network: its transition is made once per step.
-      count: how many steps there are.
-      causal: of each transition.
+      transitions: one transition function per step.
 
     Call arguments:
       step: int [], from 0; which transition is taken.
       All else as for the transition itself.
     """
 
-    def __init__(
-        self, network: NetworkConfig, count: int, causal: bool = False, **kwargs: Any
-    ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.count = count
-        self.causal = causal
-        for number in range(count):
-            name = f"transition_{number}"
-            setattr(
-                self,
-                name,
-                TRANSITIONS[network.transition](
-                    network, causal=causal, name=name, dtype=self.dtype_policy
-                ),
-            )
+    def __init__(self, transitions: Sequence[Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.count = len(transitions)
+        # Attributes of their own: TensorFlow's checkpoints find those.
+        for number, transition in enumerate(transitions):
+            setattr(self, f"transition_{number}", transition)
+
+    @property
+    def sees_neighbours(self) -> bool:
+        """Whether a position's transition depends on other positions."""
+        return bool(self.transitions[0].sees_neighbours)
 
     @property
     def transitions(self) -> list[Any]:
@@ -360,15 +360,3 @@ class StepTransitions(keras.layers.Layer):  # type: ignore[misc]
         """Returns one step's cache before the first position."""
         cache: dict[str, Any] = self.transitions[0].empty_cache(batch_size, beam_size)
         return cache
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "network": self.network.to_dict(),
-            "count": self.count,
-            "causal": self.causal,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> StepTransitions:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})

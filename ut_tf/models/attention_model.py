@@ -6,8 +6,8 @@ How it is used::
         catalogue_name = "transformer"
         def make_stack(self, causal, with_memory, name): ...
 
-A stack is a Keras layer ``stack(inputs, symbol_mask, positions, context, steps, training,
-return_attention, observer)`` that returns (states, RecurrenceDetails) and has ``project_memory``,
+A stack is a Keras layer ``stack(inputs, symbol_mask, position_signal, context, steps,
+training, return_attention, observer)`` that returns (states, RecurrenceDetails) and has ``project_memory``,
 ``prepare``, ``empty_caches`` and ``step``, as ``LayerStack`` and ``Recurrence``.
 """
 
@@ -21,11 +21,12 @@ import tensorflow as tf
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.cache import next_cache_position
 from ut_tf.layers.details import RecurrenceDetails
-from ut_tf.layers.positions import Positions, PositionTable
+from ut_tf.layers.positions import Positions
 from ut_tf.models.attention_cache import empty_cache, reordered, resized
 from ut_tf.models.attention_positions import AttentionPositions, InputPositions
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.interfaces import CallOptions, Encoded
+from ut_tf.models.parts import make_part, make_position_option
 from ut_tf.search.contract import Cache
 
 
@@ -68,8 +69,8 @@ class AttentionModel(EncoderDecoder):
     @property
     def learns_target_start(self) -> bool:
         """Where no position is added to a decoder's first input."""
-        network = self.network
-        return network.target_start == "learned" and network.position in ("rotary", "none")
+        learned = self.network.target_start == "learned"
+        return learned and not self.position_option.adds_to_states
 
     def mistakes(self) -> list[str]:
         separator, inputs = self.network.position_separator, self.spec.inputs
@@ -82,13 +83,12 @@ class AttentionModel(EncoderDecoder):
         ]
 
     def make_parts(self) -> None:
-        super().make_parts()
         network = self.network
-        self.positions = Positions(network, name="positions", dtype="float32")
-        self.position_table = None
-        if network.position == "learned":
-            self.position_table = PositionTable(network, name="position_table", dtype="float32")
-        self._places = AttentionPositions(network, self.positions, self.position_table)
+        self.position_option = make_position_option(network)
+        super().make_parts()
+        self.positions = make_part(Positions, network, name="positions", dtype="float32")
+        self.position_table = self.position_option.table
+        self._places = AttentionPositions(network, self.positions, self.position_option)
 
     def build_parts(self) -> None:
         shape = (None, None, self.network.hidden_size)
@@ -129,12 +129,12 @@ class AttentionModel(EncoderDecoder):
             training=training,
         )
         tokens = None if self.spec.inputs == "facts" else self.input_ids(features)
-        positions, context = self._places.encoder_context(assigned, mask, lengths, tokens)
+        signal, context = self._places.encoder_context(assigned, mask, lengths, tokens)
         steps = self.example_steps(lengths, training)
         states, details = self.encoder(
             self.input_dropout(inputs, training=training),
             symbol_mask=mask,
-            positions=positions,
+            position_signal=signal,
             context=context,
             steps=steps,
             **options._asdict(),
@@ -152,10 +152,10 @@ class AttentionModel(EncoderDecoder):
             assigned = self.positions(
                 batch_size=size[0], size=size[1] + 2, training=options.training
             )
-            positions, context = self._places.decoder_context(assigned, mask, None)
+            signal, context = self._places.decoder_context(assigned, mask, None)
         else:
             read: InputPositions = encoded.extra
-            positions, context = self._places.decoder_context(read.assigned, mask, read.lengths)
+            signal, context = self._places.decoder_context(read.assigned, mask, read.lengths)
             keys, values = self.decoder.project_memory(encoded.states, read.rotation)
             context = context._replace(
                 memory_keys=keys,
@@ -167,7 +167,7 @@ class AttentionModel(EncoderDecoder):
         result: tuple[Any, RecurrenceDetails] = self.decoder(
             inputs,
             symbol_mask=mask,
-            positions=positions,
+            position_signal=signal,
             context=context,
             steps=None if encoded is None else encoded.extra.steps,
             **options._asdict(),
@@ -228,12 +228,12 @@ class AttentionModel(EncoderDecoder):
             self.network.hidden_size // self.network.num_heads,
             self.compute_dtype,
         )
-        positions, context = self._places.step_context(
+        signal, context = self._places.step_context(
             step, cache_position.beam_size, cache.get("examples", {}), weights.get("positions")
         )
         inputs = self.embed_step(symbols, step, weights)
         states, blocks = self.decoder.step(
-            inputs, weights["decoder"], cache["blocks"], cache_position, positions, context
+            inputs, weights["decoder"], cache["blocks"], cache_position, signal, context
         )
         new = {**cache, "visible": visible, "blocks": blocks}
         return self.step_logits(states, weights), new

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
 from ut_tf.layers.block import BlockContext, PositionContext, Rotation
-from ut_tf.layers.coordinates import head_rotations
-from ut_tf.layers.positions import Positions, PositionTable
+from ut_tf.layers.position_options import PositionOption
+from ut_tf.layers.positions import Positions
 
 
 class InputPositions(NamedTuple):
@@ -36,13 +36,13 @@ class AttentionPositions:
     Args:
       network: the model's configuration.
       positions: the model's layer that assigns positions.
-      table: the model's learned embeddings of positions, or None.
+      option: what is done with them.
     """
 
-    def __init__(self, network: Any, positions: Positions, table: PositionTable | None) -> None:
+    def __init__(self, network: Any, positions: Positions, option: PositionOption) -> None:
         self.network = network
         self.positions = positions
-        self.table = table
+        self.option = option
 
     def encoder_context(
         self, assigned: Any, mask: Any, lengths: Any, ids: Any
@@ -56,7 +56,7 @@ class AttentionPositions:
           ids: int32 [batch, length], or None where inputs are no tokens.
 
         Returns:
-          (what the encoder takes as positions, BlockContext).
+          (the encoder's position signal, BlockContext).
         """
         length = tf.shape(mask)[1]
         positions = self.positions.inputs(assigned, length, lengths, ids=ids)
@@ -64,10 +64,10 @@ class AttentionPositions:
         context = BlockContext(
             bias=padding_bias(mask),
             keep=mask,
-            rotation=head_rotations(self.network, positions, backward),
+            rotation=self.option.rotation(positions, backward),
             logit_scale=self.memory_scale(mask),
         )
-        return self.embedded(positions, mask), context
+        return self.option.signal(positions, mask), context
 
     def decoder_context(self, assigned: Any, mask: Any, lengths: Any) -> tuple[Any, BlockContext]:
         """The targets' positions and the context of the decoder's blocks, without a memory.
@@ -78,16 +78,16 @@ class AttentionPositions:
           lengths: float32 [batch], symbols of the inputs; None: there are none.
 
         Returns:
-          (what the decoder takes as positions, BlockContext).
+          (the decoder's position signal, BlockContext).
         """
         order = tf.range(tf.shape(mask)[1], dtype=tf.float32)
         positions = self.positions.targets(assigned, order[None], lengths)
         context = BlockContext(
             bias=causal_bias(tf.shape(mask)[1]),
-            rotation=head_rotations(self.network, positions, positions),
+            rotation=self.option.rotation(positions, positions),
             logit_scale=self.logit_scale((order + 1.0)[None, None, :, None]),
         )
-        return self.embedded(positions, mask), context
+        return self.option.signal(positions, mask), context
 
     def step_context(
         self, step: Any, beam_size: int, examples: dict[str, Any], table: Any
@@ -101,13 +101,13 @@ class AttentionPositions:
           table: from ``prepare_table``.
 
         Returns:
-          (what the decoder takes as positions of one step, PositionContext).
+          (the decoder's position signal of one step, PositionContext).
         """
         order = tf.cast(step, tf.float32)
         assigned = self.positions(batch_size=1, size=1)
         positions = self.positions.targets(assigned, order[None, None], examples.get("lengths"))
         context = PositionContext(
-            head_rotations(self.network, positions, positions),
+            self.option.rotation(positions, positions),
             self.logit_scale((order + 1.0)[None, None, None, None]),
             examples.get("memory"),
         )
@@ -116,19 +116,12 @@ class AttentionPositions:
         # hypotheses.
         if beam_size > 1 and positions.shape[0] != 1:
             positions = tf.repeat(positions, beam_size, 0)
-        if self.table is not None:
-            positions = self.table.look_up(positions, table)
-        return positions, context
-
-    def embedded(self, positions: Any, mask: Any) -> Any:
-        """Positions [batch or 1, length], or the learned embeddings of those that `mask` [batch,
-        length] counts.
-        """
-        return positions if self.table is None else self.table(positions, counted=mask)
+        return self.option.step(positions, table), context
 
     def prepare_table(self) -> dict[str, Any]:
         """The weights "positions" of ``step_context``; empty where no position is learned."""
-        return {} if self.table is None else {"positions": self.table.prepare()}
+        table = self.option.prepare()
+        return {} if table is None else {"positions": table}
 
     def memory_scale(self, mask: Any) -> Any | None:
         """The factor of logits that look at all positions of `mask`; None: there is none."""

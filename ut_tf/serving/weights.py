@@ -20,7 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.models.universal_transformer.halting.halting import HaltingUnit
+from ut_tf.models.universal_transformer.halting.base import Halting
 
 StoredForm = Literal["float32", "bfloat16", "int8"]
 
@@ -129,7 +129,7 @@ def _seeds_in_use(model: Any) -> set[int]:
     """The ids of the seeds of layers that draw random numbers in use, not only in
     training.
     """
-    units = [layer for layer in model._flatten_layers() if isinstance(layer, HaltingUnit)]
+    units = [layer for layer in model._flatten_layers() if isinstance(layer, Halting)]
     return {id(unit.seed_generator.state) for unit in units if unit.seed_generator is not None}
 
 

@@ -22,7 +22,6 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
 from ut_tf.metrics import losses
-from ut_tf.models.universal_transformer.halting.halting import ponder_weight
 from ut_tf.training.distribution import Workers
 from ut_tf.training.judging import Judge, Judged
 from ut_tf.training.optimizer import Optimizer
@@ -74,20 +73,22 @@ class TrainingStep:
     def __init__(
         self, model: Any, optimizer: Optimizer, hparams: HParams, workers: Workers, batch_spec: Any
     ) -> None:
-        network, training = hparams.network, hparams.training
+        training = hparams.training
         self._model = model
         self._optimizer = optimizer
         self._training = training
         self._workers = workers
         self._strategy = strategy = workers.strategy
-        self._ponders = network.halting != "none"
-        self._ponder_weight = ponder_weight(network)
+        # A model that says nothing of halting has a fixed depth.
+        ponder_weight = getattr(model, "ponder_weight", None)
+        self._ponders = ponder_weight is not None
+        self._ponder_weight = ponder_weight or 0.0
+        self._max_steps = model.max_steps(training=True) if self._ponders else 0
         self._entropy = (
             losses.expected_cross_entropy
-            if network.halting == "pondernet"
+            if getattr(model, "expects_scores", False)
             else losses.smoothed_cross_entropy
         )
-        self._max_steps = max(network.act_max_steps or 2 * network.num_steps, network.num_steps)
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
         judges = training.curriculum != "none" or training.gradient_noise > 0

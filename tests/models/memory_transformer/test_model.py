@@ -17,9 +17,11 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
-from ut_tf.layers.stack import LayerStack
+from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
+from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
+from ut_tf.models.parts import make_layer_stack
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
@@ -38,7 +40,8 @@ def ids(*shape: int) -> np.ndarray:
 
 
 def stack_of(kind: Any, **changes: Any) -> Any:
-    stack = kind(NetworkConfig(**{**SMALL, **changes}), returns_memory=True)
+    make = make_memory_stack if kind is MemoryStack else make_bottleneck_stack
+    stack = make(NetworkConfig(**{**SMALL, **changes}), returns_memory=True)
     stack.build((None, None, 8))
     generator = np.random.default_rng(1)
     for weight in stack.trainable_variables:
@@ -46,25 +49,31 @@ def stack_of(kind: Any, **changes: Any) -> Any:
     return stack
 
 
-def run(stack: Any, states: np.ndarray, mask: np.ndarray, **options: Any) -> tuple[Any, Any]:
+def signal_of(states: np.ndarray) -> Any:
     positions = np.arange(1, states.shape[1] + 1, dtype=np.float32)[None]
+    return paper_sinusoid(tf.constant(positions), 8)
+
+
+def run(
+    stack: Any, states: np.ndarray, mask: np.ndarray, signal: Any = None, **options: Any
+) -> tuple[Any, Any]:
     context = BlockContext(bias=padding_bias(mask), keep=tf.constant(mask))
     return stack(
         tf.constant(states),
         symbol_mask=mask,
-        positions=positions,
+        position_signal=signal,
         context=context,
         **options,
     )
 
 
 def test_symbols_go_through_the_memory_as_the_equations_say() -> None:
-    stack = stack_of(BottleneckStack, position="none")
+    stack = stack_of(BottleneckStack)
     states = np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32)
     mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], np.float32)
     memory, symbols = np.tile(stack.memory.vectors.numpy(), [2, 1, 1]), states
     seen = np.concatenate([np.ones([2, 3]), mask], 1)
-    for write, read in stack.layers_of_blocks:
+    for write, read in zip(stack.writers, stack.readers, strict=True):
         memory = _half(write, memory, np.concatenate([memory, symbols], 1), seen)
         symbols = _half(read, symbols, memory, np.ones([2, 3]))
     result, _ = run(stack, states, mask)
@@ -101,11 +110,11 @@ def _norm(norm: Any, x: np.ndarray) -> np.ndarray:
 
 
 def test_a_memory_stack_is_a_transformer_over_memory_and_symbols() -> None:
-    stack = stack_of(MemoryStack, position="none")
+    stack = stack_of(MemoryStack)
     states = np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32)
     mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], np.float32)
     joined = np.concatenate([np.tile(stack.memory.vectors.numpy(), [2, 1, 1]), states], 1)
-    plain = LayerStack(stack.network)
+    plain = make_layer_stack(NetworkConfig(**SMALL), 2)
     plain.build((None, None, 8))
     plain.set_weights(stack.stack.get_weights())
     expected, _ = run(plain, joined, np.concatenate([np.ones([2, 3], np.float32), mask], 1))
@@ -116,7 +125,7 @@ def test_memory_leaves_positions_alone() -> None:
     """With attention that gives nothing, symbols are what they are in a Transformer: their
     positions are the same.
     """
-    stack, plain = stack_of(MemoryStack), LayerStack(NetworkConfig(**SMALL))
+    stack, plain = stack_of(MemoryStack), make_layer_stack(NetworkConfig(**SMALL), 2)
     plain.build((None, None, 8))
     plain.set_weights(stack.stack.get_weights())
     for block in (*stack.stack.blocks, *plain.blocks):
@@ -125,14 +134,16 @@ def test_memory_leaves_positions_alone() -> None:
         np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32),
         np.ones([2, 4], np.float32),
     )
-    assert_close(run(stack, states, mask)[0][:, 3:], run(plain, states, mask)[0], 1e-5)
+    signal = signal_of(states)
+    expected, _ = run(plain, states, mask, signal)
+    assert_close(run(stack, states, mask, signal)[0][:, 3:], expected, 1e-5)
 
 
 @pytest.mark.parametrize(
     ("size", "expected"), [(0, [0, 1, 2]), (2, [0, 1]), (7, [0, 1, 2, 0, 1, 2, 0])]
 )
 def test_memory_of_another_size_repeats_its_vectors(size: int, expected: list[int]) -> None:
-    memory = MemoryVectors(NetworkConfig(**SMALL, eval_memory_size=size))
+    memory = MemoryVectors(3, 8, eval_memory_size=size)
     memory.build(None)
     np.testing.assert_array_equal(memory(batch_size=2)[1], memory.vectors.numpy()[expected])
     np.testing.assert_array_equal(memory(batch_size=1, training=True)[0], memory.vectors.numpy())

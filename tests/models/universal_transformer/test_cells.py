@@ -12,11 +12,13 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
+from ut_tf import registry
 from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
-from ut_tf.models.universal_transformer.cells import CELLS
-from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.layers.coordinates import paper_sinusoid
+from ut_tf.models.parts import make_part
+from ut_tf.models.universal_transformer.parts import make_recurrence
 
 D = 4
 SMALL: dict[str, Any] = {
@@ -28,6 +30,10 @@ SMALL: dict[str, Any] = {
 }
 RANDOM = np.random.default_rng(0)
 STATE, OUTPUT, INPUT = (RANDOM.normal(size=(2, 3, D)).astype(np.float32) for _ in range(3))
+
+
+def _cell(name: str, **changes: Any) -> Any:
+    return make_part(registry.cells.get(name), NetworkConfig(**{**SMALL, **changes}))
 
 
 def _randomized(layer: Any) -> Any:
@@ -64,9 +70,7 @@ def _gate(cell: Any, name: str) -> Any:
 def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(
     name: str, carried: np.ndarray, coupled: bool
 ) -> None:
-    cell = _randomized(
-        CELLS[name](NetworkConfig(**SMALL, recurrence=name, couple_carry_transform_gates=coupled))
-    )
+    cell = _randomized(_cell(name, couple_carry_transform_gates=coupled))
     transform = _gate(cell, "transform")
     carry = 1.0 - transform if coupled else _gate(cell, "carry")
     new_state, memory = cell(OUTPUT, STATE, STATE, INPUT)
@@ -77,9 +81,7 @@ def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(
 
 
 def test_gates_start_out_by_carrying() -> None:
-    cell = CELLS["highway"](
-        NetworkConfig(**SMALL, recurrence="highway", couple_carry_transform_gates=False)
-    )
+    cell = _cell("highway", couple_carry_transform_gates=False)
     cell.build((None, None, D))
     assert (cell.transform_gate.bias.numpy() == -1.0).all() and (
         cell.carry_gate.bias.numpy() == 1.0
@@ -95,7 +97,7 @@ def _mixture(cell: Any, states: list[Any]) -> Any:
 
 
 def test_depthwise_attention_weighs_the_states_of_all_steps_so_far() -> None:
-    cell = _randomized(CELLS["dwa"](NetworkConfig(**{**SMALL, "num_steps": 3}, recurrence="dwa")))
+    cell = _randomized(_cell("dwa", num_steps=3))
     memory, states = cell.start(INPUT), [INPUT, STATE, OUTPUT]
     for step, state in enumerate(states):
         seen, memory = cell.look(tf.constant(state), memory, step)
@@ -109,7 +111,7 @@ def _called(recurrence: Any, inputs: Any, **options: Any) -> Any:
     return recurrence(
         inputs,
         symbol_mask=tf.ones(inputs.shape[:2]),
-        positions=positions,
+        position_signal=paper_sinusoid(positions, D),
         context=BlockContext(),
         **options,
     )
@@ -117,13 +119,11 @@ def _called(recurrence: Any, inputs: Any, **options: Any) -> Any:
 
 def _prepared(recurrence: Any, state: Any, step: int) -> Any:
     positions = tf.range(1, state.shape[1] + 1, dtype=tf.float32)[None]
-    return recurrence.coordinates(
-        state, step=step, position_signal=recurrence.coordinates.position_signal(positions)
-    )
+    return recurrence.coordinates(state, step=step, position_signal=paper_sinusoid(positions, D))
 
 
 def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> None:
-    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence="dwa")))
+    recurrence = _randomized(make_recurrence(NetworkConfig(**SMALL, recurrence="dwa")))
     states = [INPUT]
     for step in range(2):
         seen = tf.constant(_mixture(recurrence.cell, states), tf.float32)
@@ -136,7 +136,7 @@ def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> Non
 @pytest.mark.parametrize("steps", [None, [2, 2]])
 def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -> None:
     recurrence = _randomized(
-        Recurrence(NetworkConfig(**SMALL, recurrence="lstm", use_memory_as_final_state=True))
+        make_recurrence(NetworkConfig(**SMALL, recurrence="lstm", use_memory_as_final_state=True))
     )
     state, memory = tf.constant(INPUT), tf.zeros_like(INPUT)
     for step in range(2):
@@ -154,17 +154,19 @@ def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -
 )
 def test_other_recurrences_have_no_memory_to_return(change: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="needs recurrence=lstm with halting=none"):
-        Recurrence(NetworkConfig(**SMALL, **change, use_memory_as_final_state=True))
+        make_recurrence(NetworkConfig(**SMALL, **change, use_memory_as_final_state=True))
 
 
-@pytest.mark.parametrize("change", [{"halting": "basic"}, {"steps_per_position": 0.5}])
-def test_depthwise_attention_needs_a_fixed_depth(change: dict[str, Any]) -> None:
+def test_depthwise_attention_needs_a_fixed_depth() -> None:
     with pytest.raises(UserError, match="needs a fixed depth"):
-        Recurrence(NetworkConfig(**SMALL, recurrence="dwa", **change))
+        make_recurrence(NetworkConfig(**SMALL, recurrence="dwa", halting="basic"))
+    recurrence = make_recurrence(NetworkConfig(**SMALL, recurrence="dwa"))
+    with pytest.raises(UserError, match="needs a fixed depth"):
+        _called(recurrence, tf.constant(INPUT), steps=tf.constant([1, 2]))
 
 
 def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> None:
-    recurrence = _randomized(Recurrence(NetworkConfig(**SMALL, recurrence_layers=2)))
+    recurrence = _randomized(make_recurrence(NetworkConfig(**SMALL, recurrence_layers=2)))
     state, weights = tf.constant(INPUT), []
     for step in range(2):
         state = _prepared(recurrence, state, step)
@@ -178,7 +180,9 @@ def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> Non
 
 def test_attention_of_every_layer_is_recorded_in_a_loop() -> None:
     recurrence = _randomized(
-        Recurrence(NetworkConfig(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3))
+        make_recurrence(
+            NetworkConfig(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3)
+        )
     )
     seen: list[Any] = []
     _, details = _called(
@@ -194,8 +198,8 @@ def test_a_loop_takes_each_step_s_own_transition(recurrence_layers: int) -> None
     instead of one by one.
     """
     sizes = {**SMALL, "recurrence_layers": recurrence_layers}
-    fixed = _randomized(Recurrence(NetworkConfig(**sizes), with_step_transitions=True))
-    looped = Recurrence(
+    fixed = _randomized(make_recurrence(NetworkConfig(**sizes), with_step_transitions=True))
+    looped = make_recurrence(
         NetworkConfig(**sizes, halting="basic", act_max_steps=2, act_halting_bias_init=-50.0),
         with_step_transitions=True,
     )

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from tests.close import assert_close
 from ut_tf.layers.details import RecurrenceDetails
-from ut_tf.models.universal_transformer.halting.halting import (
-    combine_states,
-    halting_step,
-    start_halting,
-)
+from ut_tf.models.universal_transformer.halting.base import halting_step, start_halting
+from ut_tf.models.universal_transformer.halting.basic import Accumulated, Basic
 
 THRESHOLD = 0.99
 
@@ -91,10 +88,10 @@ def test_padding_neither_ponders_nor_weighs() -> None:
 
 def test_basic_interpolates_and_accumulated_adds() -> None:
     state, output, weight = tf.constant([[[2.0]]]), tf.constant([[[10.0]]]), tf.constant([[0.25]])
-    assert float(combine_states("basic", state, output, weight)[0, 0, 0]) == pytest.approx(
+    assert float(Basic().combine(state, output, weight)[0, 0, 0]) == pytest.approx(
         0.25 * 2 + 0.75 * 10
     )
-    assert float(combine_states("accumulated", state, output, weight)[0, 0, 0]) == pytest.approx(
+    assert float(Accumulated().combine(state, output, weight)[0, 0, 0]) == pytest.approx(
         10 + 0.25 * 2
     )
 

@@ -17,11 +17,12 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
-from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.models.universal_transformer.parts import make_stack
 from ut_tf.problem_spec import ProblemSpec
 
 SMALL: dict[str, Any] = {
@@ -63,12 +64,12 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
     network = NetworkConfig(
         **SMALL, mix_layers_before=1, mix_layers_after=1, norm="pre", num_steps=2
     )
-    stack = MixedStack(network)
+    stack = make_stack(network)
     stack.build((None, None, 8))
     inputs, mask = tf.constant(RANDOM.normal(size=(2, 4, 8)), tf.float32), tf.ones([2, 4])
     around = {
         "symbol_mask": mask,
-        "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]),
+        "position_signal": paper_sinusoid(tf.constant([[1.0, 2.0, 3.0, 4.0]]), 8),
         "context": BlockContext(),
     }
     state = inputs
@@ -88,14 +89,14 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 def test_padding_and_neighbours_change_nothing_in_a_hybrid(kind: str) -> None:
     keras.utils.set_random_seed(0)
-    stack = MixedStack(NetworkConfig(**SMALL, recurrent_layer=kind, num_steps=1))
+    stack = make_stack(NetworkConfig(**SMALL, recurrent_layer=kind, num_steps=1))
 
     def called(inputs: Any, mask: Any) -> Any:
         positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
         return stack(
             inputs,
             symbol_mask=mask,
-            positions=positions,
+            position_signal=paper_sinusoid(positions, 8),
             context=BlockContext(bias=padding_bias(mask)),
         )[0]
 
@@ -106,10 +107,10 @@ def test_padding_and_neighbours_change_nothing_in_a_hybrid(kind: str) -> None:
 
 def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> None:
     x = tf.constant(RANDOM.normal(size=(2, 5, 8)), tf.float32)
-    layer = RecurrentLayer(NetworkConfig(**SMALL, recurrent_layer="gru", norm="pre"), causal=True)
+    layer = RecurrentLayer(8, "gru", causal=True, norm="pre")
     assert_close(layer(x), x + layer.rnn(layer.norm(x)), 1e-6)
     assert_close(layer(x[:, :3]), layer(x)[:, :3], 1e-6)
-    both = RecurrentLayer(NetworkConfig(**SMALL, recurrent_layer="gru"))
+    both = RecurrentLayer(8, "gru")
     assert np.abs(both(x[:, :3]) - both(x)[:, :3]).max() > 1e-3
 
 
@@ -118,9 +119,7 @@ def test_a_recurrent_layer_s_kernels_begin_as_kernel_init_says() -> None:
     / 8)^½.
     """
     for name, low, high in (("glorot", 0.36, 0.434), ("unit_scaling", 0.5, 0.613)):
-        layer = RecurrentLayer(
-            NetworkConfig(**SMALL, recurrent_layer="gru", kernel_init=name), causal=True
-        )  # type: ignore[arg-type]
+        layer = RecurrentLayer(8, "gru", causal=True, kernel_init=name)
         layer.build((None, None, 8))
         assert low < np.abs(layer.rnn.cell.kernel).max() < high
 
@@ -204,6 +203,8 @@ def test_what_does_not_go_together_is_refused(model: str, text: str, expected: s
 
 def test_models_refuse_it_too() -> None:
     with pytest.raises(UserError, match="one transition for each step"):
+        ConditionalUniversalTransformer(NetworkConfig(**SMALL, steps_per_position=0.5), SEQUENCES)
+    with pytest.raises(UserError, match="recurrence=lstm takes the transition's place"):
         ConditionalUniversalTransformer(NetworkConfig(**SMALL, recurrence="lstm"), SEQUENCES)
     with pytest.raises(UserError, match="mix_layers_after=1"):
         Transformer(NetworkConfig(**SMALL, mix_layers_after=1), SEQUENCES)

@@ -18,16 +18,16 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.metrics.losses import expected_cross_entropy, ponder_sums, smoothed_cross_entropy
 from ut_tf.models.heads import token_logits
-from ut_tf.models.universal_transformer.halting.halting import HaltingRule
 from ut_tf.models.universal_transformer.halting.pondernet import (
     divergence,
     log_distribution,
     log_prior,
     stopping_step,
 )
-from ut_tf.models.universal_transformer.mixed import MixedStack
+from ut_tf.models.universal_transformer.parts import make_recurrence, make_stack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 PONDERNET: dict[str, Any] = {
@@ -115,16 +115,17 @@ def _recurrence(with_step_outputs: bool, **changes: Any) -> tuple[Recurrence, di
             **changes,
         }
     )
-    recurrence = Recurrence(network, with_step_outputs=with_step_outputs, causal=with_step_outputs)
+    recurrence = make_recurrence(
+        network, with_step_outputs=with_step_outputs, causal=with_step_outputs
+    )
     recurrence.build((None, None, 8))
     unit = recurrence.halting_unit
-    assert unit is not None
     unit.linear.kernel.assign(2.0 * tf.random.stateless_normal([8, 1], [1, 2]))
     mask = tf.constant([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
     inputs = tf.random.stateless_normal([2, 4, 8], [3, 4])
     around = {
         "symbol_mask": mask,
-        "positions": tf.constant([[1.0, 2.0, 3.0, 4.0]]),
+        "position_signal": paper_sinusoid(tf.constant([[1.0, 2.0, 3.0, 4.0]]), 8),
         "context": BlockContext(bias=padding_bias(mask)),
     }
     return recurrence, {"inputs": inputs, **around}
@@ -135,7 +136,7 @@ def test_in_use_an_output_is_the_state_of_the_step_at_which_it_stops() -> None:
     _, trained = recurrence(**given, training=True)
     # About half of the positions stop at the first step.
     median = float(np.median(np.exp(trained.log_shares[0])[given["symbol_mask"] > 0])) - 1e-6
-    recurrence.rule = HaltingRule(NetworkConfig(halting="pondernet", ponder_threshold=median), True)
+    recurrence.halting_unit.ponder_threshold = median
     _, trained = recurrence(**given, training=True)
     used, details = recurrence(**given)
     times = np.where(given["symbol_mask"] > 0, trained.ponder_times, 0)
@@ -217,6 +218,6 @@ def test_layers_behind_are_refused() -> None:
     with pytest.raises(UserError, match="mix_layers_after=0"):
         HParams().change(halting="pondernet", mix_layers_after=1).resolve()
     with pytest.raises(UserError, match="mix_layers_after=0"):
-        MixedStack(NetworkConfig(halting="pondernet", mix_layers_after=1), with_step_outputs=True)
+        make_stack(NetworkConfig(halting="pondernet", mix_layers_after=1), with_step_outputs=True)
     with pytest.raises(UserError, match="ponder_prior=1"):
         HParams().change(ponder_prior=1.0).resolve()

@@ -16,7 +16,9 @@ from tests.close import assert_close
 from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.details import StepView
+from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
@@ -26,17 +28,17 @@ FORMS = ["basic", "accumulated", "global"]
 
 def made(**changes: Any) -> Recurrence:
     keras.utils.set_random_seed(3)
-    recurrence = Recurrence(NetworkConfig(**{**SMALL, **changes}))
+    recurrence = make_recurrence(NetworkConfig(**{**SMALL, **changes}))
     recurrence.build((None, None, 8))
-    if recurrence.halting_unit is not None and changes.get("halting") != "random":
+    if recurrence.halting_unit.trainable_variables:
         recurrence.halting_unit.linear.kernel.assign(np.random.default_rng(0).normal(size=(8, 1)))
     return recurrence
 
 
 def called(recurrence: Recurrence, inputs: Any, mask: Any, **options: Any) -> Any:
-    positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
+    signal = paper_sinusoid(tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None], 8)
     context = BlockContext(bias=padding_bias(mask), keep=mask)
-    return recurrence(inputs, symbol_mask=mask, positions=positions, context=context, **options)
+    return recurrence(inputs, symbol_mask=mask, position_signal=signal, context=context, **options)
 
 
 def states(*shape: int) -> Any:
@@ -126,7 +128,7 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
     "changes", [{"halting": "basic"}, {"halting": "pondernet"}, {"recurrence": "highway"}], ids=str
 )
 def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
-    recurrence = Recurrence(NetworkConfig(**SMALL, **changes), dtype="mixed_bfloat16")
+    recurrence = make_recurrence(NetworkConfig(**SMALL, **changes), dtype="mixed_bfloat16")
     inputs, mask = states(2, 4, 8), tf.ones([2, 4])
     steps = None if "halting" in changes else tf.constant([2, 3])
     run = tf.function(

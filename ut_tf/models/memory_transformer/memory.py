@@ -4,8 +4,8 @@ them.
 How it is used: as the encoder of a model, or (``MemoryStack``) as its causal decoder where there is
 nothing else to read::
 
-    stack = MemoryStack(NetworkConfig(num_layers=6, memory_size=10))
-    states, details = stack(inputs, symbol_mask=mask, positions=positions,
+    stack = MemoryStack(MemoryVectors(10, 128), layer_stack)
+    states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
         context=BlockContext(bias=padding_bias(mask)))
 
 How it works (Burtsev et al., arXiv 2006.11527). ``MemoryStack``: X = [X_mem; X_seq] passes through
@@ -25,29 +25,19 @@ decoder that attends over memory and symbols counts both.)
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import causal_bias
 from ut_tf.layers.block import Block, BlockContext, PositionContext, Rotation
 from ut_tf.layers.cache import CachePosition
-from ut_tf.layers.coordinates import positioned
+from ut_tf.layers.composite import Composite
+from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
-from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.stack import LayerStack
-
-
-def memory_size(network: NetworkConfig, training: bool) -> int:
-    """Returns how many memory vectors there are in training, or at evaluation."""
-    return (
-        network.memory_size
-        if training or not network.eval_memory_size
-        else network.eval_memory_size
-    )
 
 
 def in_front(tensor: Any, size: int, value: float, axis: int) -> Any:
@@ -75,20 +65,31 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
     """The learned vectors, as large as embedded symbols.
 
     Args:
-      network: its memory_size, eval_memory_size and hidden_size are used.
+      memory_size: number of learned vectors.
+      hidden_size: width of a vector.
+      eval_memory_size: number of vectors at evaluation; 0: as in training.
 
     At evaluation there may be fewer, the first of them, or more: vector i of m trained ones is then
     that of i modulo m, so that in an encoder r copies of a vector go on being alike and have ln r
     more attention than one.
     """
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+    def __init__(
+        self, memory_size: int, hidden_size: int, eval_memory_size: int = 0, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
+        self.memory_size = memory_size
+        self.hidden_size = hidden_size
+        self.eval_memory_size = eval_memory_size
+
+    def size(self, training: bool) -> int:
+        """Returns how many memory vectors there are in training, or at evaluation."""
+        trained = training or not self.eval_memory_size
+        return self.memory_size if trained else self.eval_memory_size
 
     def build(self, input_shape: Any) -> None:
         del input_shape
-        shape = (self.network.memory_size, self.network.hidden_size)
+        shape = (self.memory_size, self.hidden_size)
         normal = keras.initializers.RandomNormal(stddev=1.0)
         self.vectors = self.add_weight(
             shape=shape, initializer=normal, name="vectors", autocast=False
@@ -100,25 +101,19 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
 
     def prepare(self, training: bool = False) -> Any:
         """Returns [memory size, hidden_size], cast once for a loop."""
-        size = memory_size(self.network, training)
+        size = self.size(training)
         vectors = tf.cast(self.vectors, self.compute_dtype)
-        repeats = -(-size // self.network.memory_size)
+        repeats = -(-size // self.memory_size)
         return (vectors if repeats == 1 else tf.tile(vectors, [repeats, 1]))[:size]
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> MemoryVectors:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
+class MemoryStack(Composite):
     """A ``LayerStack`` over memory and sequence.
 
     Args:
-      network: NetworkConfig.
+      memory: ``MemoryVectors``.
+      stack: ``LayerStack``.
       causal: whether positions see only earlier ones, memory among them; all symbols see all of the
         memory.
       returns_memory: whether the memory's states stand in front of the symbols' in what is
@@ -134,23 +129,17 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
 
     def __init__(
         self,
-        network: NetworkConfig,
+        memory: MemoryVectors,
+        stack: LayerStack,
         causal: bool = False,
         returns_memory: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
+        super().__init__(**kwargs)
         self.causal = causal
         self.returns_memory = returns_memory
-        self.memory = MemoryVectors(network, name="memory", dtype=self.dtype_policy)
-        # Positions are added here, to the symbols alone.
-        self.stack = LayerStack(
-            dataclasses.replace(network, position="none"),
-            causal,
-            name="stack",
-            dtype=self.dtype_policy,
-        )
+        self.memory = memory
+        self.stack = stack
 
     def build(self, input_shape: Any) -> None:
         self.memory.build(input_shape)
@@ -160,19 +149,20 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
         self,
         inputs: Any,
         symbol_mask: Any,
-        positions: Any,
+        position_signal: Any,
         context: BlockContext,
         steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
-        size = memory_size(self.network, training)
-        symbols = positioned(self.network, inputs, positions, self.compute_dtype)
+        size = self.memory.size(training)
+        # Positions are added to the symbols alone.
+        symbols = add_signal(inputs, position_signal, self.compute_dtype)
         states, details = self.stack(
             tf.concat([self.memory(tf.shape(inputs)[0], training=training), symbols], 1),
             symbol_mask=in_front(symbol_mask, size, 1.0, 1),
-            positions=None,
+            position_signal=None,
             context=self._with_memory(context, size, tf.shape(inputs)[1]),
             steps=steps,
             training=training,
@@ -226,13 +216,13 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
         cache_position: CachePosition,
-        positions: Any,
+        position_signal: Any,
         context: PositionContext,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``,
         `cache_position` behind the memory's.
         """
-        states = positioned(self.network, inputs, positions, self.compute_dtype)
+        states = add_signal(inputs, position_signal, self.compute_dtype)
         stepped: tuple[Any, list[dict[str, Any]]] = self.stack.step(
             states, weights["stack"], caches, cache_position, None, context
         )
@@ -258,27 +248,18 @@ class MemoryStack(keras.layers.Layer):  # type: ignore[misc]
             ),
         )
 
-    def get_config(self) -> dict[str, Any]:
-        own = {
-            "network": self.network.to_dict(),
-            "causal": self.causal,
-            "returns_memory": self.returns_memory,
-        }
-        return {**super().get_config(), **own}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> MemoryStack:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
-
 
 @keras.saving.register_keras_serializable("ut_tf")
-class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
+class BottleneckStack(Composite):
     """Layers in which the sequence reads and writes through the memory only: an encoder.
 
     Args:
-      network: NetworkConfig. With norm=pre queries and keys pass through one norm, as in
-        self-attention, and one more follows the last layer. The memory's transition is fully
-        connected, as its vectors have no neighbours.
+      memory: ``MemoryVectors``.
+      writers: for each layer the ``Block`` by which the memory attends over memory and symbols,
+        without self-attention. With norm="pre" queries and keys pass through one norm, as in
+        self-attention.
+      readers: for each layer the block by which the symbols attend over the memory.
+      final_norm: ``LayerNorm`` of what is returned, or None.
       returns_memory: whether the memory's states stand in front of the symbols' in what is
         returned.
 
@@ -293,38 +274,38 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
       memory size]).
     """
 
-    def __init__(self, network: NetworkConfig, returns_memory: bool = False, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
+    def __init__(
+        self,
+        memory: MemoryVectors,
+        writers: Sequence[Block],
+        readers: Sequence[Block],
+        final_norm: Any = None,
+        returns_memory: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
         self.returns_memory = returns_memory
-        policy = self.dtype_policy
-        options = {"with_memory": True, "with_self_attention": False, "dtype": policy}
-        self.memory = MemoryVectors(network, name="memory", dtype=policy)
-        without_neighbours = dataclasses.replace(network, transition="fc")
+        self.memory = memory
+        self.layer_count = len(writers)
         # Attributes of their own: TensorFlow's checkpoints find those.
-        for number in range(network.num_layers):
-            setattr(
-                self,
-                f"write_{number}",
-                Block(without_neighbours, name=f"write_{number}", **options),
-            )
-            setattr(self, f"read_{number}", Block(network, name=f"read_{number}", **options))
-        self.final_norm = (
-            LayerNorm(network.norm_epsilon, name="final_norm", dtype=policy)
-            if network.norm == "pre"
-            else None
-        )
+        for number, (writer, reader) in enumerate(zip(writers, readers, strict=True)):
+            setattr(self, f"write_{number}", writer)
+            setattr(self, f"read_{number}", reader)
+        self.final_norm = final_norm
 
     @property
-    def layers_of_blocks(self) -> list[tuple[Block, Block]]:
-        """The layers, the first one first: what writes the memory and what reads it."""
-        return [
-            (getattr(self, f"write_{number}"), getattr(self, f"read_{number}"))
-            for number in range(self.network.num_layers)
-        ]
+    def writers(self) -> list[Block]:
+        """The layers' blocks that write the memory, the first one first."""
+        return [getattr(self, f"write_{number}") for number in range(self.layer_count)]
+
+    @property
+    def readers(self) -> list[Block]:
+        """The layers' blocks that read the memory, the first one first."""
+        return [getattr(self, f"read_{number}") for number in range(self.layer_count)]
 
     def build(self, input_shape: Any) -> None:
-        blocks = [block for pair in self.layers_of_blocks for block in pair]
+        layers = zip(self.writers, self.readers, strict=True)
+        blocks = [block for layer in layers for block in layer]
         for part in [self.memory, *blocks, self.final_norm]:
             if part is not None and not part.built:
                 part.build(input_shape)
@@ -333,7 +314,7 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
         self,
         inputs: Any,
         symbol_mask: Any,
-        positions: Any,
+        position_signal: Any,
         context: BlockContext,
         steps: Any = None,
         training: bool = False,
@@ -341,15 +322,16 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
         observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
         del steps
-        size, s = memory_size(self.network, training), context
-        symbols = positioned(self.network, inputs, positions, self.compute_dtype)
+        size, s = self.memory.size(training), context
+        symbols = add_signal(inputs, position_signal, self.compute_dtype)
         memory = self.memory(tf.shape(inputs)[0], training=training)
         rotation = unturned_in_front(s.rotation, size)
         bias = None if s.bias is None else in_front(s.bias, size, 0.0, 3)
         writing = BlockContext(memory_bias=bias, memory_scale=s.logit_scale)
         reading = BlockContext(keep=s.keep, memory_rotation=s.rotation)
         records = []
-        for number, (write, read) in enumerate(self.layers_of_blocks):
+        layers = zip(self.writers, self.readers, strict=True)
+        for number, (write, read) in enumerate(layers):
             memory, written = _attend(
                 write, memory, tf.concat([memory, symbols], 1), rotation, writing, training
             )
@@ -376,17 +358,6 @@ class BottleneckStack(keras.layers.Layer):  # type: ignore[misc]
         )
         return states if self.final_norm is None else self.final_norm(states), details
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "network": self.network.to_dict(),
-            "returns_memory": self.returns_memory,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> BottleneckStack:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
-
 
 def _attend(
     block: Block,
@@ -399,7 +370,7 @@ def _attend(
     """Returns (the block's output for `states` that attend over `others`, turned by `rotation`; the
     attention weights).
     """
-    if block.network.norm == "pre":
+    if block.norm == "pre":
         others = block.memory_attention_norm(others)
     keys, values = block.memory_attention.keys_values(others, rotation)
     output, _, weights = block(

@@ -24,16 +24,11 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.layers.cache import next_cache_position
-from ut_tf.layers.stack import LayerStack
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.interfaces import CallOptions, Encoded
-from ut_tf.models.memory_transformer.memory import (
-    BottleneckStack,
-    MemoryStack,
-    in_front,
-    memory_size,
-    unturned_in_front,
-)
+from ut_tf.models.memory_transformer.memory import in_front, unturned_in_front
+from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
+from ut_tf.models.parts import make_layer_stack
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -53,14 +48,15 @@ class MemTransformer(AttentionModel):
         """
         options = {"name": name, "dtype": self.dtype_policy}
         if with_memory:
-            return LayerStack(self.network, causal, with_memory, **options)
-        return MemoryStack(
+            network = self.network
+            return make_layer_stack(network, network.num_layers, causal, with_memory, **options)
+        return make_memory_stack(
             self.network, causal, returns_memory=self.has_decoder and not causal, **options
         )
 
     @property
     def cache_offset(self) -> int:
-        return 0 if self.has_encoder else memory_size(self.network, training=False)
+        return 0 if self.has_encoder else self.decoder.memory.size(training=False)
 
     def start_decoding(
         self, features: dict[str, Any], capacity: Any, beam_size: int = 1
@@ -91,7 +87,7 @@ class MemTransformer(AttentionModel):
     def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
         encoded = super().encode(features, options)
         return (
-            _with_memory(encoded, memory_size(self.network, options.training))
+            _with_memory(encoded, self.encoder.memory.size(options.training))
             if self.has_decoder
             else encoded
         )
@@ -113,7 +109,8 @@ class MemBottleneckTransformer(AttentionModel):
         """Returns a stack with a bottleneck for an encoder, and a Transformer's for a decoder."""
         options = {"name": name, "dtype": self.dtype_policy}
         if with_memory:
-            return LayerStack(self.network, causal, with_memory, **options)
+            network = self.network
+            return make_layer_stack(network, network.num_layers, causal, with_memory, **options)
         if causal:
             raise UserError(
                 "the model mem_bottleneck_transformer writes all of a sequence into its memory"
@@ -126,12 +123,12 @@ class MemBottleneckTransformer(AttentionModel):
                 f" has no position, so relative_bias={self.network.relative_bias} has no place in"
                 " its encoder: set it to 0, or take --model=mem_transformer."
             )
-        return BottleneckStack(self.network, returns_memory=self.has_decoder, **options)
+        return make_bottleneck_stack(self.network, returns_memory=self.has_decoder, **options)
 
     def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
         encoded = super().encode(features, options)
         return (
-            _with_memory(encoded, memory_size(self.network, options.training))
+            _with_memory(encoded, self.encoder.memory.size(options.training))
             if self.has_decoder
             else encoded
         )

@@ -21,6 +21,7 @@ import keras
 
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.attention_model import AttentionModel
+from ut_tf.models.parts import make_layer_stack
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -36,4 +37,7 @@ class Transformer(AttentionModel):
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> LayerStack:
         """Returns a stack of layers."""
-        return LayerStack(self.network, causal, with_memory, name=name, dtype=self.dtype_policy)
+        options = {"name": name, "dtype": self.dtype_policy}
+        return make_layer_stack(
+            self.network, self.network.num_layers, causal, with_memory, **options
+        )

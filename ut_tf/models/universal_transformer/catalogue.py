@@ -5,6 +5,7 @@ from __future__ import annotations
 from ut_tf.registry import Entry
 
 _CELLS = "ut_tf.models.universal_transformer.cells"
+_HALTING = "ut_tf.models.universal_transformer.halting"
 
 CELLS = {
     "basic": Entry(f"{_CELLS}:BasicCell", "the block's output is the new state"),
@@ -13,4 +14,19 @@ CELLS = {
     "dwa": Entry(f"{_CELLS}:DepthwiseAttentionCell", "attention over the states of all steps"),
     "gru": Entry(f"{_CELLS}:GRUCell", "a GRU over depth, in the transition's place"),
     "lstm": Entry(f"{_CELLS}:LSTMCell", "an LSTM over depth, in the transition's place"),
+}
+
+HALTING_FORMS = {
+    "none": Entry(f"{_HALTING}.fixed_depth:FixedDepth", "all positions take all steps"),
+    "basic": Entry(
+        f"{_HALTING}.basic:Basic", "adaptive computation time as in the Universal Transformer"
+    ),
+    "accumulated": Entry(f"{_HALTING}.basic:Accumulated", "adaptive computation time, Graves'"),
+    "global": Entry(
+        f"{_HALTING}.global_halting:Global", "by the mean of the sequence's probabilities"
+    ),
+    "random": Entry(f"{_HALTING}.random_halting:Random", "probabilities drawn at random"),
+    "pondernet": Entry(
+        f"{_HALTING}.pondernet:PonderNet", "trained by the loss of every step's answer"
+    ),
 }

@@ -1,5 +1,5 @@
-"""How the states of successive steps combine: basic, highway, skip, dwa, gru, lstm. Further types
-of recurrence are added to ``CELLS``.
+"""How the states of successive steps combine: basic, highway, skip, dwa, gru, lstm. A cell of your
+own subclasses ``BasicCell`` and is registered with ``registry.register_cell``.
 
 How it is used, once per recurrent step::
 
@@ -35,7 +35,6 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul
 from ut_tf.layers.normalization import LayerNorm
 
@@ -46,18 +45,20 @@ _Gate = Callable[[str, Any], Any]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class BasicCell(keras.layers.Layer):  # type: ignore[misc]
-    """The paper's recurrence: the new state is the block's output.
+    """The paper's recurrence: the new state is the block's output; base class of all cells.
 
-    Args:
-      network: without effect here; all cells have the same arguments.
+    Attributes:
+      uses_transition: whether the block in front of the cell ends with the transition function.
+      sees_earlier_states: whether the memory grows from step to step, which needs a fixed depth.
+      has_final_memory: whether the memory can be the result of the recurrence.
     """
 
     uses_transition: ClassVar[bool] = True
     sees_earlier_states: ClassVar[bool] = False
+    has_final_memory: ClassVar[bool] = False
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = network
         self.built = True
 
     def start(self, inputs: Any) -> Any:
@@ -93,13 +94,6 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         )
         return new_state[:, 0], new_memory[:, 0]
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "network": self.network.to_dict()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> BasicCell:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
-
 
 @keras.saving.register_keras_serializable("ut_tf")
 class HighwayCell(BasicCell):
@@ -107,28 +101,42 @@ class HighwayCell(BasicCell):
     1 - g, or a gate of its own.
 
     Args:
-      network: its transform_bias_init is b's initial value; without couple_carry_transform_gates
-        the carry gate c is like g with weights of its own and -b.
+      hidden_size: width of the states.
+      transform_bias_init: b's initial value.
+      couple_carry_transform_gates: whether c = 1 - g; else the carry gate c is like g with weights
+        of its own and -b.
+      kernel_init: "glorot" or "unit_scaling".
+      norm_epsilon: of the layer norms.
     """
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
-        super().__init__(network, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        transform_bias_init: float = -1.0,
+        couple_carry_transform_gates: bool = True,
+        kernel_init: str = "glorot",
+        norm_epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
         self.built = False
+        self.transform_bias_init = transform_bias_init
+        self.couple_carry_transform_gates = couple_carry_transform_gates
         policy = self.dtype_policy
         for name in _GATE_INPUTS:
             setattr(
                 self,
                 f"{name}_norm",
-                LayerNorm(network.norm_epsilon, name=f"{name}_norm", dtype=policy),
+                LayerNorm(norm_epsilon, name=f"{name}_norm", dtype=policy),
             )
         for name, bias in self.gates.items():
             setattr(
                 self,
                 f"{name}_gate",
                 Linear(
-                    network.hidden_size,
+                    hidden_size,
                     True,
-                    network.kernel_init,
+                    kernel_init,
                     bias,
                     name=f"{name}_gate",
                     dtype=policy,
@@ -138,10 +146,10 @@ class HighwayCell(BasicCell):
     @property
     def gates(self) -> dict[str, float]:
         """The gates with their initial biases."""
-        bias = self.network.transform_bias_init
+        bias = self.transform_bias_init
         return (
             {"transform": bias}
-            if self.network.couple_carry_transform_gates
+            if self.couple_carry_transform_gates
             else {"transform": bias, "carry": -bias}
         )
 
@@ -218,25 +226,34 @@ class DepthwiseAttentionCell(BasicCell):
     output is the new state.
 
     Args:
-      network: its depths say how many depth embeddings there are.
+      num_steps: number of steps.
+      eval_num_steps: the same at evaluation; None: as in training.
+      kernel_init: "glorot" or "unit_scaling".
 
     The memory holds for each state so far (s_j + e_j in the compute dtype, its logit in float32).
     """
 
     sees_earlier_states: ClassVar[bool] = True
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
-        super().__init__(network, **kwargs)
+    def __init__(
+        self,
+        num_steps: int,
+        eval_num_steps: int | None = None,
+        kernel_init: str = "glorot",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
         self.built = False
+        self.depth = max(num_steps, eval_num_steps or 0)
+        self.kernel_init = kernel_init
 
     def build(self, input_shape: Any) -> None:
-        width, network = input_shape[-1], self.network
-        depth = max(network.num_steps, network.eval_num_steps or 0)
+        width = input_shape[-1]
         normal = keras.initializers.RandomNormal(stddev=width**-0.5)
         self.depth_table = self.add_weight(
-            shape=(depth, width), initializer=normal, name="depth_table", autocast=False
+            shape=(self.depth, width), initializer=normal, name="depth_table", autocast=False
         )
-        initializer = kernel_initializer(network.kernel_init)
+        initializer = kernel_initializer(self.kernel_init)
         self.score_kernel = self.add_weight(
             shape=(width, 1), initializer=initializer, name="score_kernel", autocast=False
         )
@@ -263,22 +280,34 @@ class DepthwiseAttentionCell(BasicCell):
 
 
 class _GatedCell(BasicCell):
-    """What gru and lstm share: gates that read [attended, state], and a norm before and after."""
+    """What gru and lstm share: gates that read [attended, state], and a norm before and after.
+
+    Args:
+      hidden_size: width of the states.
+      kernel_init: "glorot" or "unit_scaling".
+      norm_epsilon: of the layer norms.
+    """
 
     uses_transition: ClassVar[bool] = False
     gates: ClassVar[dict[str, float]] = {}
 
-    def __init__(self, network: NetworkConfig, **kwargs: Any) -> None:
-        super().__init__(network, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        kernel_init: str = "glorot",
+        norm_epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
         self.built = False
         policy = self.dtype_policy
-        self.before_norm = LayerNorm(network.norm_epsilon, name="before_norm", dtype=policy)
-        self.after_norm = LayerNorm(network.norm_epsilon, name="after_norm", dtype=policy)
+        self.before_norm = LayerNorm(norm_epsilon, name="before_norm", dtype=policy)
+        self.after_norm = LayerNorm(norm_epsilon, name="after_norm", dtype=policy)
         for name, bias in self.gates.items():
             linear = Linear(
-                network.hidden_size,
+                hidden_size,
                 True,
-                network.kernel_init,
+                kernel_init,
                 bias_init=bias,
                 name=f"{name}_gate",
                 dtype=policy,
@@ -353,8 +382,13 @@ class GRUCell(_GatedCell):
 class LSTMCell(_GatedCell):
     """The lstm recurrence: i, f, o = σ([a, s]), g = tanh([a, s]), m' = f·m + i·g, s' =
     LN(o·tanh(m')) with a = LN(block).
+
+    Args:
+      lstm_forget_bias: added to the logits of f.
+      As of the other gated cells otherwise.
     """
 
+    has_final_memory: ClassVar[bool] = True
     gates: ClassVar[dict[str, float]] = {
         "input": 0.0,
         "forget": 0.0,
@@ -362,22 +396,15 @@ class LSTMCell(_GatedCell):
         "modulation": 0.0,
     }
 
+    def __init__(self, lstm_forget_bias: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lstm_forget_bias = lstm_forget_bias
+
     def _combine(
         self, attended: Any, state: Any, memory: Any, norm: _Norm, gate: _Gate
     ) -> tuple[Any, Any]:
         joined = tf.concat([attended, tf.cast(state, attended.dtype)], -1)
         into, out = tf.sigmoid(gate("input", joined)), tf.sigmoid(gate("output", joined))
-        forget = tf.sigmoid(gate("forget", joined) + self.network.lstm_forget_bias)
+        forget = tf.sigmoid(gate("forget", joined) + self.lstm_forget_bias)
         memory = forget * tf.cast(memory, into.dtype) + into * tf.tanh(gate("modulation", joined))
         return norm(out * tf.tanh(memory)), memory
-
-
-CELLS: dict[str, type[BasicCell]] = {
-    "basic": BasicCell,
-    "highway": HighwayCell,
-    "skip": SkipCell,
-    "dwa": DepthwiseAttentionCell,
-    "gru": GRUCell,
-    "lstm": LSTMCell,
-}
-"""The cells by their name in NetworkConfig.recurrence."""

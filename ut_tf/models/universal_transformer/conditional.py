@@ -40,10 +40,9 @@ class ConditionalUniversalTransformer(UniversalTransformer):
     with_step_transitions: ClassVar[bool] = True
 
     def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
-        config = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
-        if config.recurrence in ("gru", "lstm") or config.steps_per_position:
+        super().__init__(network, spec, **kwargs)
+        if self.network.steps_per_position:
             raise UserError(
-                "a conditional_universal_transformer has one transition for each step: "
-                "recurrence=gru and lstm, which go without, and steps_per_position cannot be."
+                "a conditional_universal_transformer has one transition for each step, and"
+                " steps_per_position makes their number depend on the input: set it to 0."
             )
-        super().__init__(config, spec, **kwargs)

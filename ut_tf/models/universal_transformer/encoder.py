@@ -23,11 +23,10 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
-from ut_tf.layers.coordinates import head_rotations
-from ut_tf.layers.positions import Positions, PositionTable
-from ut_tf.models.universal_transformer.halting.halting import ponder_weight
-from ut_tf.models.universal_transformer.mixed import MixedStack, is_mixed
-from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.layers.positions import Positions
+from ut_tf.models.parts import make_part, make_position_option
+from ut_tf.models.universal_transformer.mixed import MixedStack
+from ut_tf.models.universal_transformer.parts import make_stack
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -75,17 +74,12 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
                     f"{name}={value} belongs to a whole model, not to an encoder layer: set it to"
                     f" {type(value)(0)}."
                 )
-        policy = self.dtype_policy
-        self.stack = (MixedStack if is_mixed(network) else Recurrence)(
-            network, name="stack", dtype=policy
-        )
+        self.stack = make_stack(network, name="stack", dtype=self.dtype_policy)
         # The mask reaches the stack as an argument, and leaves this layer with its states.
         self.stack.supports_masking = True
-        self.positions = Positions(network, name="positions", dtype="float32")
-        learned = network.position == "learned"
-        self.position_table = (
-            PositionTable(network, name="position_table", dtype="float32") if learned else None
-        )
+        self.positions = make_part(Positions, network, name="positions", dtype="float32")
+        self.position_option = make_position_option(network)
+        self.position_table = self.position_option.table
 
     def build(self, input_shape: Any) -> None:
         if input_shape[-1] != self.network.hidden_size:
@@ -109,8 +103,8 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         context = BlockContext(
             bias=padding_bias(counted),
             keep=counted,
-            rotation=head_rotations(
-                network, positions, self.positions.inputs(assigned, length, lengths, backward=True)
+            rotation=self.position_option.rotation(
+                positions, self.positions.inputs(assigned, length, lengths, backward=True)
             ),
             logit_scale=(
                 length_scale(lengths[:, None, None, None], network.attention_scale_length)
@@ -118,18 +112,16 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
                 else None
             ),
         )
-        if self.position_table is not None:
-            positions = self.position_table(positions, counted=counted)
         states, details = self.stack(
             inputs,
             symbol_mask=counted,
-            positions=positions,
+            position_signal=self.position_option.signal(positions, counted),
             context=context,
             training=training,
         )
-        # PonderNet's cost is known only where all steps are run.
-        if network.halting != "none" and (training or network.halting != "pondernet"):
-            self.add_loss(ponder_weight(network) * details.ponder_cost())
+        recurrence = self.stack.recurrence if isinstance(self.stack, MixedStack) else self.stack
+        if recurrence.halting_unit.has_cost(training):
+            self.add_loss(recurrence.halting_unit.loss_weight * details.ponder_cost())
         return (states, details.ponder_times) if self.return_ponder_times else states
 
     def get_config(self) -> dict[str, Any]:

@@ -3,51 +3,40 @@ behind it.
 
 How it is used, in the place of a ``Recurrence``::
 
-    stack = MixedStack(NetworkConfig(mix_layers_before=2, recurrent_layer="gru"))
-    states, details = stack(inputs, symbol_mask=mask, positions=positions,
+    stack = MixedStack(recurrence, recurrent=RecurrentLayer(128, "gru"))
+    states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
         context=BlockContext(bias=padding_bias(mask)))
 
 How it works: the parts follow one another: ``RecurrentLayer``, ``LayerStack`` of mix_layers_before,
-``Recurrence``, ``LayerStack`` of mix_layers_after, of which a network may have any. Each part adds
-the positions for itself (with position_every_step, else only the first one that attends), and
+``Recurrence``, ``LayerStack`` of mix_layers_after. Each part adds the positions for itself (with
+position_every_step, else only the first one that attends), and
 pre-norm there is one norm behind the last part: tensor2tensor's mix_with_transformer. What each
 part reads of an encoder's states, and its caches, stand in lists in the order of the parts.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.cache import CachePosition
+from ut_tf.layers.composite import Composite
 from ut_tf.layers.details import Observer, RecurrenceDetails
-from ut_tf.layers.recurrent_layer import RecurrentLayer
-from ut_tf.layers.stack import LayerStack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 
-def is_mixed(network: NetworkConfig) -> bool:
-    """Returns whether anything stands around the recurrence."""
-    return (
-        network.recurrent_layer != "none"
-        or network.mix_layers_before + network.mix_layers_after > 0
-    )
-
-
 @keras.saving.register_keras_serializable("ut_tf")
-class MixedStack(keras.layers.Layer):  # type: ignore[misc]
+class MixedStack(Composite):
     """A recurrence with other layers before and behind it.
 
     Args:
-      network: NetworkConfig; recurrent_layer, mix_layers_before and mix_layers_after say what there
-        is.
-      causal, with_memory, with_step_transitions, with_step_outputs: as for ``Recurrence``.
+      recurrence: ``Recurrence``.
+      recurrent: ``RecurrentLayer`` before all others, or None.
+      before, after: ``LayerStack`` before and behind the recurrence, or None.
 
     Call arguments:
       as for ``Recurrence``; memory_keys and memory_values of the context hold one entry per
@@ -56,49 +45,29 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
     Returns:
       (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails of the
       recurrence; its attention weights are those of all parts, one behind the other).
+
+    Raises:
+      UserError: layers follow a recurrence whose steps are all answered from.
     """
 
     def __init__(
         self,
-        network: NetworkConfig,
-        causal: bool = False,
-        with_memory: bool = False,
-        with_step_transitions: bool = False,
-        with_step_outputs: bool = False,
+        recurrence: Recurrence,
+        recurrent: Any = None,
+        before: Any = None,
+        after: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.network = network
-        self.causal = causal
-        self.with_memory = with_memory
-        self.with_step_transitions = with_step_transitions
-        self.with_step_outputs = with_step_outputs
-        options = {"causal": causal, "with_memory": with_memory, "dtype": self.dtype_policy}
-        self.recurrent: Any = None
-        if network.recurrent_layer != "none":
-            self.recurrent = RecurrentLayer(
-                network, causal, name="recurrent", dtype=self.dtype_policy
-            )
-        before = dataclasses.replace(network, num_layers=network.mix_layers_before)
-        after = dataclasses.replace(network, num_layers=network.mix_layers_after)
-        self.before = (
-            LayerStack(before, with_final_norm=False, name="before", **options)
-            if before.num_layers
-            else None
-        )
-        ends = after.num_layers == 0
-        if with_step_outputs and network.halting == "pondernet" and not ends:
+        super().__init__(**kwargs)
+        if after is not None and recurrence.halting_unit.with_step_outputs:
             raise UserError(
                 "halting=pondernet answers from the states of every step, so no layers can follow:"
                 " set mix_layers_after=0."
             )
-        own = {
-            "with_step_transitions": with_step_transitions,
-            "with_step_outputs": with_step_outputs,
-            "with_final_norm": ends,
-        }
-        self.recurrence = Recurrence(network, **own, name="recurrence", **options)
-        self.after = None if ends else LayerStack(after, name="after", **options)
+        self.recurrent = recurrent
+        self.before = before
+        self.recurrence = recurrence
+        self.after = after
 
     @property
     def attending(self) -> list[Any]:
@@ -115,7 +84,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         self,
         inputs: Any,
         symbol_mask: Any,
-        positions: Any,
+        position_signal: Any,
         context: BlockContext,
         steps: Any = None,
         training: bool = False,
@@ -133,19 +102,19 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
             "return_attention": return_attention,
             "observer": observer,
         }
-        found: list[RecurrenceDetails] = []
+        all_details: list[RecurrenceDetails] = []
         for number, part in enumerate(self.attending):
             states, details = part(
                 states,
                 symbol_mask=symbol_mask,
-                positions=self._positions(positions, number),
+                position_signal=self._signal(position_signal, number),
                 context=context.of_part(number),
                 **options,
             )
-            found.append(details)
-        details = found[self.attending.index(self.recurrence)]
+            all_details.append(details)
+        details = all_details[self.attending.index(self.recurrence)]
         for name in ("attention_weights", "memory_attention_weights"):
-            weights = [getattr(one, name) for one in found]
+            weights = [getattr(part, name) for part in all_details]
             details = details._replace(
                 **{name: None if weights[0] is None else tf.concat(weights, 0)}
             )
@@ -182,7 +151,7 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
         cache_position: CachePosition,
-        positions: Any,
+        position_signal: Any,
         context: PositionContext,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new position of each hypothesis, given the caches of the earlier ones;
@@ -202,23 +171,12 @@ class MixedStack(keras.layers.Layer):  # type: ignore[misc]
                 own,
                 mine,
                 cache_position,
-                self._positions(positions, number),
+                self._signal(position_signal, number),
                 context.of_part(number),
             )
             new_caches += stepped
         return states, new_caches
 
-    def _positions(self, positions: Any, number: int) -> Any:
-        return positions if number == 0 or self.network.position_every_step else None
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("causal", "with_memory", "with_step_transitions", "with_step_outputs")
-        return {
-            **super().get_config(),
-            "network": self.network.to_dict(),
-            **{name: getattr(self, name) for name in names},
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> MixedStack:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+    def _signal(self, position_signal: Any, number: int) -> Any:
+        every_part = self.recurrence.position_every_step
+        return position_signal if number == 0 or every_part else None

@@ -24,9 +24,10 @@ from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
-from ut_tf.models.universal_transformer.halting.halting import ponder_weight
+from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
-from ut_tf.models.universal_transformer.mixed import MixedStack, is_mixed
+from ut_tf.models.universal_transformer.mixed import MixedStack
+from ut_tf.models.universal_transformer.parts import make_stack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 from ut_tf.problem_spec import ProblemSpec
 
@@ -55,19 +56,41 @@ class UniversalTransformer(AttentionModel):
         """
         return (
             self.has_decoder
-            and self.network.halting not in ("global", "random")
+            and self._halting().works_incrementally
             and not self.network.steps_per_position
         )
 
+    @property
+    def ponder_weight(self) -> float | None:
+        return self._halting().loss_weight
+
+    @property
+    def padding_ponders(self) -> bool:
+        return self._halting().padding_ponders
+
+    @property
+    def expects_scores(self) -> bool:
+        return self._halting().trains_all_steps
+
+    def has_ponder_cost(self, training: bool) -> bool:
+        return self._halting().has_cost(training)
+
+    def max_steps(self, training: bool) -> int:
+        """Returns the most steps that a position takes."""
+        return self._halting().max_steps(training)
+
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence | MixedStack:
-        """Returns a recurrence, with what stands around it."""
-        kind = MixedStack if is_mixed(self.network) else Recurrence
-        options = {
-            "with_step_transitions": self.with_step_transitions,
-            "with_step_outputs": causal or not self.has_decoder,
-        }
-        return kind(
-            self.network, causal, with_memory, **options, name=name, dtype=self.dtype_policy
+        """Returns embedded states' way through coordinates, block, cell and halting: a recurrence,
+        with what stands around it.
+        """
+        return make_stack(
+            self.network,
+            causal,
+            with_memory,
+            with_step_transitions=self.with_step_transitions,
+            with_step_outputs=causal or not self.has_decoder,
+            name=name,
+            dtype=self.dtype_policy,
         )
 
     def example_steps(self, lengths: Any, training: bool) -> Any | None:
@@ -76,11 +99,7 @@ class UniversalTransformer(AttentionModel):
         """
         if not self.network.steps_per_position:
             return None
-        base = (
-            self.network.num_steps
-            if training
-            else self.network.eval_num_steps or self.network.num_steps
-        )
+        base = self._halting().max_steps(training)
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)
 
     def answer(
@@ -94,18 +113,10 @@ class UniversalTransformer(AttentionModel):
             return head(states)
         return expected_scores(details.log_shares, details.step_states, head)
 
-    @property
-    def ponder_weight(self) -> float | None:
-        return None if self.network.halting == "none" else ponder_weight(self.network)
-
-    @property
-    def padding_ponders(self) -> bool:
-        return self.network.padding_ponders
-
-    @property
-    def expects_scores(self) -> bool:
-        return self.network.halting == "pondernet"
-
-    def has_ponder_cost(self, training: bool) -> bool:
-        # PonderNet's cost is known only where all steps are run.
-        return self.network.halting != "none" and (training or not self.expects_scores)
+    def _halting(self) -> Halting:
+        """Returns the halting form of the last stack; the encoder's differs at most in what a
+        decoder may not see.
+        """
+        stack = self.decoder if self.has_decoder else self.encoder
+        recurrence: Recurrence = stack.recurrence if isinstance(stack, MixedStack) else stack
+        return recurrence.halting_unit

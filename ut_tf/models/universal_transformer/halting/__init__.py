@@ -1,1 +1,1 @@
-"""Dynamic halting: when a position stops, and what its output is."""
+"""Dynamic halting: when a position stops, and what its output is. One file for each form."""

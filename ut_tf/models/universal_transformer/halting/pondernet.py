@@ -1,13 +1,7 @@
 """PonderNet: a distribution over the steps at which to stop, trained by the loss of every step's
 answer (arXiv 2107.05407).
 
-How it is used, in what ``Recurrence`` does under halting="pondernet"::
-
-    log_shares = log_distribution(log_odds)                        # float32 [steps, batch, length]
-    cost = divergence(log_shares, prior_rate=0.2)                  # float32 [batch, length]
-    scores = expected_scores(log_shares, step_states, head)        # float32 [batch, length, vocab]
-
-How it works: after step n a position stops with the probability λ_n = sigmoid(w · s_n + b) if it
+After step n a position stops with the probability λ_n = sigmoid(w · s_n + b) if it
 has not stopped before, so that it stops at step n with probability
 
     p_n = λ_n ∏_{j<n} (1 - λ_j),    p_N = ∏_{j<N} (1 - λ_j)  at the last step N = act_max_steps
@@ -27,8 +21,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
+
+from ut_tf.layers.linear import affine
+from ut_tf.models.universal_transformer.halting.base import (
+    HaltingState,
+    accumulated,
+    halting_step,
+    interpolated,
+    sequence_mean,
+)
+from ut_tf.models.universal_transformer.halting.basic import Basic
 
 
 def log_distribution(log_odds: Any) -> Any:
@@ -95,3 +100,94 @@ def expected_scores(log_shares: Any, step_states: Any, head: Callable[[Any], Any
         share = tf.exp(log_share if scores.shape.rank == 3 else log_share[:, 0])
         total += share[..., None] * scores
     return total
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class PonderNet(Basic):
+    """``halting="pondernet"``: a position stops after step n with the probability p_n.
+
+    In use, an output stops at the first step by which Σ p_n reaches ponder_threshold, and is that
+    step's state; what another stack reads is Σ p_n s_n, cut off where all but act_epsilon is
+    summed. The cost, the divergence from the prior, is known in training only.
+
+    Args:
+      causal: whether positions see only earlier ones.
+      with_step_outputs: whether something is answered from each step's states (a model's last
+        stack). Where it is not causal all positions of a sequence then halt together, as it has one
+        answer: the mean of their log-odds decides.
+      ponder_prior: the prior's probability of stopping after a step that has been reached.
+      ponder_kl_weight: weight of the divergence in the loss.
+      ponder_threshold: see above.
+      As of ``Basic`` otherwise; halted_states and act_loss_weight are without effect.
+    """
+
+    trains_all_steps = True
+
+    def __init__(
+        self,
+        causal: bool = False,
+        with_step_outputs: bool = False,
+        ponder_prior: float = 0.2,
+        ponder_kl_weight: float = 0.01,
+        ponder_threshold: float = 0.5,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.with_step_outputs = with_step_outputs
+        self.per_sequence = with_step_outputs and not causal
+        self.ponder_prior = ponder_prior
+        self.ponder_threshold = ponder_threshold
+        self.loss_weight = ponder_kl_weight
+        self.copies_halted_states = False
+
+    @property
+    def threshold(self) -> float:
+        return self.ponder_threshold if self.with_step_outputs else 1.0 - self.act_epsilon
+
+    def has_cost(self, training: bool) -> bool:
+        return training
+
+    def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
+        del before, step
+        return tf.sigmoid(self.log_odds(after, counted))
+
+    def log_odds(self, after: Any, counted: Any) -> Any:
+        odds = self.linear(after)[..., 0]
+        return sequence_mean(odds, counted) if self.per_sequence else odds
+
+    def step(self, before: Any, after: Any, weights: dict[str, Any], step: int = 0) -> Any:
+        del before, step
+        return tf.sigmoid(affine(after, weights)[:, 0])
+
+    def advance(
+        self,
+        probability: Any,
+        last: Any,
+        new_state: Any,
+        state: Any,
+        output: Any,
+        halting: HaltingState,
+    ) -> tuple[Any, Any, HaltingState, Any]:
+        del state
+        share = tf.where(last, 1.0, probability) * (1.0 - halting.halting_sum)
+        halting, weight, running = halting_step(halting, share, self.threshold)
+        output = (
+            interpolated(new_state, output, tf.cast(running, tf.float32))
+            if self.with_step_outputs
+            else accumulated(new_state, output, weight)
+        )
+        return new_state, output, halting, running
+
+    def over_all_steps(
+        self, log_odds: Any, step_states: Any, counted: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        log_shares = log_distribution(log_odds)
+        times = stopping_step(log_shares, self.threshold) * counted
+        return expected_states(log_shares, step_states), {
+            "ponder_times": times,
+            "remainders": tf.zeros_like(times),
+            "halting_probabilities": tf.sigmoid(log_odds),
+            "costs": divergence(log_shares, self.ponder_prior),
+            "log_shares": log_shares,
+            "step_states": step_states if self.with_step_outputs else None,
+        }

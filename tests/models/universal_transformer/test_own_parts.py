@@ -1,0 +1,147 @@
+"""Cells, halting forms, transitions and positions of a user's own: registered by name, made from
+the configuration's fields, used by the model and decoded like the built-in ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.close import assert_close
+from tests.search.models import INPUTS, SPEC, random_model
+from ut_tf import registry
+from ut_tf.config.network import NetworkConfig
+from ut_tf.layers.linear import Linear
+from ut_tf.layers.position_options import PositionOption
+from ut_tf.layers.transition import TransitionFunction
+from ut_tf.models.parts import make_part
+from ut_tf.models.universal_transformer.cells import BasicCell, HighwayCell
+from ut_tf.models.universal_transformer.halting.basic import Basic
+from ut_tf.models.universal_transformer.model import UniversalTransformer
+
+TARGETS = np.array([[3, 4, 5, 1], [8, 1, 0, 0], [5, 5, 1, 0]], np.int32)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Damped(BasicCell):
+    """Half of the state stays."""
+
+    def __init__(self, num_heads: int, damping: float = 0.5, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_heads, self.damping = num_heads, damping
+
+    def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
+        del inputs
+        return self.damping * state + (1.0 - self.damping) * block_output, memory
+
+
+@keras.saving.register_keras_serializable("tests")
+class Patient(Basic):
+    """No position halts before the second step."""
+
+    def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
+        own = super().probabilities(before, after, counted, step)
+        return tf.where(tf.equal(step, 0), 0.0, own)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Squashed(TransitionFunction):
+    """One affine map and a tanh."""
+
+    def __init__(self, hidden_size: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.linear = Linear(hidden_size, name="linear", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.linear.build(input_shape)
+
+    def call(
+        self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
+    ) -> Any:
+        del keep, training
+        return output_scale * tf.tanh(self.linear(x))
+
+
+class Ramp(PositionOption):
+    """Positions grow along all channels."""
+
+    adds_to_states = True
+
+    def __init__(self, hidden_size: int) -> None:
+        self.hidden_size = hidden_size
+
+    def signal(self, positions: Any, counted: Any = None) -> Any:
+        del counted
+        return tf.repeat(0.1 * positions[..., None], self.hidden_size, -1)
+
+
+OWN: dict[str, tuple[registry.Registry, Any]] = {
+    "recurrence": (registry.cells, Damped),
+    "halting": (registry.halting_forms, Patient),
+    "transition": (registry.transitions, Squashed),
+    "position": (registry.positions, Ramp),
+}
+
+
+@pytest.fixture
+def own_names() -> Iterator[dict[str, str]]:
+    """Registers the parts, and yields the fields of a network that is made of them."""
+    for kind, part in OWN.values():
+        kind.register("own", part)
+    yield dict.fromkeys(OWN, "own")
+    for kind, _ in OWN.values():
+        del kind._registered["own"]
+
+
+def test_a_model_is_made_of_a_user_s_own_parts(own_names: dict[str, str]) -> None:
+    model = random_model(**own_names, act_max_steps=4)
+    recurrence = model.decoder
+    assert type(recurrence.cell) is Damped and recurrence.cell.num_heads == 2
+    assert type(recurrence.halting_unit) is Patient
+    assert type(recurrence.block.transition) is Squashed
+    assert type(model.position_option) is Ramp
+    _, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
+    times = np.asarray(details.encoder.ponder_times)
+    assert times[INPUTS > 0].min() >= 2.0 and (times[INPUTS == 0] == 0.0).all()
+    assert len(model.losses) == 1
+
+
+@pytest.mark.parametrize("field", OWN)
+def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], field: str) -> None:
+    changes: dict[str, Any] = {"halting": "basic", "act_max_steps": 3, field: own_names[field]}
+    model = random_model(**changes)
+    cache = model.start_decoding({"inputs": tf.constant(INPUTS)}, 3)
+    whole = model({"inputs": INPUTS, "targets": TARGETS})
+    previous = np.pad(TARGETS, [(0, 0), (1, 0)])
+    for index in range(3):
+        logits, cache = model.decode_step(
+            tf.constant(previous[:, index]), tf.constant(index), cache
+        )
+        # Padded targets pay nothing and halt at once in the whole sequence.
+        counted = TARGETS[:, index] > 0
+        assert_close(logits[counted], whole[:, index][counted], 3e-5)
+
+
+def test_recurrences_of_own_parts_are_saved_and_loaded(own_names: dict[str, str]) -> None:
+    model = UniversalTransformer(NetworkConfig(hidden_size=8, num_heads=2, **own_names), SPEC)
+    stack = model.decoder
+    copy = type(stack).from_config(stack.get_config())
+    copy.build((None, None, 8))
+    assert type(copy.cell) is Damped and copy.cell.damping == 0.5
+    assert [weight.shape for weight in copy.weights] == [weight.shape for weight in stack.weights]
+
+
+def test_parameters_of_base_classes_are_filled_in_too() -> None:
+    class Warm(HighwayCell):
+        def __init__(self, norm_epsilon: float, **kwargs: Any) -> None:
+            super().__init__(norm_epsilon=norm_epsilon, **kwargs)
+            self.epsilon = norm_epsilon
+
+    config = NetworkConfig(hidden_size=6, transform_bias_init=-3.0, norm_epsilon=0.5)
+    cell = make_part(Warm, config, name="cell", causal=True)
+    assert (cell.epsilon, cell.transform_bias_init, cell.name) == (0.5, -3.0, "cell")

@@ -1,0 +1,24 @@
+"""The transition functions and the position options, by name."""
+
+from __future__ import annotations
+
+from ut_tf.registry import Entry
+
+_TRANSITION = "ut_tf.layers.transition"
+_POSITIONS = "ut_tf.layers.position_options"
+
+TRANSITIONS = {
+    "fc": Entry(f"{_TRANSITION}:Transition", "two affine maps with a ReLU between"),
+    "sepconv": Entry(
+        f"{_TRANSITION}:SeparableConvTransition",
+        "two separable convolutions with a ReLU between; causal in the decoder",
+    ),
+}
+
+POSITIONS = {
+    "paper": Entry(f"{_POSITIONS}:PaperPositions", "interleaved sinusoids, from 1"),
+    "tensor2tensor": Entry(f"{_POSITIONS}:Tensor2TensorPositions", "sines before cosines, from 0"),
+    "learned": Entry(f"{_POSITIONS}:LearnedPositions", "an embedding of each position"),
+    "rotary": Entry(f"{_POSITIONS}:RotaryPositions", "queries and keys are turned"),
+    "none": Entry(f"{_POSITIONS}:PositionOption", "positions are not encoded"),
+}

@@ -1,0 +1,149 @@
+"""What a model does with the positions of its symbols: adds sinusoids or learned embeddings to the
+states, or turns queries and keys.
+
+An option of your own is registered with ``registry.register_position`` and named by ``position``::
+
+    @registry.register_position("ramp")
+    class RampPositions(PositionOption):
+        def __init__(self, hidden_size: int) -> None:  # filled in from the configuration, by name
+            self.hidden_size = hidden_size
+
+        def signal(self, positions, counted=None):
+            return tf.tile(positions[..., None] / 100.0, [1, 1, self.hidden_size])
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import keras
+
+from ut_tf.layers.coordinates import (
+    head_rotations,
+    paper_sinusoid,
+    rotation_table,
+    tensor2tensor_sinusoid,
+)
+from ut_tf.layers.positions import PositionTable
+
+
+class PositionOption:
+    """Base class of the options, and ``position="none"``: nothing is done with the positions.
+
+    Attributes:
+      adds_to_states: whether ``signal`` returns anything.
+      step_sinusoid: the waves that encode recurrent steps beside it, "paper" or "tensor2tensor".
+      table: a layer with what the option has learned of positions, or None. The model keeps it as
+        ``position_table``, one for inputs and targets.
+    """
+
+    adds_to_states: ClassVar[bool] = False
+    step_sinusoid: ClassVar[str] = "paper"
+    table: keras.layers.Layer | None = None
+
+    def signal(self, positions: Any, counted: Any = None) -> Any | None:
+        """Returns what is added to the states, float32 [..., hidden_size], or None.
+
+        Args:
+          positions: float32 [...], from 1.
+          counted: float32 [...], 0 where a position is padding's; None: nowhere.
+        """
+        del positions, counted
+        return None
+
+    def prepare(self) -> Any | None:
+        """Returns the weights for ``step``, read once for a loop, or None."""
+        return None
+
+    def step(self, positions: Any, weights: Any) -> Any | None:
+        """Returns ``signal`` of one new position of each row: [rows or 1] -> [rows or 1,
+        hidden_size].
+        """
+        del weights
+        return self.signal(positions)
+
+    def rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
+        """Returns what queries and keys are turned by, as ``coordinates.rotate`` takes it, or None.
+
+        Args:
+          positions: float32 [batch or 1, length].
+          backward: the same, counted from the last symbol.
+        """
+        del positions, backward
+        return None
+
+
+class PaperPositions(PositionOption):
+    """``position="paper"``: interleaved sines and cosines of positions from 1 (``paper_sinusoid``).
+
+    Args:
+      hidden_size: width of the states.
+    """
+
+    adds_to_states = True
+
+    def __init__(self, hidden_size: int) -> None:
+        self.hidden_size = hidden_size
+
+    def signal(self, positions: Any, counted: Any = None) -> Any:
+        del counted
+        return paper_sinusoid(positions, self.hidden_size)
+
+
+class Tensor2TensorPositions(PaperPositions):
+    """``position="tensor2tensor"``: all sines before all cosines, of positions from 0."""
+
+    step_sinusoid = "tensor2tensor"
+
+    def signal(self, positions: Any, counted: Any = None) -> Any:
+        del counted
+        return tensor2tensor_sinusoid(positions - 1.0, self.hidden_size)
+
+
+class LearnedPositions(PositionOption):
+    """``position="learned"``: an embedding of each position.
+
+    Args:
+      hidden_size: width of the states.
+      learned_positions: the largest position.
+    """
+
+    adds_to_states = True
+
+    def __init__(self, hidden_size: int, learned_positions: int) -> None:
+        self.table: PositionTable = PositionTable(
+            hidden_size, learned_positions, name="position_table", dtype="float32"
+        )
+
+    def signal(self, positions: Any, counted: Any = None) -> Any:
+        return self.table(positions, counted=counted)
+
+    def prepare(self) -> Any:
+        return self.table.prepare()
+
+    def step(self, positions: Any, weights: Any) -> Any:
+        return self.table.look_up(positions, weights)
+
+
+class RotaryPositions(PositionOption):
+    """``position="rotary"``: the channels of queries and keys are turned in pairs (arXiv
+    2104.09864).
+
+    Args:
+      hidden_size: width of the states.
+      num_heads: attention heads; the size of a head is even.
+      position_from: "both": half of the heads are turned by positions from the end.
+    """
+
+    def __init__(self, hidden_size: int, num_heads: int, position_from: str = "start") -> None:
+        self.num_heads = num_heads
+        self.head_size = hidden_size // num_heads
+        self.position_from = position_from
+
+    def rotation(self, positions: Any, backward: Any) -> tuple[Any, Any]:
+        if self.position_from != "both":
+            return rotation_table(positions, self.head_size)
+        rotations: tuple[Any, Any] = head_rotations(
+            positions, backward, self.num_heads, self.head_size
+        )
+        return rotations

@@ -1,0 +1,40 @@
+"""Makes the stacks of a Memory Transformer from its configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
+from ut_tf.models.parts import make_block, make_layer_stack, make_norm, make_part
+
+
+def make_memory_stack(
+    config: Any,
+    causal: bool = False,
+    returns_memory: bool = False,
+    name: str = "stack",
+    dtype: Any = None,
+) -> MemoryStack:
+    """Returns a ``MemoryStack`` of num_layers blocks."""
+    memory = make_part(MemoryVectors, config, name="memory", dtype=dtype)
+    stack = make_layer_stack(config, config.num_layers, causal, name="stack", dtype=dtype)
+    return MemoryStack(memory, stack, causal, returns_memory, name=name, dtype=dtype)
+
+
+def make_bottleneck_stack(
+    config: Any, returns_memory: bool = False, name: str = "stack", dtype: Any = None
+) -> BottleneckStack:
+    """Returns a ``BottleneckStack`` of num_layers layers."""
+    options = {"with_memory": True, "with_self_attention": False, "dtype": dtype}
+    memory = make_part(MemoryVectors, config, name="memory", dtype=dtype)
+    # Memory vectors have no neighbours.
+    pointwise = dataclasses.replace(config, transition="fc")
+    writers, readers = [], []
+    for number in range(config.num_layers):
+        writers.append(make_block(pointwise, name=f"write_{number}", **options))
+        readers.append(make_block(config, name=f"read_{number}", **options))
+    final_norm = make_norm(config, dtype) if config.norm == "pre" else None
+    return BottleneckStack(
+        memory, writers, readers, final_norm, returns_memory, name=name, dtype=dtype
+    )

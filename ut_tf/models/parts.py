@@ -1,0 +1,156 @@
+"""Makes the parts of models from configurations.
+
+``make_part`` is the one convention: a part's constructor names the fields of the configuration that
+it needs, and gets their values. A part of your own follows it without further ado::
+
+    @registry.register_cell("damped")
+    class DampedCell(BasicCell):
+        def __init__(self, norm_epsilon: float, damping: float = 0.5, **kwargs: Any) -> None:
+            super().__init__(**kwargs)  # norm_epsilon is a field of the configuration, damping not
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from ut_tf import registry
+from ut_tf.layers.attention import MultiHeadAttention
+from ut_tf.layers.block import Block
+from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.position_options import PositionOption
+from ut_tf.layers.stack import LayerStack
+from ut_tf.layers.transition import StepTransitions
+
+
+def make_part(factory: Callable[..., Any], config: Any, **offered: Any) -> Any:
+    """Calls `factory` with what its parameters name: of `offered` first, then of the configuration.
+
+    Args:
+      factory: a class or function. A class' own ``**kwargs`` stand for the parameters of its base
+        classes; a Keras layer also takes name and dtype.
+      config: a dataclass.
+      offered: values that the configuration does not hold. A value that no parameter names is left
+        out.
+    """
+    names = _parameters(factory)
+    fields = {field.name for field in dataclasses.fields(config)}
+    values = {name: getattr(config, name) for name in names if name in fields}
+    dtype = offered.get("dtype")
+    if isinstance(dtype, keras.DTypePolicy):
+        # Keras writes the configuration of a layer by itself where all arguments are plain.
+        offered["dtype"] = dtype.name
+    return factory(
+        **{**values, **{name: value for name, value in offered.items() if name in names}}
+    )
+
+
+def _parameters(factory: Callable[..., Any]) -> set[str]:
+    """Returns the names of all parameters that `factory` takes and has not been given."""
+    given: set[str] = set()
+    while isinstance(factory, functools.partial):
+        given |= {*factory.keywords}
+        factory = factory.func
+    functions = (
+        [base.__init__ for base in factory.__mro__ if "__init__" in vars(base)]
+        if isinstance(factory, type)
+        else [factory]
+    )
+    names: set[str] = set()
+    for function in functions:
+        parameters = inspect.signature(function).parameters
+        names |= {*parameters}
+        if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+            break
+    return names - given - {"self", "args", "kwargs"}
+
+
+def make_position_option(config: Any) -> PositionOption:
+    """Returns the position option that the configuration names."""
+    option: PositionOption = make_part(registry.positions.get(config.position), config)
+    return option
+
+
+def make_norm(config: Any, dtype: Any, name: str = "final_norm") -> LayerNorm:
+    """Returns a layer norm."""
+    norm: LayerNorm = make_part(
+        LayerNorm, config, epsilon=config.norm_epsilon, name=name, dtype=dtype
+    )
+    return norm
+
+
+def make_transition(config: Any, **offered: Any) -> Any:
+    """Returns the transition function that the configuration names."""
+    return make_part(registry.transitions.get(config.transition), config, **offered)
+
+
+def make_block(
+    config: Any,
+    causal: bool = False,
+    with_memory: bool = False,
+    with_transition: bool = True,
+    with_self_attention: bool = True,
+    step_transitions: int = 0,
+    name: str = "block",
+    dtype: Any = None,
+) -> Block:
+    """Returns a block.
+
+    Args:
+      config: its BlockConfig is used.
+      causal: whether transitions see only earlier positions (attention is hidden by the context's
+        bias).
+      with_memory: whether there is attention over an encoder's states.
+      with_transition: whether the transition follows.
+      with_self_attention: whether positions attend to each other.
+      step_transitions: how many transitions there are, one for each recurrent step; 0: one for all
+        steps.
+      name, dtype: of the block.
+    """
+    self_attention = memory_attention = transition = None
+    if with_self_attention:
+        self_attention = make_part(MultiHeadAttention, config, name="self_attention", dtype=dtype)
+    if with_memory:
+        options = {"relative_bias": 0, "name": "memory_attention", "dtype": dtype}
+        memory_attention = make_part(MultiHeadAttention, config, **options)
+    if with_transition and step_transitions:
+        transitions = [
+            make_transition(config, causal=causal, name=f"transition_{number}", dtype=dtype)
+            for number in range(step_transitions)
+        ]
+        transition = StepTransitions(transitions, name="transition", dtype=dtype)
+    elif with_transition:
+        transition = make_transition(config, causal=causal, name="transition", dtype=dtype)
+    block: Block = make_part(
+        Block,
+        config,
+        self_attention=self_attention,
+        memory_attention=memory_attention,
+        transition=transition,
+        name=name,
+        dtype=dtype,
+    )
+    return block
+
+
+def make_layer_stack(
+    config: Any,
+    count: int,
+    causal: bool = False,
+    with_memory: bool = False,
+    with_final_norm: bool = True,
+    name: str = "stack",
+    dtype: Any = None,
+) -> LayerStack:
+    """Returns `count` blocks on top of each other, pre-norm with one more norm behind them."""
+    blocks = [
+        make_block(config, causal, with_memory, name=f"block_{number}", dtype=dtype)
+        for number in range(count)
+    ]
+    final_norm = make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None
+    return LayerStack(blocks, final_norm, name=name, dtype=dtype)

@@ -1,0 +1,140 @@
+"""Makes a Universal Transformer's encoder or decoder from its configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ut_tf import registry
+from ut_tf.errors import UserError
+from ut_tf.layers.block_sequence import BlockSequence
+from ut_tf.layers.coordinates import Coordinates
+from ut_tf.layers.recurrent_layer import RecurrentLayer
+from ut_tf.models.parts import (
+    make_block,
+    make_layer_stack,
+    make_norm,
+    make_part,
+    make_position_option,
+)
+from ut_tf.models.universal_transformer.halting.base import Halting
+from ut_tf.models.universal_transformer.mixed import MixedStack
+from ut_tf.models.universal_transformer.recurrence import Recurrence
+
+
+def make_halting(config: Any, **offered: Any) -> Halting:
+    """Returns the halting form that the configuration names."""
+    form = registry.halting_forms.get(config.halting)
+    halting: Halting = make_part(form, config, name="halting", **offered)
+    return halting
+
+
+def make_recurrence(
+    config: Any,
+    causal: bool = False,
+    with_memory: bool = False,
+    with_step_transitions: bool = False,
+    with_step_outputs: bool = False,
+    with_final_norm: bool = True,
+    name: str = "recurrence",
+    dtype: Any = None,
+) -> Recurrence:
+    """Returns a recurrence.
+
+    Args:
+      config: UniversalTransformerConfig.
+      causal: whether positions see only earlier ones (a decoder or a language model).
+      with_memory: whether the block attends over an encoder's states.
+      with_step_transitions: whether each step has a transition of its own
+        (conditional_universal_transformer).
+      with_step_outputs: whether something is answered from the recurrence's states (a model's last
+        stack), so that halting="pondernet" answers from every step's.
+      with_final_norm: whether, pre-norm, one more norm ends the recurrence.
+      name, dtype: of the layer.
+
+    Raises:
+      UserError: parts do not go together.
+    """
+    cell = make_part(registry.cells.get(config.recurrence), config, name="cell", dtype=dtype)
+    if with_step_transitions and not cell.uses_transition:
+        raise UserError(
+            f"recurrence={config.recurrence} takes the transition's place, and a"
+            " conditional_universal_transformer has one for each step: choose another recurrence."
+        )
+    halting = make_halting(config, causal=causal, with_step_outputs=with_step_outputs)
+    depth = max(halting.max_steps(training) for training in (True, False))
+    options = {
+        "causal": causal,
+        "with_memory": with_memory,
+        "with_transition": cell.uses_transition,
+        "step_transitions": depth if with_step_transitions else 0,
+        "dtype": dtype,
+    }
+    block: Any = (
+        make_block(config, name="block", **options)
+        if config.recurrence_layers == 1
+        else BlockSequence(
+            [
+                make_block(config, name=f"block_{number}", **options)
+                for number in range(config.recurrence_layers)
+            ],
+            name="block",
+            dtype=dtype,
+        )
+    )
+    coordinates = make_part(
+        Coordinates,
+        config,
+        max_steps=depth,
+        step_sinusoid=make_position_option(config).step_sinusoid,
+        name="coordinates",
+        dtype=dtype,
+    )
+    recurrence: Recurrence = make_part(
+        Recurrence,
+        config,
+        block=block,
+        cell=cell,
+        halting=halting,
+        coordinates=coordinates,
+        final_norm=make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None,
+        name=name,
+        dtype=dtype,
+    )
+    return recurrence
+
+
+def is_mixed(config: Any) -> bool:
+    """Whether anything stands around the recurrence."""
+    return (
+        config.recurrent_layer != "none" or config.mix_layers_before + config.mix_layers_after > 0
+    )
+
+
+def make_stack(
+    config: Any,
+    causal: bool = False,
+    with_memory: bool = False,
+    with_step_transitions: bool = False,
+    with_step_outputs: bool = False,
+    name: str = "stack",
+    dtype: Any = None,
+) -> Recurrence | MixedStack:
+    """Returns a recurrence, or where the configuration asks for it a ``MixedStack`` with other
+    layers before and behind it; arguments as for ``make_recurrence``.
+    """
+    own = {"with_step_transitions": with_step_transitions, "with_step_outputs": with_step_outputs}
+    options = {"causal": causal, "with_memory": with_memory, "dtype": dtype}
+    if not is_mixed(config):
+        return make_recurrence(config, **own, **options, name=name)
+    recurrent = before = after = None
+    if config.recurrent_layer != "none":
+        recurrent = make_part(RecurrentLayer, config, causal=causal, name="recurrent", dtype=dtype)
+    if config.mix_layers_before:
+        before = make_layer_stack(
+            config, config.mix_layers_before, with_final_norm=False, name="before", **options
+        )
+    ends = config.mix_layers_after == 0
+    recurrence = make_recurrence(config, **own, **options, with_final_norm=ends, name="recurrence")
+    if not ends:
+        after = make_layer_stack(config, config.mix_layers_after, name="after", **options)
+    return MixedStack(recurrence, recurrent, before, after, name=name, dtype=dtype)
