@@ -251,14 +251,10 @@ class Run(RunConfig):
                 f"the run in {self.output_dir} has no prepared data yet: train it first with"
                 " ut-trainer."
             )
-        network = self.hparams.network
-        if (
-            network.halting == "global"
-            and network.global_mean == "sequence"
-            and self.spec.targets == "tokens"
-        ):
+        model = make_model(self.hparams, self.spec, self.seed)
+        if getattr(model, "sees_later_targets", False):
             _warn_of_the_future(self.output_dir)
-        return make_model(self.hparams, self.spec, self.seed)
+        return model
 
     def _going_on(self, stored: RunConfig) -> Self:
         """The run, going on with the stored one.

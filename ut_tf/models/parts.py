@@ -57,7 +57,7 @@ def _parameters(factory: Callable[..., Any]) -> set[str]:
         given |= {*factory.keywords}
         factory = factory.func
     functions = (
-        [base.__init__ for base in factory.__mro__ if "__init__" in vars(base)]
+        [vars(base)["__init__"] for base in factory.__mro__ if "__init__" in vars(base)]
         if isinstance(factory, type)
         else [factory]
     )

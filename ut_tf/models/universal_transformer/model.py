@@ -75,6 +75,11 @@ class UniversalTransformer(AttentionModel):
     def has_ponder_cost(self, training: bool) -> bool:
         return self._halting().has_cost(training)
 
+    @property
+    def sees_later_targets(self) -> bool:
+        """Whether the logits of a target depend on those behind it (global_mean="sequence")."""
+        return self.has_decoder and self._halting().sees_later_positions
+
     def max_steps(self, training: bool) -> int:
         """Returns the most steps that a position takes."""
         return self._halting().max_steps(training)

@@ -105,9 +105,8 @@ def make_recurrence(
 
 def is_mixed(config: Any) -> bool:
     """Whether anything stands around the recurrence."""
-    return (
-        config.recurrent_layer != "none" or config.mix_layers_before + config.mix_layers_after > 0
-    )
+    around: int = config.mix_layers_before + config.mix_layers_after
+    return around > 0 or config.recurrent_layer != "none"
 
 
 def make_stack(

@@ -93,6 +93,7 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
       dynamic: whether depth depends on the states; otherwise all positions take ``max_steps``.
       works_incrementally: whether a position's halting depends on itself alone, so that it can be
         decoded after the others.
+      sees_later_positions: whether a position's halting depends on those behind it.
       trains_all_steps: whether training runs all steps, and ``log_odds`` and ``over_all_steps``
         take the place of ``probabilities`` and ``advance``.
       with_step_outputs: whether each step's states are answered from, so that no layers can follow
@@ -105,12 +106,13 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
 
     dynamic: ClassVar[bool] = True
     works_incrementally: bool = True
+    sees_later_positions: bool = False
     trains_all_steps: ClassVar[bool] = False
     with_step_outputs: bool = False
     copies_halted_states: bool = False
     padding_ponders: bool = False
     loss_weight: float | None = None
-    seed_generator: keras.random.SeedGenerator | None = None
+    seed_generator: Any = None
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **{**kwargs, "dtype": "float32"})

@@ -183,7 +183,7 @@ class PonderNet(Basic):
     ) -> tuple[Any, dict[str, Any]]:
         log_shares = log_distribution(log_odds)
         times = stopping_step(log_shares, self.threshold) * counted
-        return expected_states(log_shares, step_states), {
+        fields = {
             "ponder_times": times,
             "remainders": tf.zeros_like(times),
             "halting_probabilities": tf.sigmoid(log_odds),
@@ -191,3 +191,4 @@ class PonderNet(Basic):
             "log_shares": log_shares,
             "step_states": step_states if self.with_step_outputs else None,
         }
+        return expected_states(log_shares, step_states), fields
