@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.decoding.models import INPUTS, LANGUAGE, SPEC, random_model
+from tests.search.models import INPUTS, LANGUAGE, SPEC, random_model
 
 from tests.close import assert_close
 from ut_tf.data.problem import ProblemSpec
