@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.search.models import INPUTS, LANGUAGE, SPEC, random_model
 
 from tests.close import assert_close
+from tests.search.models import INPUTS, LANGUAGE, SPEC, random_model
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.search.scoring import log_probabilities
 
