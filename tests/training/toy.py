@@ -158,6 +158,7 @@ class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
     def __init__(self, network: NetworkConfig, spec: ProblemSpec) -> None:
         super().__init__()
         self.is_class = spec.targets == "class"
+        self.ponder_weight = None if network.halting == "none" else network.act_loss_weight
         self.embedding = keras.layers.Embedding(spec.input_vocab_size, network.hidden_size)
         self.dropout = keras.layers.Dropout(network.dropout)
         self.head = keras.layers.Dense(spec.target_vocab_size)
@@ -184,6 +185,10 @@ class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
             RecurrenceDetails(2.0 * mask, remainders, mask, remainders[tf.newaxis]), None
         )
         return (logits, details) if return_details else logits
+
+    def max_steps(self, training: bool) -> int:
+        del training
+        return 4
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
         return (tf.cast(features["inputs"] != 0, tf.float32),)

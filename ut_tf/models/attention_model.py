@@ -6,8 +6,8 @@ How it is used::
         catalogue_name = "transformer"
         def make_stack(self, causal, with_memory, name): ...
 
-A stack is a Keras layer ``stack(inputs, symbol_mask, position_signal, context, steps,
-training, return_attention, observer)`` that returns (states, RecurrenceDetails) and has ``project_memory``,
+A stack is a Keras layer ``stack(inputs, symbol_mask, position_signal, context, steps, training,
+return_attention, observer)`` that returns (states, RecurrenceDetails) and has ``project_memory``,
 ``prepare``, ``empty_caches`` and ``step``, as ``LayerStack`` and ``Recurrence``.
 """
 

@@ -61,9 +61,10 @@ class TrainingStep:
     """Builds and calls the TensorFlow functions of one update.
 
     Args:
-      model: keras.Model called with (features, training, return_details), which says by
-        ``counted_positions(features)``, without computing all else, which positions pay for
-        pondering; made under the strategy's scope.
+      model: keras.Model called with (features, training, return_details), made under the strategy's
+        scope. A model that ponders says so by its ``ponder_weight``, ``max_steps(training)`` and
+        ``counted_positions(features)``; one whose training returns expected log-probabilities by
+        ``expects_scores``.
       optimizer: made under the same scope.
       hparams: resolved.
       workers: whose strategy runs the replicas.
