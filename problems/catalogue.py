@@ -11,7 +11,10 @@ _BABI = "ut_tf.problems.babi.problem:BabiQA"
 _SIMULATED = "ut_tf.problems.babi.simulator.supporting_facts:SimulatedBabi"
 _SIMULATED_TASKS = "ut_tf.problems.babi.simulator.tasks:SimulatedTasks"
 _FILES = "ut_tf.problems.translation.own_files:TranslateFiles"
-_LAMBADA = "ut_tf.problems.lambada.problem:Lambada"
+_LAMBADA = {
+    "lm": "ut_tf.problems.lambada.language_model:LambadaLM",
+    "rc": "ut_tf.problems.lambada.reading:LambadaRC",
+}
 _LTE = "ut_tf.problems.lte.problem:LearningToExecute"
 _MULTI30K = "ut_tf.problems.translation.multi30k:TranslateMulti30k"
 _WMT = "ut_tf.problems.translation.wmt14:TranslateWmt14"
@@ -38,8 +41,7 @@ _GROUPS = {
     _LTE: "lte",
     _NEXT_WORD: "agreement",
     _NUMBER: "agreement",
-    f"{_LAMBADA}LM": "lambada",
-    f"{_LAMBADA}RC": "lambada",
+    **dict.fromkeys(_LAMBADA.values(), "lambada"),
     _PARSING: "parsing",
     _FILES: "translation",
     _MULTI30K: "translation",
@@ -217,7 +219,7 @@ def _lambada() -> dict[str, Entry]:
     }
     return dict(
         _entry(
-            f"{_LAMBADA}{form.upper()}",
+            _LAMBADA[form],
             f"lambada_{form}{'_control' if control else ''}",
             f"LAMBADA: {what}" + (", judged on the control passages" if control else ""),
             control=control,

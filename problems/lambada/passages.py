@@ -250,3 +250,13 @@ def _last_words(texts: Texts, kinds: _Kinds, begins: Places) -> Places:
     right = (ids >= len(kinds.guessed)) | kinds.guessed[np.minimum(ids, len(kinds.guessed) - 1)]
     # A sentence that does not end with a mark is cut off by its book's end.
     return np.where(right & (answers < ends - 1), answers, -1)
+
+
+def cut_rows(words: Any, begin: Any, size: Any) -> Any:
+    """int32 [batch, length]: the `size` [batch] words from `begin` [batch] on, padded with 0."""
+    import tensorflow as tf
+
+    columns = tf.range(tf.reduce_max(size))[tf.newaxis]
+    inside = columns < size[:, tf.newaxis]
+    places = tf.where(inside, begin[:, tf.newaxis] + tf.cast(columns, tf.int64), 0)
+    return tf.where(inside, tf.gather(words, places), 0)

@@ -25,6 +25,7 @@ from typing import Literal
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.problem import ALL_TASKS, default_facts
 from ut_tf.problems.babi.simulator import objects as babi_objects
+from ut_tf.problems.babi.simulator import places as babi_places
 from ut_tf.problems.babi.simulator import relations as babi_relations
 from ut_tf.problems.babi.simulator import rooms as babi_rooms
 from ut_tf.problems.babi.simulator.story import Question, Simulator, StorySize, file_lines
@@ -36,7 +37,7 @@ SIMULATORS: dict[int, Simulator] = {
     1: babi_rooms.simulate_task1,
     2: babi_objects.simulate_task2,
     3: babi_objects.simulate_task3,
-    4: babi_relations.simulate_task4,
+    4: babi_places.simulate_task4,
     5: babi_objects.simulate_task5,
     6: babi_objects.simulate_task6,
     7: babi_objects.simulate_task7,
@@ -49,9 +50,9 @@ SIMULATORS: dict[int, Simulator] = {
     14: babi_rooms.simulate_task14,
     15: babi_relations.simulate_task15,
     16: babi_relations.simulate_task16,
-    17: babi_relations.simulate_task17,
+    17: babi_places.simulate_task17,
     18: babi_relations.simulate_task18,
-    19: babi_relations.simulate_task19,
+    19: babi_places.simulate_task19,
     20: babi_relations.simulate_task20,
 }
 _OFFICIAL = StorySize()

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ut_tf.data.corpus.corpus import LONGEST_JUDGED, Corpus, CorpusSettings, HeldOut
+from ut_tf.data.corpus.corpus import Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import read_shards
 from ut_tf.data.corpus.encoding import Filters, encode_chunk, encode_split, shard_file
+from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.text.subwords import Subwords, train_subwords
 from ut_tf.errors import UserError

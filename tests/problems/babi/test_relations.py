@@ -16,14 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.simulator import relations as babi_relations
 from ut_tf.problems.babi.simulator.story import Simulator, StorySize, file_lines
+from ut_tf.problems.babi.simulator.tasks import SIMULATORS as ALL_SIMULATORS
 
 ARCHIVE = Path(__file__).parents[4] / "shared" / "data" / "babi" / "tasks_1-20_v1-2.tar.gz"
 TASKS = (4, 15, 16, 17, 18, 19, 20)
-SIMULATORS: dict[int, Simulator] = {
-    task: getattr(babi_relations, f"simulate_task{task}") for task in TASKS
-}
+SIMULATORS: dict[int, Simulator] = {task: ALL_SIMULATORS[task] for task in TASKS}
 Statements = Mapping[int, str]
 # A line of a file: a statement, or a question with its answer and its supporting lines.
 Line = str | tuple[str, str, tuple[int, ...]]

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, read_shards
 from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar
+from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import DamageError, PreparedFolder, source_record
 from ut_tf.data.text.subwords import SubwordKind, Subwords, train_subwords
@@ -43,10 +44,6 @@ from ut_tf.storage.files import sha256_of, write_bytes, write_text
 VOCAB_FILE = "subwords.model"
 FORMAT = 2
 _SAMPLED_PAIRS = 1_000_000
-_HELD_OUT_SHARE, _HELD_OUT_MOST = 0.02, 2000
-# Symbols of one side that is judged whole: attention weights grow with the square of it, to some
-# hundred megabytes here.
-LONGEST_JUDGED = 2000
 # Why pairs are left out, as it is told.
 _REASONS = {
     "empty": "with an empty side",
@@ -323,58 +320,6 @@ class Corpus:
                 f"{name}: the training text supports {subwords.size} subwords, fewer than the"
                 f" {self.settings.vocab_size} by default"
             )
-
-
-class HeldOut:
-    """Training pairs set apart for validation, chosen by a fixed seed, and the pairs that remain.
-
-    Args:
-      train: all training pairs.
-      total: their number.
-      filters: pairs that these leave out are not held out, nor those with a side of more bytes than
-        symbols may be judged.
-    """
-
-    def __init__(self, train: Iterable[Pair], total: int, filters: Filters) -> None:
-        size = min(_HELD_OUT_MOST, int(np.ceil(_HELD_OUT_SHARE * total)))
-        chosen = {*np.random.default_rng(0).choice(total, size, replace=False).tolist()}
-        held_out = {
-            number: pair
-            for number, pair in enumerate(train)
-            if number in chosen and _may_be_judged(pair, filters)
-        }
-        if not held_out or size == total:
-            raise UserError(
-                f"{counted(total, 'training pair')} leave none to hold out for validation: give"
-                " more, or files for validation (`dev_source_files`)."
-            )
-        self._numbers = held_out.keys()
-        self.pairs = list(held_out.values())
-        self._sources = {source for source, _ in self.pairs}
-        self._targets = {target for _, target in self.pairs}
-        self.alike = 0
-        """Pairs left out by the last pass of ``rest`` because their source or their target was held
-        out as well.
-        """
-
-    def rest(self, train: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields the pairs that are not held out and neither side of which is: the reverse problem
-        is judged on them too.
-        """
-        self.alike = 0
-        for number, pair in enumerate(train):
-            if number in self._numbers:
-                continue
-            if pair[0] in self._sources or pair[1] in self._targets:
-                self.alike += 1
-            else:
-                yield pair
-
-
-def _may_be_judged(pair: Pair, filters: Filters) -> bool:
-    # A blank is three bytes for sentencepiece, but one symbol; no vocabulary exists yet that would
-    # tell the exact number.
-    return not filters.of_text(*pair) and max(len(text.encode()) for text in pair) < LONGEST_JUDGED
 
 
 def _read_plan(path: Path) -> dict[str, Any]:

@@ -1,0 +1,262 @@
+"""LAMBADA as reading: the last sentence of a passage asks for its last word, which is chosen among
+the words of the context (Chu et al. 2017, arXiv 1610.08431).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from ut_tf.data.problem import EvaluationSet
+from ut_tf.data.table import ExampleTable, example_order
+from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.lambada.codec import PassageCodec
+from ut_tf.problems.lambada.corpus import UNKNOWN_ID, LambadaSettings, Texts, fold_of
+from ut_tf.problems.lambada.passages import (
+    LEAST_CONTEXT,
+    Passages,
+    answerable,
+    cut_passages,
+    cut_rows,
+    gathered,
+    given_passages,
+    number_unknown,
+)
+from ut_tf.problems.lambada.problem import VALIDATED, EvaluateOn, LambadaProblem
+from ut_tf.symbols import END_ID
+
+_VALIDATION_FOLD_SHARE = 10
+
+
+class LambadaRC(LambadaProblem):
+    """The last sentence asks for its last word, which is chosen among the words of the sentences
+    before it.
+
+    Passages whose word does not stand there count as wrong when they are judged, and are not
+    trained on.
+
+    Args:
+      name, control, evaluate_on, train_files, tokenize, vocab_size, min_books, unknown_words: as
+      for LambadaLM.
+      passages: how many passages are cut from the novels, evenly spaced over all that there are; 0:
+        none, and no novels are needed.
+      longest: words of such a passage at most.
+      folds: cross-validation over the development passages: the split "test" is every `folds`-th of
+        them, and the others are trained on beside the novels' passages (a tenth of them is the
+        validation split); 0: none.
+      fold: which of the folds is judged, from 1.
+    """
+
+    selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
+
+    def __init__(
+        self,
+        name: str = "lambada_rc",
+        control: bool = False,
+        train_files: str = "",
+        tokenize: bool = True,
+        vocab_size: int = 60_000,
+        min_books: int = 2,
+        unknown_words: int = 20,
+        passages: int = 200_000,
+        longest: int = 200,
+        folds: int = 0,
+        fold: int = 1,
+        evaluate_on: EvaluateOn = "test",
+    ) -> None:
+        if passages < 0 or folds < 0 or folds == 1 or not 1 <= fold <= max(folds, 1):
+            given = f"`passages`={passages}, `folds`={folds}, `fold`={fold}"
+            raise UserError(
+                f"{given}: expected no folds or at least 2, and a fold from 1 to folds."
+            )
+        if not passages and not folds:
+            raise UserError(
+                f"{name}: `passages`=0 and `folds`=0 leave nothing to train on; give passages of"
+                " the novels, or folds."
+            )
+        if longest < LEAST_CONTEXT + 2:
+            raise UserError(
+                f"`longest`={longest}: expected at least {LEAST_CONTEXT + 2} words, a context of"
+                f" {LEAST_CONTEXT} and a question."
+            )
+        if train_files and not passages:
+            raise UserError(
+                f"{name}: `passages`=0 trains on no novels: leave `train_files`={train_files} out,"
+                " or give passages."
+            )
+        if folds and (control or evaluate_on != "test"):
+            raise UserError(
+                f"{name}: `folds`={folds} says what is judged: leave `evaluate_on` out, and use"
+                " lambada_rc."
+            )
+        whole = LambadaSettings(vocab_size, unknown_words, min_books, tokenize)
+        without = dataclasses.replace(whole, use_novels=False, folds=folds, fold=fold)
+        super().__init__(name, control, whole if passages else without, train_files, evaluate_on)
+        self._passages, self._longest, self._folds, self._fold = passages, longest, folds, fold
+        self._tables: dict[tuple[Path, str], _PassageTable] = {}
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Returns words in, one of them out."""
+        size = int(self._prepared(data_dir).summary["vocab_size"])
+        return ProblemSpec(
+            "tokens", "word", input_vocab_size=size, target_vocab_size=size, shared_vocab=True
+        )
+
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """Returns {"inputs": int32 [length]: context, END_ID, question, END_ID; "targets": int32
+        [], 0 for no word of the context}.
+        """
+        del length
+        key = (data_dir, split)
+        if key not in self._tables:
+            size = int(self._prepared(data_dir).summary["vocab_size"])
+            self._tables[key] = _PassageTable(
+                *self._chosen(split, data_dir), size, self._settings.unknown_words
+            )
+        table = self._tables[key]
+        return table.examples(example_order(split, len(table.lengths), seed, epoch))
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """Returns the passages, all of them; `lengths` means nothing here."""
+        del lengths
+        return [EvaluationSet(name="", split=self._judged(), method="classify")]
+
+    def validation_sets(self) -> list[EvaluationSet]:
+        """Returns evenly spaced development passages."""
+        return [
+            EvaluationSet(name="", split="validation", method="classify", max_examples=VALIDATED)
+        ]
+
+    def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Returns accuracy, the share of the passages answered rightly, from "error" (percent)."""
+        return {"accuracy": 1.0 - metrics["error"] / 100.0} if "error" in metrics else {}
+
+    def text_codec(self, vocab_dir: Path) -> PassageCodec:
+        """Returns the codec of contexts and questions in LAMBADA's form."""
+        return PassageCodec(vocab_dir, self._settings.unknown_words)
+
+    def data_note(self, data_dir: Path) -> str:
+        """Returns what was replaced, as for LambadaLM, and the fold."""
+        note = super().data_note(data_dir)
+        fold = f"fold {self._fold} of {self._folds} of the development set" if self._folds else ""
+        return "; ".join(filter(None, (fold, note)))
+
+    def _chosen(self, split: str, data_dir: Path) -> tuple[list[Texts], list[Passages]]:
+        """Returns the texts of a split's passages, and the passages of each."""
+        words = self._prepared(data_dir).words()
+        if not self._folds and split != "train":
+            texts = self._texts(split, data_dir)
+            return [texts], [given_passages(texts, words)]
+        parts: list[tuple[Texts, Passages]] = []
+        if self._folds:
+            development = self._texts("validation", data_dir)
+            given = given_passages(development, words)
+            chosen = given.taken(np.flatnonzero(self._part(development) == split))
+            parts.append(
+                (development, answerable(development, chosen) if split == "train" else chosen)
+            )
+        if split == "train" and self._passages:
+            novels = self._texts("train", data_dir)
+            cut = cut_passages(novels, words, self._longest)
+            some = (
+                np.arange(min(self._passages, len(cut)), dtype=np.int64)
+                * len(cut)
+                // max(min(self._passages, len(cut)), 1)
+            )
+            parts.append(gathered(novels, cut.taken(some)))
+        return [texts for texts, _ in parts], [passages for _, passages in parts]
+
+    def _part(self, passages: Texts) -> Any:
+        """Returns the split of each development passage under cross-validation, strings
+        [passages].
+        """
+        folds = fold_of(passages, self._folds)
+        parts = np.where(folds == self._fold, "test", "train").astype(object)
+        others = np.flatnonzero(parts == "train")
+        parts[others[::_VALIDATION_FOLD_SHARE]] = "validation"
+        return parts
+
+
+class _PassageTable:
+    """The examples of a split for reading.
+
+    Args:
+      texts: whose words the passages are cut from.
+      passages: of each of the texts.
+      vocab_size, unknown_words: as for ``number_unknown``.
+    """
+
+    def __init__(
+        self, texts: list[Texts], passages: list[Passages], vocab_size: int, unknown_words: int
+    ) -> None:
+        self._vocab_size, self._unknown_words = vocab_size, unknown_words
+        self._words = tf.concat([tf.constant(one.words, tf.int32) for one in texts], 0)
+        offsets = np.cumsum([0, *(len(one.words) for one in texts)])[:-1]
+        self._places = [
+            np.concatenate(
+                [
+                    getattr(some, side) + offset
+                    for some, offset in zip(passages, offsets, strict=True)
+                ]
+            )
+            for side in ("starts", "questions", "answers")
+        ]
+        starts, _, answers = self._places
+        # One symbol ends the context, one the question.
+        self.lengths = (answers - starts + 2).astype(np.int32)
+
+    def examples(self, order: Any) -> ExampleTable:
+        """Returns them in an order: int [passages]."""
+        starts, questions, answers = (
+            tf.constant(places[order], tf.int64) for places in self._places
+        )
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            start, question, answer = (
+                tf.gather(places, numbers) for places in (starts, questions, answers)
+            )
+            context, asked = tf.cast(question - start, tf.int32), tf.cast(answer - start, tf.int32)
+            # The answer is the last word of a row, and numbered with the others.
+            ids, _ = number_unknown(
+                cut_rows(self._words, start, asked + 1), self._vocab_size, self._unknown_words
+            )
+            return passage_features(ids, context, asked)
+
+        return ExampleTable(self.lengths[order], batch)
+
+
+def passage_features(ids: Any, context: Any, asked: Any) -> dict[str, Any]:
+    """Returns the features of passages.
+
+    Args:
+      ids: int32 [batch, length], from ``number_unknown``: context, question, and the answer, which
+        stands at `asked`.
+      context: int32 [batch], words of the context.
+      asked: int32 [batch], words of context and question.
+
+    Returns:
+      "inputs" int32 [batch, length + 1] and "targets" int32 [batch], 0 where the answer is not
+      among the words of the context.
+    """
+    places = tf.range(tf.shape(ids)[1] + 1)[tf.newaxis]
+    begin, end = context[:, tf.newaxis], asked[:, tf.newaxis]
+    source = tf.where(places <= begin, places, places - 1)
+    words = tf.gather(ids, tf.minimum(source, tf.shape(ids)[1] - 1), batch_dims=1)
+    inputs = tf.where(
+        tf.equal(places, begin) | tf.equal(places, end + 1),
+        END_ID,
+        tf.where(places <= end, words, 0),
+    )
+    answer = tf.gather(ids, asked, batch_dims=1)
+    stands = tf.reduce_any(tf.equal(inputs, answer[:, tf.newaxis]) & (places < begin), axis=1)
+    return {
+        "inputs": inputs,
+        "targets": tf.where(stands & tf.not_equal(answer, UNKNOWN_ID), answer, 0),
+    }

@@ -1,0 +1,138 @@
+"""Translation's files as flags and arguments, and arguments that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ut_tf.bin import datagen, flags, trainer
+from ut_tf.bin.flags import FlagError
+from ut_tf.bin.option_values import problem_arguments
+from ut_tf.bin.options import FILE_FLAGS, PROBLEM_ARGS
+from ut_tf.errors import UserError
+from ut_tf.problems.translation.own_files import TranslateFiles
+from ut_tf.run import Run
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["--problem=babi_qa", "--source_files=a"],
+            "--source_files: problem babi_qa takes no such files",
+        ),
+        (
+            ["--problem=translate_ende_wmt14", "--target_files=a"],
+            "--target_files: problem translate_ende_wmt14 takes no such files",
+        ),
+        (
+            ["--problem=algorithmic_copy_decimal40", "--vocab_file=a"],
+            "--vocab_file: problem algorithmic_copy_decimal40",
+        ),
+        (["--problem=translate_files"], "--source_files is missing"),
+        (["--problem=translate_files_rev", "--target_files=a"], "--source_files is missing"),
+        (
+            ["--problem=translate_files", "--source_files=a", "--problem_args=source_files=b"],
+            "both give source_files",
+        ),
+        (
+            ["--problem=translate_files", "--source_files=a", "--dev_target_files=b"],
+            "--dev_source_files is missing",
+        ),
+        (
+            ["--problem=translate_files", "--source_files=a", "--vocab_file=,"],
+            "--vocab_file=,: expected the name of a file.",
+        ),
+        (
+            ["--problem=translate_files", "--source_files=a", "--vocab_file=b,c"],
+            "--vocab_file=b,c: expected the name of a file alone.",
+        ),
+        (
+            ["--problem=translate_files", "--source_files= ,"],
+            "--source_files= ,: expected the name of a file.",
+        ),
+    ],
+)
+def test_flags_that_do_not_go_together(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert trainer.main([*argv, "--hparams_set=ut_tiny"]) == datagen.main(argv) == 2
+    assert capsys.readouterr().err.count(message) == 2
+
+
+def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    argv = [
+        "--source_files=a.en, b/c.en",
+        f"--target_files={tmp_path}/a.de",
+        "--vocab_file=my.model",
+        "--problem_args=max_characters=5",
+    ]
+    values = flags.parse("ut-x", "", (PROBLEM_ARGS, *FILE_FLAGS), argv)
+    assert problem_arguments(values, ["translate_files"]) == {
+        "max_characters": 5,
+        "source_files": [f"{tmp_path}/a.en", f"{tmp_path}/b/c.en"],
+        "target_files": [f"{tmp_path}/a.de"],
+        "vocab_file": f"{tmp_path}/my.model",
+    }
+    with pytest.raises(FlagError):
+        problem_arguments(values, ["babi_qa"])
+
+
+def test_files_in_the_problem_s_arguments_become_absolute_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (
+        "source_files=pairs.tsv,vocab_file=my.model",
+        {"source_files": ("pairs.tsv",), "vocab_file": "my.model"},
+    ):
+        run = Run.plan(
+            "translate_files", "ut_tiny", problem_args=given, output_dir=tmp_path / "run"
+        )
+        assert run.problem_args == {
+            "source_files": [f"{tmp_path}/pairs.tsv"],
+            "vocab_file": f"{tmp_path}/my.model",
+        }
+
+
+def test_a_pattern_skips_the_problem_that_needs_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepared: list[str] = []
+    monkeypatch.setattr(datagen, "prepare_data", lambda problem, *_: prepared.append(problem.name))
+    assert datagen.main(["--problem=translate_*"]) == 0
+    assert (
+        "ut-datagen: skips translate_files and translate_files_rev, which need files"
+        in capsys.readouterr().err
+    )
+    assert len(prepared) > 5 and not [
+        name for name in prepared if name.startswith("translate_files")
+    ]
+    assert (
+        datagen.main(["--problem=translate_files*"])
+        == datagen.main(["--problem=translate_*,translate_files"])
+        == 2
+    )
+
+
+def test_problems_of_the_user_may_take_files_too() -> None:
+    values = flags.parse("ut-x", "", (PROBLEM_ARGS, *FILE_FLAGS), ["--source_files=/a"])
+    assert problem_arguments(values, ["problem_of_the_user"]) == {"source_files": ["/a"]}
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    for name in ("vocab_size", "max_characters", "max_length_ratio", "processes"):
+        with pytest.raises(UserError, match=f"`{name}`=-1: expected at least 0"):
+            TranslateFiles(**{name: -1})
+    with pytest.raises(UserError, match="expected bpe or unigram"):
+        TranslateFiles(subword_model="word")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"^`dev_source_files` is missing"):
+        TranslateFiles("a", "b", dev_target_files="c")
+    with pytest.raises(UserError, match="has no training text"):
+        TranslateFiles().prepare(tmp_path, tmp_path)
+    with pytest.raises(UserError, match=r"gone\.en cannot be read \(No such file"):
+        TranslateFiles(
+            source_files=str(tmp_path / "gone.en"), target_files=str(tmp_path / "gone.de")
+        ).prepare(tmp_path, tmp_path)

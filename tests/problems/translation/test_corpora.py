@@ -1,0 +1,154 @@
+"""Multi30k's files and tensorflow-datasets' records of WMT14."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from tests.problems.translation.small_corpus import DEV, TEST, TRAIN, plain, told, write
+from ut_tf import registry
+from ut_tf.data import download
+from ut_tf.errors import UserError
+from ut_tf.factories import make_problem
+from ut_tf.problems.translation import multi30k as translation_multi30k
+from ut_tf.problems.translation import wmt14 as translation_wmt
+from ut_tf.problems.translation.multi30k import TranslateMulti30k
+from ut_tf.problems.translation.wmt14 import TranslateWmt14
+
+REAL_DATA = Path(__file__).parents[4] / "shared" / "data" / "multi30k"
+
+
+def test_names_are_known_and_reverses_share_their_folder(tmp_path: Path) -> None:
+    for name, other in (
+        ("translate_ende_wmt14", "translate_deen_wmt14"),
+        ("translate_enfr_wmt14", "translate_fren_wmt14"),
+        ("translate_ende_wmt32k", "translate_ende_wmt32k_rev"),
+        ("translate_ende_multi30k", "translate_deen_multi30k"),
+        ("translate_enfr_multi30k", "translate_fren_multi30k"),
+        ("translate_files", "translate_files_rev"),
+    ):
+        problem, reverse = (registry.problems.get(one)() for one in (name, other))
+        assert (problem.name, problem.reverse, reverse.reverse) == (name, False, True)
+        assert problem.vocab_files(tmp_path) == reverse.vocab_files(tmp_path)
+    folders = {
+        registry.problems.get(name)().vocab_files(tmp_path)[0].parent.name.rpartition("-")[0]
+        for name in (
+            "translate_ende_wmt14",
+            "translate_ende_wmt32k",
+            "translate_enfr_wmt32k",
+            "translate_enfr_wmt8k",
+        )
+    }
+    assert folders == {
+        "wmt14-ende-bpe37000",
+        "wmt14-ende-bpe32000",
+        "wmt14-enfr-bpe32000",
+        "wmt14-enfr-bpe8000",
+    }
+
+
+def test_multi30k_is_read_from_tmp_dir_or_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "multi30k").mkdir()
+    write(tmp_path, "train", TRAIN)
+    write(tmp_path / "multi30k", "val", DEV)
+    write(tmp_path, "test_2016_flickr", TEST)
+    problem = TranslateMulti30k("de", vocab_size=320)
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert capsys.readouterr().err.count("is not the published archive") == 6
+    assert told(problem, "test", tmp_path / "data") == TEST
+    assert list(zip(*problem.text_pairs("validation", tmp_path / "data"), strict=True)) == DEV
+
+
+def test_multi30k_without_network_says_where_to_put_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation_multi30k, "_ADDRESS", "http://127.0.0.1:9")
+    with pytest.raises(
+        UserError,
+        match=r"translate_deen_multi30k needs train\.en\.gz, .*multi30k .*put the file there",
+    ):
+        make_problem("translate_deen_multi30k", {}).prepare(tmp_path / "data", tmp_path)
+    assert set(translation_multi30k.CHECKSUMS) == {
+        f"{part}.{language}.gz"
+        for part in ("train", "val", "test_2016_flickr")
+        for language in ("en", "de", "fr")
+    }
+
+
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason="Multi30k's files are not there")
+def test_real_multi30k(tmp_path: Path) -> None:
+    problem = TranslateMulti30k("de")
+    problem.prepare(tmp_path, REAL_DATA)
+    assert problem.spec(tmp_path).input_vocab_size == 8000
+    assert [
+        len(problem.examples(split, tmp_path)) for split in ("train", "validation", "test")
+    ] == [29000, 1014, 1000]
+    codec = problem.text_codec(problem.vocab_files(tmp_path)[0].parent)
+    for side in problem.text_pairs("test", tmp_path):
+        again = [
+            text.decode() for text in codec.decode(codec.encode_targets(tf.constant(side))).numpy()
+        ]
+        assert again == [" ".join(part for part in text.split(" ") if part) for text in side]
+
+
+class FakeWmt14(tfds.translate.wmt14.Wmt14Translate, skip_registration=True):
+    """Writes a few pairs as tensorflow-datasets would write WMT14."""
+
+    name = "wmt14_translate"
+
+    def _split_generators(self, dl_manager: Any) -> Any:
+        del dl_manager
+        return {
+            split: self._generate_examples(pairs)
+            for split, pairs in (("train", TRAIN), ("validation", DEV), ("test", TEST))
+        }
+
+    def _generate_examples(
+        self, pairs: list[tuple[str, str]]
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        for number, (source, target) in enumerate(pairs):
+            yield number, {"en": source.replace("y", "\n"), "de": target}
+
+
+def test_what_tensorflow_datasets_prepared_before_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeWmt14(config="de-en", data_dir=str(tmp_path)).download_and_prepare()
+    monkeypatch.setattr(
+        translation_wmt, "check_reachable", lambda *_: pytest.fail("the data is there")
+    )
+    problem = TranslateWmt14("de", vocab_size=320)
+    problem.prepare(tmp_path, tmp_path / "nowhere")
+    assert sorted(told(problem, "train", tmp_path)) == sorted(plain(TRAIN))
+    sources, targets = problem.text_pairs("validation", tmp_path)
+    assert sorted(zip(sources, targets, strict=True)) == sorted(
+        (source.replace("y", " "), target) for source, target in DEV
+    )
+    reverse = TranslateWmt14("de", vocab_size=320, reverse=True)
+    reverse.prepare(tmp_path, tmp_path / "nowhere")
+    assert sorted(told(reverse, "test", tmp_path)) == sorted(
+        (target, source) for source, target in TEST
+    )
+
+
+def test_without_network_the_answer_comes_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation_wmt, "_SERVER", "http://127.0.0.1:9/europarl.tgz")
+    start = time.monotonic()
+    with pytest.raises(
+        UserError, match=r"127\.0\.0\.1:9.*prepare wmt14_translate/fr-en .* translate_files"
+    ):
+        make_problem("translate_fren_wmt14", {}).prepare(tmp_path, tmp_path)
+    monkeypatch.setattr(download, "_open", lambda _: time.sleep(3))
+    with pytest.raises(UserError, match="no answer within 1 seconds"):
+        download.check_reachable("http://127.0.0.1/x", "it", "wait", answer_seconds=0.6)
+    assert time.monotonic() - start < 10
