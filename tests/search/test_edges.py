@@ -94,7 +94,7 @@ def test_features_and_models_that_cannot_be_decoded() -> None:
             language.generate(features)
     with pytest.raises(UserError, match="no features to decode"):
         decode(language, {}, DecodeConfig())
-    with pytest.raises(UserError, match="the features have prefix: give inputs"):
+    with pytest.raises(UserError, match="the `features` have prefix: give inputs"):
         translator.generate({"prefix": INPUTS})
     with pytest.raises(UserError, match="cannot decode incrementally"):
         greedy_decode(translator, {"inputs": INPUTS}, 3, incremental=True)
