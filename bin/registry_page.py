@@ -1,20 +1,21 @@
-"""The page of registered names: models and sets first, problems by their groups."""
+"""The page of registered names: models, sets that train on a CPU, other sets, problems."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError
 from ut_tf.errors import did_you_mean
-from ut_tf.registry import Registry
+from ut_tf.registry import Group, Registry
 
 ALL = "all"
 _SECTIONS = (registry.models, registry.hparams_sets, registry.problems)
-# A group of more names than these is one row.
-_MOST_ROWS = 20
+# A group of more names than these is one row; one of entries that only share a folder, if it has
+# more than these.
+_MOST_ROWS, _MOST_OF_A_FOLDER = 4, 20
 _WIDTH = 100
 
 
@@ -30,7 +31,8 @@ def registry_page(pattern: str = ALL) -> str:
     ]
     shown = [section for section in sections if section]
     if not shown:
-        known = {name for kind in _SECTIONS for name in [*kind.names(), *_groups(kind)]}
+        known = {name for kind in _SECTIONS for name in kind.names()}
+        known |= {group.name for kind in _SECTIONS for group in _groups(kind)}
         raise FlagError(
             f"--registry_help={pattern} matches no name and no"
             f" group{did_you_mean(pattern, known) or '.'}"
@@ -44,46 +46,49 @@ def _section(kind: Registry, rows: Sequence[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in rows)
     lines = [f"{kind.kinds[:1].upper()}{kind.kinds[1:]}:"]
     for name, text in rows:
-        wrapped = textwrap.wrap(text, max(_WIDTH - width - 4, 40)) or [""]
+        wrapped = textwrap.wrap(text, max(_WIDTH - width - 4, 40), break_on_hyphens=False) or [""]
         lines.append(f"  {name:<{width}}  {wrapped[0]}".rstrip())
         lines += [f"  {'':<{width}}  {line}" for line in wrapped[1:]]
     return "\n".join(lines)
 
 
 def _rows(kind: Registry) -> list[tuple[str, str]]:
-    """The names of small groups, each with its description, and a row for each large group."""
+    """A row for each large group, and one for each other name."""
     rows = []
-    for group, names in _groups(kind).items():
-        if len(names) > _MOST_ROWS:
-            some = ", ".join(names[:3])
-            rows.append(
-                (f"{group} (group)", f"{len(names)} names, {some} ...: --registry_help={group}")
-            )
+    for group in _groups(kind):
+        if group.name and len(group.names) > _MOST_ROWS:
+            what = f"{group.description}; such as" if group.description else "such as"
+            text = f"{what} {group.names[0]}; all: --registry_help={group.name}"
+            rows.append((f"{group.name} ({len(group.names)} names)", text))
         else:
-            rows += [(name, kind.describe(name)) for name in names]
-    return sorted(rows, key=lambda row: _place(kind, *row))
+            rows += [(name, kind.describe(name)) for name in group.names]
+    if kind is registry.hparams_sets:
+        # Most readers have no more than a CPU at first.
+        rows.sort(key=lambda row: "CPU" not in row[1])
+    return rows
 
 
 def _matching(kind: Registry, pattern: str) -> list[tuple[str, str]]:
-    groups = _groups(kind)
-    names = groups.get(pattern) or [
-        name for name in sorted(kind.names(), key=_natural) if pattern in name
-    ]
-    return [(name, kind.describe(name)) for name in names]
+    named = [group.names for group in _groups(kind) if group.name == pattern]
+    names = named[0] if named else [name for name in kind.names() if pattern in name]
+    return [(name, kind.describe(name)) for name in sorted(names, key=_natural)]
 
 
-def _groups(kind: Registry) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    for name in sorted(kind.names(), key=_natural):
-        groups.setdefault(kind.group(name), []).append(name)
-    return groups
-
-
-def _place(kind: Registry, name: str, description: str) -> tuple[int, list[tuple[int, int, str]]]:
-    """Sets that train on a CPU come first, large groups last."""
-    large = name.endswith(" (group)")
-    on_cpu = kind is registry.hparams_sets and "CPU" in description
-    return (2 if large else 0 if on_cpu else 1), _natural(name)
+def _groups(kind: Registry) -> Iterator[Group]:
+    """The registry's groups; names of a large folder are one, too."""
+    for group in kind.groups():
+        if group.name:
+            yield group
+            continue
+        folders: dict[str, list[str]] = {}
+        for name in group.names:
+            folders.setdefault(kind.group(name), []).append(name)
+        large = {
+            folder: names for folder, names in folders.items() if len(names) > _MOST_OF_A_FOLDER
+        }
+        yield Group("", "", tuple(name for name in group.names if kind.group(name) not in large))
+        for folder, names in large.items():
+            yield Group(folder, "", tuple(names))
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
