@@ -75,7 +75,7 @@ def _main(argv: list[str]) -> None:
 
 
 def _folders(values: Any) -> tuple[Path, Path | None]:
-    """Returns the run's directory and the average's; None where that is named after the choice."""
+    """The run's directory and the average's; None where that is named after the choice."""
     if values.model_dir and values.output_dir and values.avg_dir:
         raise FlagError(
             "--model_dir names the run and --output_dir the average: leave --avg_dir out."

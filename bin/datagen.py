@@ -139,7 +139,7 @@ def _main(argv: list[str]) -> None:
 
 
 def _training(values: Any) -> list[TrainingConfig]:
-    """Returns the training hyperparameters that were asked for, as the last argument of
+    """The training hyperparameters that were asked for, as the last argument of
     ``make_problem``; nothing where none were.
     """
     if values.hparams and not values.hparams_set:
@@ -181,7 +181,7 @@ def _names(values: Any) -> list[str]:
 
 
 def _without_files(names: list[str], values: Any) -> list[str]:
-    """Returns the names without the problems that a pattern matched and that need files, where none
+    """The names without the problems that a pattern matched and that need files, where none
     are given; says which.
     """
     if values.source_files or "source_files" in parse_problem_args(values.problem_args):
@@ -198,7 +198,7 @@ def _without_files(names: list[str], values: Any) -> list[str]:
 
 
 def _with_own_flags(name: str, arguments: dict[str, Any], values: Any) -> dict[str, Any]:
-    """Returns the arguments with those that have a flag of this command, where the problem takes
+    """The arguments with those that have a flag of this command, where the problem takes
     them.
     """
     given = {"seed": values.random_seed, "beam_pipeline_options": values.beam_pipeline_options}

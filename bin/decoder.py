@@ -168,7 +168,7 @@ def _destination(values: Any) -> Path | None:
 def _decode(
     translator: Translator, lines: list[str] | None, values: Any
 ) -> tuple[Iterator[str], int | None]:
-    """Returns one line for each example of the input, and how many there will be where that is
+    """One line for each example of the input, and how many there will be where that is
     known.
     """
     codec, config = translator.codec, translator.config
@@ -207,7 +207,7 @@ def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Itera
 
 
 def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tuple[Texts, str]]:
-    """Returns the source and the target of each line; it has a column for each of the codec's
+    """The source and the target of each line; it has a column for each of the codec's
     fields and one for the target.
 
     Raises:

@@ -166,7 +166,7 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
 
 
 def _changed(trained: HParams, used: HParams) -> str:
-    """Returns what differs in use, "name=value,name=value" in the order of the fields: empty where
+    """What differs in use, "name=value,name=value" in the order of the fields: empty where
     nothing does.
     """
     before, after = vars(trained.network), vars(used.network)
@@ -218,7 +218,7 @@ def _check_lengths(run: Run, problem: Problem, lengths: tuple[int, ...]) -> None
 
 
 def json_line(metrics: Mapping[str, float]) -> str:
-    """Returns the metrics as one line of JSON, sorted by name; what is not finite is null, since
+    """The metrics as one line of JSON, sorted by name; what is not finite is null, since
     JSON has no word for it.
     """
     numbers = {

@@ -89,7 +89,7 @@ _EXPECTED = {
 def parse(
     command: str, description: str, flags: Sequence[Flag], argv: Sequence[str]
 ) -> absl_flags.FlagValues:
-    """Returns the values of the flags in `argv` (without the command's own name).
+    """The values of the flags in `argv` (without the command's own name).
 
     Raises:
       HelpAsked: --help is among them.
@@ -137,7 +137,7 @@ def parse(
 
 
 def help_page(description: str, flags: Sequence[Flag]) -> str:
-    """Returns the help page: the description, then the flags in their groups, each with its
+    """The help page: the description, then the flags in their groups, each with its
     default.
     """
     groups: dict[str, list[Flag]] = {}
@@ -150,7 +150,7 @@ def help_page(description: str, flags: Sequence[Flag]) -> str:
 
 
 def integers(text: str, flag: str) -> tuple[int, ...]:
-    """Returns the positive whole numbers in "40,80,400".
+    """The positive whole numbers in "40,80,400".
 
     Raises:
       FlagError: a part is no positive whole number.
@@ -189,7 +189,7 @@ def _define(flag: Flag, values: absl_flags.FlagValues) -> None:
 
 
 def _wrong_value(message: str, command: str, flags: Sequence[Flag]) -> str:
-    """Returns absl's message on a bad value in our words."""
+    """Absl's message on a bad value in our words."""
     found = re.match(r"flag --(\w+)=(.*?):", message)
     named = {name: flag for flag in flags for name in (flag.name, *flag.aliases)}
     if found and found[1] in named:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) -> dict[str, Any]:
-    """Returns the arguments of the problems in --problem_args and FILE_FLAGS; the names of files as
+    """The arguments of the problems in --problem_args and FILE_FLAGS; the names of files as
     absolute paths.
 
     Raises:
@@ -75,7 +75,7 @@ def _check_files(problem: str, given: Iterable[str], arguments: Mapping[str, Any
 
 
 def decode_config(text: str) -> DecodeConfig:
-    """Returns the options in --decode_hparams; user code with a strategy of its own must be loaded.
+    """The options in --decode_hparams; user code with a strategy of its own must be loaded.
 
     Raises:
       FlagError: lists every mistake.
@@ -87,7 +87,7 @@ def decode_config(text: str) -> DecodeConfig:
 
 
 def chosen_variants(name: str) -> tuple[Any, ...]:
-    """Returns the variants of BLEU that --bleu_variant names, uncased first, as tensor2tensor
+    """The variants of BLEU that --bleu_variant names, uncased first, as tensor2tensor
     prints them.
     """
     choices = {"cased": ("cased",), "uncased": ("uncased",), BOTH: ("uncased", "cased")}
@@ -99,12 +99,12 @@ def chosen_variants(name: str) -> tuple[Any, ...]:
 
 
 def files(text: str) -> list[Path]:
-    """Returns the files in "one,two"."""
+    """The files in "one,two"."""
     return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
 
 
 def parallel_set(run: Run, values: Any) -> ParallelSet:
-    """Returns the sentences and references that --source and --reference name or, without them,
+    """The sentences and references that --source and --reference name or, without them,
     those of the run's problem.
     """
     from ut_tf.evaluation.parallel_sets import file_set, problem_set
@@ -129,7 +129,7 @@ def check_choice(values: Any) -> None:
 
 
 def chosen_steps(run: Run, values: Any) -> list[int]:
-    """Returns the steps of the checkpoints that the flags mean, ascending; imports TensorFlow.
+    """The steps of the checkpoints that the flags mean, ascending; imports TensorFlow.
 
     Raises:
       UserError: there are fewer than asked for.
@@ -142,7 +142,7 @@ def chosen_steps(run: Run, values: Any) -> list[int]:
 
 
 def default_destination(source: Path, values: Any, steps: list[int]) -> Path:
-    """Returns the folder beside the run's that is named after the choice."""
+    """The folder beside the run's that is named after the choice."""
     if values.checkpoints:
         return source.with_name(f"{source.name}-avg{'+'.join(map(str, steps))}")
     return source.with_name(f"{source.name}-avg{'best' if values.best else ''}{len(steps)}")

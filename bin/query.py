@@ -118,7 +118,7 @@ def _main(argv: list[str]) -> None:
 
 
 def answer_line(prediction: Any) -> str:
-    """Returns what is printed of a prediction: its outputs with tabs between, or its only value, or
+    """What is printed of a prediction: its outputs with tabs between, or its only value, or
     one JSON object.
     """
     value = prediction.get("outputs", prediction) if isinstance(prediction, dict) else prediction

@@ -144,7 +144,7 @@ def _told_where(others: Sequence[Flag], command: str, place: str) -> Iterator[No
 
 
 def cells_of(values: Any) -> list[Cell]:
-    """Returns the cells that the flags name.
+    """The cells that the flags name.
 
     Raises:
       FlagError: a list or range that cannot be read.

@@ -148,7 +148,7 @@ def _translate(translator: Translator, sources: Sequence[str], path: Path) -> li
 
 
 def _averaged(run: Run, values: Any) -> Run:
-    """Returns the run with the mean of the chosen checkpoints; one of the same checkpoints that
+    """The run with the mean of the chosen checkpoints; one of the same checkpoints that
     lies there already is used again.
     """
     from ut_tf.training.averaging import average_checkpoints, is_average

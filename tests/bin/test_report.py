@@ -1,6 +1,4 @@
-"""ut-report on run directories written by hand: which figure stands in which cell, and what may not
-be joined.
-"""
+"""ut-report: formats, chosen tables, mistakes, and the paper's tables themselves."""
 
 from __future__ import annotations
 
@@ -14,429 +12,30 @@ from fnmatch import filter as matching
 
 import pytest
 
+from tests.bin.report_rows import at_400, ours
 from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import report
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.reporting.paper_tables import PAPER_TABLES
 
-COPY, ADDITION = "algorithmic_copy_decimal40", "algorithmic_addition_decimal40"
+COPY = "algorithmic_copy_decimal40"
+ADDITION = "algorithmic_addition_decimal40"
 
 
-@pytest.fixture
-def run(tmp_path, capsys):
-    """Returns a function that runs ut-report on tmp_path/runs and returns its standard output."""
-
-    def call(*flags):
-        assert report.main([str(tmp_path / "runs"), *flags]) == 0
-        return capsys.readouterr().out
-
-    return call
-
-
-@pytest.fixture
-def runs(tmp_path):
-    return tmp_path / "runs"
-
-
-def _at_400(char_acc, seq_acc):
-    return {
-        "length_40/char_acc": 1.0,
-        "length_40/seq_acc": 1.0,
-        "length_400/char_acc": char_acc,
-        "length_400/seq_acc": seq_acc,
-    }
-
-
-def _rows(text, table="4"):
-    """Returns the lines of a Markdown table as lists of cells, without the head."""
-    section = text.split(f"## Table {table}.")[1].split("\n## ")[0]
-    lines = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in section.splitlines()
-        if line.startswith("|")
-    ]
-    return lines[2:]
-
-
-def _ours(text, table="4"):
-    return [row for row in _rows(text, table) if "paper" not in row]
-
-
-def test_a_single_run_has_its_interval_beside_the_paper_s_figures(run, runs):
-    folder = stub_run(runs / "a", ADDITION, "transformer_tiny")
-    evaluate(
-        folder,
-        _at_400(0.1, 0.02),
-        intervals={"length_400/char_acc": [0.08, 0.12], "length_400/seq_acc": [0.0, 0.05]},
-    )
-    text = run()
-    assert "Table 4. Algorithmic tasks" in text
-    assert "Table 1." not in text
-    assert ["Transformer", "paper", "", ".53/.03", ".13/.06", ".07/.0"] in _rows(text)
-    assert _ours(text) == [
-        ["Transformer", "`transformer_tiny`", "1", "-", "-", "0.10/0.02 [0.08, 0.12] [0.00, 0.05]"]
-    ]
-
-
-def test_validation_chooses_the_best_seed_and_not_the_test_data(run, runs):
-    for seed, (test, validation) in enumerate([(0.9, 0.5), (0.7, 0.8), (0.8, 0.1)]):
-        evaluate(
-            stub_run(runs / str(seed), COPY, "ut_algorithmic", seed),
-            _at_400(test, test - 0.5),
-            validation,
-            "max",
-        )
-    best, mean = _ours(run())
-    assert best[1:4] == ["`ut_algorithmic`", "best of 3", "0.70/0.20"]
-    assert mean[2:4] == ["mean of 3", "0.80 ± 0.10/0.30 ± 0.10"]
-
-
-def test_an_error_is_best_where_it_is_lowest(run, runs):
-    for seed, error in enumerate([3.0, 1.0]):
-        evaluate(
-            stub_run(runs / str(seed), "babi_qa", seed=seed),
-            {"mean_error": error, "failed_tasks": 2.0 * error},
-            error,
-            "min",
-        )
-    best, mean = _ours(run(), "1")
-    assert best[4] == "1.00 (2)"
-    assert mean[4] == "2.00 ± 1.41 (4.0 ± 2.8)"
-
-
-def test_without_a_word_of_validation_no_seed_is_called_the_best(run, runs):
-    for seed in (1, 2):
-        evaluate(stub_run(runs / str(seed), COPY, "ut_algorithmic", seed), _at_400(0.1 * seed, 0))
-    assert [row[2:4] for row in _ours(run())] == [["mean of 2", "0.15 ± 0.07/0.00 ± 0.00"]]
-
-
-def test_twenty_single_tasks_make_one_cell_of_mean_error_and_failures(run, runs):
-    for task in range(1, 21):
-        evaluate(
-            stub_run(runs / str(task), f"babi_qa_task{task}_10k"),
-            {"error": 6.0 if task < 4 else 1.0},
-        )
-    text = run()
-    assert _ours(text, "1") == [["UT", "`ut_babi`", "1", "1.75 (3)", "-", "-", "-"]]
-    by_task = {row[0]: row[-1] for row in _rows(text, "1a")}
-    assert (by_task["3"], by_task["4"], by_task["setting"]) == ("6.0", "1.0", "10k single")
-
-
-def test_tasks_that_are_missing_are_counted_and_several_sets_joined_by_validation(run, runs):
-    for task in range(1, 20):
-        evaluate(
-            stub_run(runs / str(task), f"babi_qa_task{task}_10k"), {"error": 2.0}, validation=2.0
-        )
-    evaluate(
-        stub_run(runs / "20", "babi_qa_task20_10k", "ut_babi_unordered"),
-        {"error": 4.0},
-        validation=0.0,
-    )
-    evaluate(
-        stub_run(runs / "19b", "babi_qa_task19_10k", "ut_babi_unordered"),
-        {"error": 12.0},
-        validation=1.0,
-    )
-    cells = {(row[1], row[2]): row[3] for row in _ours(run(), "1")}
-    assert cells == {
-        ("`ut_babi`", "1"): "2.00 (0) (19 of 20 tasks)",
-        ("`ut_babi_unordered`", "1"): "8.00 (1) (2 of 20 tasks)",
-        ("the best set for each", "best"): f"{(18 * 2 + 12 + 4) / 20:.2f} (1)",
-    }
-
-
-@pytest.mark.parametrize(
-    ("problem", "args", "record", "metrics", "words"),
-    [
-        (COPY, {"max_length": 20}, {}, _at_400(0.5, 0.1), "max_length=20"),
-        (COPY, {}, {"data_note": "other digits"}, _at_400(0.5, 0.1), "other digits"),
-        (COPY, {}, {"split": "validation"}, _at_400(0.5, 0.1), "validation data instead of test"),
-        (
-            COPY,
-            {},
-            {"lengths": [80]},
-            {"length_80/char_acc": 0.5, "length_80/seq_acc": 0.1},
-            "length 80 instead of 400",
-        ),
-        ("algorithmic_copy_binary40", {}, {}, _at_400(0.5, 0.1), "binary digits"),
-    ],
-)
-def test_other_data_has_a_row_and_a_mark_of_its_own(
-    run, runs, problem, args, record, metrics, words
-):
-    evaluate(stub_run(runs / "same", COPY, "ut_algorithmic", seed=1), _at_400(0.9, 0.8))
-    evaluate(
-        stub_run(runs / "other", problem, "ut_algorithmic", seed=2, problem_args=args),
-        metrics,
-        **record,
-    )
-    text = run()
-    assert [(row[0], row[2], row[3]) for row in _ours(text)] == [
-        ("UT", "1", "0.90/0.80"),
-        ("UT†", "1", "0.50/0.10†"),
-    ]
-    assert f"† {words}\n" in text
-
-
-def test_the_amount_of_generated_data_is_no_other_data(run, runs):
-    evaluate(
-        stub_run(
-            runs / "a",
-            "algorithmic_identity_decimal40",
-            "ut_algorithmic",
-            problem_args={"train_examples": 10},
-        ),
-        _at_400(0.9, 0.8),
-    )
-    assert [row[0] for row in _ours(run())] == ["UT"]
-
-
-def test_rows_tell_models_and_overrides_apart_but_not_the_number_of_steps(run, runs):
-    for name, hparams_set, overrides, seed in (
-        ("a", "ut_algorithmic", "", 0),
-        ("b", "ut_algorithmic", "train_steps=7", 1),
-        ("c", "ut_algorithmic", "dropout=0.5,train_steps=7", 0),
-        ("d", "ut_act_algorithmic", "", 0),
-        ("e", "ut_algorithmic", "recurrence=gru", 0),
-    ):
-        evaluate(stub_run(runs / name, COPY, hparams_set, seed, overrides), _at_400(0.5, 0.5), 1.0)
-    evaluate(stub_run(runs / "f", COPY, "ut_algorithmic", averaged=True), _at_400(0.5, 0.5))
-    assert [(row[0], row[1], row[2]) for row in _ours(run())] == [
-        ("UT", "`ut_algorithmic`", "best of 2"),
-        ("UT", "`ut_algorithmic`", "mean of 2"),
-        ("UT", "`ut_algorithmic, dropout=0.5`", "1"),
-        ("UT, averaged checkpoints", "`ut_algorithmic`", "1"),
-        ("UT, dynamic halting", "`ut_act_algorithmic`", "1"),
-        ("UT, gru recurrence", "`ut_algorithmic, recurrence=gru`", "1"),
-    ]
-
-
-def test_the_folds_of_a_cross_validation_are_joined_as_seeds_are(run, runs):
-    for fold, error in ((1, 40.0), (2, 60.0)):
-        folder = stub_run(
-            runs / str(fold), "lambada_rc", "ut_tiny", problem_args={"folds": 2, "fold": fold}
-        )
-        evaluate(
-            folder, {"error": error}, error, data_note=f"fold {fold} of 2 of the development set"
-        )
-    text = run()
-    assert [row[2:] for row in _ours(text, "3")] == [
-        ["mean of 2", "-", "-", "-", "-", "0.5000 ± 0.1414†", "-"]
-    ]
-    assert "† cross-validation, 2 folds of the development set\n" in text
-
-
-def test_of_several_evaluations_the_table_s_own_and_last_counts(run, runs):
-    folder = stub_run(runs / "a", COPY, "ut_algorithmic")
-    evaluate(folder, _at_400(0.1, 0.1))
-    evaluate(folder, _at_400(0.2, 0.2))
-    evaluate(folder, _at_400(0.3, 0.3), checkpoint="last")
-    evaluate(folder, {"length_80/char_acc": 0.9, "length_80/seq_acc": 0.9})
-    assert [row[3] for row in _ours(run())] == ["0.20/0.20"]
-
-
-def test_another_checkpoint_than_the_best_has_a_mark(run, runs):
-    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5), checkpoint="last")
-    evaluate(
-        stub_run(runs / "b", COPY, "ut_algorithmic", seed=1),
-        _at_400(0.6, 0.6),
-        checkpoint="runs/b/checkpoints/step-00000050",
-    )
-    # The last checkpoint was the best one.
-    both = evaluate(stub_run(runs / "c", COPY, "ut_algorithmic", seed=2), _at_400(0.7, 0.7))
-    evaluate(both, _at_400(0.7, 0.7), checkpoint="last")
-    text = run()
-    assert [(row[0], row[2], row[3]) for row in _ours(text)] == [
-        ("UT", "1", "0.70/0.70"),
-        ("UT†", "1", "0.50/0.50†"),
-        ("UT‡", "1", "0.60/0.60‡"),
-    ]
-    assert "† last checkpoint instead of best\n" in text
-    assert "‡ step-00000050 checkpoint instead of best" in text
-
-
-def test_a_figure_made_from_an_error_is_named_accuracy(run, runs):
-    evaluate(
-        stub_run(runs / "a", "lambada_rc", "ut_tiny"),
-        {"error": 40.0},
-        intervals={"error": [30.0, 45.0]},
-    )
-    lines = [
-        line
-        for line in csv.DictReader(io.StringIO(run("--format=csv")))
-        if line["source"] == "ut_tiny"
-    ]
-    found = {(line["measure"], line["statistic"]): float(line["value"]) for line in lines}
-    expected = {"best": 0.6, "low": 0.55, "high": 0.7, "mean": 0.6}
-    assert found == {
-        ("accuracy", statistic): pytest.approx(value) for statistic, value in expected.items()
-    }
-    assert {line["problems"] for line in lines} == {"1 of 1"}
-
-
-def test_errors_by_task_are_a_table_for_each_setting_that_has_runs(run, runs):
-    evaluate(stub_run(runs / "a", "babi_qa_task1_1k"), {"error": 3.0})
-    evaluate(
-        stub_run(runs / "b", "babi_qa"), {"error/1": 2.0, "mean_error": 2.0, "failed_tasks": 0.0}
-    )
-    section = run().split("## Table 1a.")[1].split("\n## ")[0]
-    settings = [
-        line.split("|")[2:-1] for line in section.splitlines() if line.startswith("| setting")
-    ]
-    assert [{cell.strip() for cell in row} for row in settings] == [{"10k joint"}, {"1k single"}]
-    assert max(map(len, section.splitlines())) <= 120
-
-
-def test_a_metric_of_an_unknown_kind_is_told_all_the_same(run, runs):
-    evaluate(stub_run(runs / "a", "sort_digits", "ut_tiny"), {"wer": 0.25})
-    assert "| wer " in run()
-
-
-def test_two_runs_with_one_seed_are_not_two_seeds(run, runs):
-    evaluate(
-        stub_run(runs / "a", COPY, "ut_algorithmic"),
-        _at_400(0.1, 0.1),
-        time="2026-01-02T00:00:00+00:00",
-    )
-    evaluate(
-        stub_run(runs / "b", COPY, "ut_algorithmic"),
-        _at_400(0.2, 0.2),
-        time="2026-01-01T00:00:00+00:00",
-    )
-    text = run()
-    assert [row[2:4] for row in _ours(text)] == [["1", "0.10/0.10"]]
-    assert f"Left out: {runs}/b: the same seed (0) as {runs}/a" in text
-
-
-def test_agreement_and_reading_comprehension_turn_errors_into_accuracies(run, runs):
-    evaluate(
-        stub_run(runs / "a", "sva_number_prediction", "ut_tiny"),
-        {"error": 2.0, "error/3": 25.0},
-        intervals={"error/3": [20.0, 40.0]},
-    )
-    text = run()
-    assert _ours(text, "2")[0][6] == "0.750 [0.600, 0.800]†"
-    assert _ours(text, "2")[0][9] == "0.980†"
-    assert "† the verb's number is asked, not ranked" in text
-
-
-def test_a_split_that_has_a_column_of_its_own_fills_that_column(run, runs):
-    folder = stub_run(runs / "a", "lambada_lm", "ut_tiny")
-    evaluate(folder, {"target/perplexity": 140.0, "target/accuracy": 0.19})
-    evaluate(folder, {"target/perplexity": 130.0, "target/accuracy": 0.21}, split="validation")
-    assert _ours(run(), "3") == [
-        ["UT", "`ut_tiny`", "1", "-", "130 (0.21)", "140 (0.19)", "-", "-", "-"]
-    ]
-
-
-def test_translation_of_other_text_stands_below_table_7_with_its_signature(run, runs):
-    signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    evaluate(
-        stub_run(runs / "a", "translate_ende_multi30k", "ut_translate_small"),
-        {"bleu": 36.4},
-        signatures={"bleu": signature},
-    )
-    evaluate(stub_run(runs / "b", "translate_ende_wmt14", "ut_base"), {"bleu": 27.0})
-    text = run()
-    assert [row[0] + row[3] for row in _ours(text, "7")] == ["UT27.0", "UT†36.4†"]
-    assert "† translate_ende_multi30k\n" in text
-    assert f"Signature: {signature}" in text
-
-
-def test_ponder_times_stand_with_their_deviation_by_supporting_facts(run, runs):
-    metrics = {
-        "ponder_time/supporting_facts_2": 2.5,
-        "ponder_time_std/supporting_facts_2": 0.75,
-        "mean_error": 1.0,
-        "failed_tasks": 0.0,
-    }
-    evaluate(stub_run(runs / "a", "babi_qa", "ut_act_babi"), metrics)
-    assert _ours(run(), "1b") == [
-        ["UT, dynamic halting", "10k joint", "`ut_act_babi`", "1", "-", "2.50 ± 0.75", "-"]
-    ]
-
-
-def test_runs_outside_the_tables_and_runs_to_be_evaluated_are_listed(run, runs):
-    stub_run(runs / "later", COPY, "ut_algorithmic")
-    stub_run(runs / "begun", COPY, "ut_algorithmic", trained=False)
-    for seed in (1, 2):
-        evaluate(
-            stub_run(runs / f"sort{seed}", "sort_digits", "ut_tiny", seed),
-            {"loss": 0.1, "accuracy": 0.5 + seed / 10},
-            -seed,
-        )
-    text = run()
-    assert f"ut-eval --output_dir={runs}/later\n" in text
-    assert f"{runs}/begun has no checkpoint yet." in text
-    others = text.split("## Other runs")[1]
-    assert [cell.strip() for cell in others.splitlines()[-1].strip("|").split("|")][:7] == [
-        *("sort_digits", "UT", "ut_tiny", "accuracy", "2", "0.7", "0.65"),
-    ]
-
-
-def test_another_problem_s_data_is_told_apart_from_the_run_s_own(run, runs):
-    folder = evaluate(stub_run(runs / "a", "babi_qa_task1_10k"), {"error": 1.0})
-    evaluate(folder, {"error": 3.0}, test_problem="babi_sim_task1", data_note="simulated")
-    text = run()
-    assert _ours(text, "1") == [["UT", "`ut_babi`", "1", "1.00 (0) (1 of 20 tasks)", "-", "-", "-"]]
-    last = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
-    assert last == [
-        "babi_sim_task1",
-        "UT",
-        "ut_babi",
-        "error",
-        "1",
-        "3",
-        "3",
-        "-",
-        "simulated; trained on babi_qa_task1_10k",
-    ]
-
-
-def test_what_was_evaluated_deeper_than_trained_is_a_row_of_its_own(run, runs):
-    folder = evaluate(stub_run(runs / "a", "babi_qa_task1_10k"), {"error": 1.0})
-    evaluate(folder, {"error": 0.0}, hparams="eval_num_steps=8")
-    evaluate(folder, {"error": 0.5}, hparams="eval_num_steps=8")
-    assert _ours(run(), "1") == [
-        ["UT", "`ut_babi`", "1", "1.00 (0) (1 of 20 tasks)", "-", "-", "-"],
-        [
-            "UT",
-            "`ut_babi, used with eval_num_steps=8`",
-            "1",
-            "0.50 (0) (1 of 20 tasks)",
-            "-",
-            "-",
-            "-",
-        ],
-    ]
-
-
-def test_another_use_of_a_run_is_no_seed_of_joined_sets_and_needs_no_evaluation(run, runs):
-    folder = evaluate(stub_run(runs / "a", "babi_qa_task1_10k"), {"error": 2.0})
-    evaluate(folder, {"error": 0.0}, hparams="eval_num_steps=8")
-    evaluate(folder, {"error": 3.0}, test_problem="babi_sim_task1", hparams="eval_num_steps=12")
-    evaluate(stub_run(runs / "b", "babi_qa_task2_10k", "ut_babi_unordered"), {"error": 4.0})
-    text = run()
-    assert [row[3] for row in _ours(text, "1") if row[1] == "the best set for each"] == [
-        "3.00 (0) (2 of 20 tasks)"
-    ]
-    assert "ut-eval --output_dir" not in text
-
-
-def test_the_three_formats_say_the_same(run, runs, tmp_path):
+def test_the_three_formats_say_the_same(run_report, runs, tmp_path):
     for seed, value in enumerate([0.25, 0.75]):
         evaluate(
             stub_run(runs / str(seed), COPY, "ut_algorithmic", seed),
-            _at_400(value, 0.5),
+            at_400(value, 0.5),
             value,
             "max",
         )
     evaluate(
         stub_run(runs / "x", ADDITION, "transformer_tiny"),
-        _at_400(float("nan"), 0.5) | {"length_400/char_acc": 0.5},
+        at_400(float("nan"), 0.5) | {"length_400/char_acc": 0.5},
         None,
     )
-    table = json.loads(run("--format=json"))["tables"][0]
+    table = json.loads(run_report("--format=json"))["tables"][0]
     (copy,) = [row["cells"]["copy"] for row in table["rows"] if "copy" in row["cells"]]
     assert copy["best"] == {"char_acc": 0.75, "seq_acc": 0.5}
     assert copy["mean"]["char_acc"] == 0.5
@@ -445,7 +44,7 @@ def test_the_three_formats_say_the_same(run, runs, tmp_path):
         "text": ".34/.02",
         "values": {"char_acc": 0.34, "seq_acc": 0.02},
     }
-    lines = list(csv.DictReader(io.StringIO(run("--format=csv"))))
+    lines = list(csv.DictReader(io.StringIO(run_report("--format=csv"))))
     found = {
         (line["column"], line["measure"], line["statistic"]): line["value"]
         for line in lines
@@ -453,14 +52,14 @@ def test_the_three_formats_say_the_same(run, runs, tmp_path):
     }
     assert float(found["copy", "char_acc", "best"]) == 0.75
     assert float(found["copy", "char_acc", "mean"]) == 0.5
-    assert run(f"--output={tmp_path}/report.md") == ""
-    assert (tmp_path / "report.md").read_text() == run()
+    assert run_report(f"--output={tmp_path}/report.md") == ""
+    assert (tmp_path / "report.md").read_text() == run_report()
 
 
-def test_tables_that_are_asked_for_are_printed_alone_and_empty(run, runs):
-    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5))
+def test_tables_that_are_asked_for_are_printed_alone_and_empty(run_report, runs):
+    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), at_400(0.5, 0.5))
     stub_run(runs / "b", "babi_qa")
-    text = run("--tables=1,2")
+    text = run_report("--tables=1,2")
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## Table 1. bAbI: mean error in % (failed tasks of 20)",
         "## Table 1a. bAbI: error in % by task",
@@ -472,14 +71,14 @@ def test_tables_that_are_asked_for_are_printed_alone_and_empty(run, runs):
 
 
 def test_a_run_is_found_once_and_a_broken_one_is_told(runs, capsys):
-    evaluate(stub_run(runs / "deep" / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5))
+    evaluate(stub_run(runs / "deep" / "a", COPY, "ut_algorithmic"), at_400(0.5, 0.5))
     (runs / "broken").mkdir()
     (runs / "broken" / "config.json").write_text("{")
     (runs / "foreign").mkdir()
     (runs / "foreign" / "config.json").write_text('{"name": "web server"}')
     assert report.main([str(runs), str(runs / "deep" / "a"), str(runs / "deep")]) == 0
     out, err = capsys.readouterr()
-    assert [row[2] for row in _ours(out)] == ["1"]
+    assert [row[2] for row in ours(out)] == ["1"]
     assert f"{runs}/broken is left out: {runs}/broken/config.json cannot be read" in err
     assert report.main([str(runs / "broken")]) == 1
     assert "no run could be read" in capsys.readouterr().err
@@ -499,7 +98,7 @@ def test_a_run_is_found_once_and_a_broken_one_is_told(runs, capsys):
     ],
 )
 def test_mistakes_are_told_in_a_line(runs, tmp_path, capsys, flags, status, expected):
-    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5))
+    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), at_400(0.5, 0.5))
     (tmp_path / "empty").mkdir()
     assert (
         report.main([flag.format(runs=runs, empty=tmp_path / "empty") for flag in flags]) == status
@@ -508,7 +107,7 @@ def test_mistakes_are_told_in_a_line(runs, tmp_path, capsys, flags, status, expe
 
 
 def test_tensorflow_is_not_imported(runs):
-    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), _at_400(0.5, 0.5))
+    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), at_400(0.5, 0.5))
     code = (
         f"import sys; from ut_tf.bin.report import main; main([{str(runs)!r}]);"
         " sys.exit('tensorflow' in sys.modules)"

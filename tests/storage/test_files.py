@@ -7,7 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from ut_tf.storage.files import exclusive, write_text
+from ut_tf.storage.files import write_text
+from ut_tf.storage.locks import exclusive
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +25,7 @@ def test_another_process_waits_for_the_lock(tmp_path: Path) -> None:
     lock, told = tmp_path / "lock", tmp_path / "told"
     code = f"""
 from pathlib import Path
-from ut_tf.storage.files import exclusive
+from ut_tf.storage.locks import exclusive
 Path({str(told)!r} + ".started").touch()
 with exclusive(Path({str(lock)!r})):
     Path({str(told)!r}).touch()

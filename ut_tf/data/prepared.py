@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import exclusive, sha256_of, write_text
+from ut_tf.storage.files import sha256_of, write_text
+from ut_tf.storage.locks import exclusive
 
 if TYPE_CHECKING:
     from ut_tf.data.problem import Problem

@@ -1,13 +1,13 @@
 """A cell of a table: the figures of one or several seeds, on one or several problems, made one.
 
-How it is used::
+::
 
     # problem -> seed -> what its evaluation says
     readings = {"lte_copy": {0: Reading(...), 1: Reading(...)}}
     cell = make_cell(source, readings)
     cell.best, cell.mean, cell.deviation, cell.seeds
 
-How it works: the best seed of each problem is the one whose checkpoint was best on the validation
+The best seed of each problem is the one whose checkpoint was best on the validation
 data, never the one that is best on the test data. Where several problems make the cell, their
 figures are joined (the mean over them, or how many are above a limit): the best seeds' figures for
 ``best``, each seed's figures for ``mean`` and ``deviation``.
@@ -77,7 +77,7 @@ class Cell:
 
 
 def figure_of(record: Record, name: str) -> Figure:
-    """Returns a metric of an evaluation; what is not there, or not finite, is None."""
+    """A metric of an evaluation; what is not there, or not finite, is None."""
     value, interval = (
         record.metrics.get(name, math.nan),
         record.intervals.get(name, (math.nan, math.nan)),
@@ -89,7 +89,7 @@ def figure_of(record: Record, name: str) -> Figure:
 
 
 def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading]]) -> Cell:
-    """Returns the cell of a source.
+    """The cell of a source.
 
     Args:
       source: what is measured.
@@ -123,7 +123,7 @@ def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading
 
 
 def best_seed(by_seed: Mapping[Repetition, Reading]) -> Reading | None:
-    """Returns the reading of the seed (or fold) that validation puts first (of equals the lowest),
+    """The reading of the seed (or fold) that validation puts first (of equals the lowest),
     or the only one.
 
     None where there are several and not all of them say what validation found, or where they are
@@ -141,7 +141,7 @@ def best_seed(by_seed: Mapping[Repetition, Reading]) -> Reading | None:
 
 
 def _validation_score(record: Record) -> float | None:
-    """Returns what validation found, the higher the better."""
+    """What validation found, the higher the better."""
     selection = record.selection
     if selection is None or selection.get("value") is None:
         return None
@@ -157,7 +157,7 @@ def _joined(measures: Sequence[Measure], readings: Sequence[Reading]) -> Values:
 
 
 def _join(measures: Sequence[Measure], by_problem: Sequence[Values]) -> Values:
-    """Returns the figures of several problems as one, for each measure."""
+    """The figures of several problems as one, for each measure."""
     joined: list[float | None] = []
     for number, measure in enumerate(measures):
         values = [one[number] for one in by_problem]

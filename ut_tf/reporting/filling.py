@@ -150,14 +150,14 @@ def _of_other_problems(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]
 
 
 def _is_unjudged(run: FoundRun) -> bool:
-    """Returns whether the run's own sets were never judged, whatever it did on another problem's
+    """Whether the run's own sets were never judged, whatever it did on another problem's
     data; of another use nothing is missed.
     """
     return all(record.test_problem and not record.hparams for record in run.records)
 
 
 def is_number(table: Table, number: str) -> bool:
-    """Returns whether `number` means the table: "1" means 1, 1a and 1b."""
+    """Whether `number` means the table: "1" means 1, 1a and 1b."""
     return table.number == number or table.number.rstrip("abcdefgh") == number
 
 
@@ -184,7 +184,7 @@ _Cells = dict[str, tuple[Source, dict[str, _BySeed]]]
 
 
 def _fill(table: Table, tables: Tables, runs: Sequence[FoundRun], used: set[int]) -> FilledTable:
-    """Returns the table with its rows; adds the runs that are in it to `used`."""
+    """The table with its rows; adds the runs that are in it to `used`."""
     left_out: list[str] = []
     signatures: dict[str, None] = {}
     rows: dict[_Key, _Cells] = {}
@@ -332,7 +332,7 @@ def _candidates(
 def _belongs_elsewhere(
     run: FoundRun, record: Record, source: Source, problem: str, table: Table
 ) -> bool:
-    """Returns whether the record's split is that of another column, so that it has no place in this
+    """Whether the record's split is that of another column, so that it has no place in this
     one.
     """
     if source.split in _splits(run, record):
@@ -347,14 +347,14 @@ def _belongs_elsewhere(
 
 
 def _splits(run: FoundRun, record: Record) -> list[str]:
-    """Returns the splits that were judged, as tables have them: the folds of a cross-validation are
+    """The splits that were judged, as tables have them: the folds of a cross-validation are
     parts of the development data.
     """
     return ["validation"] if run.repetition[1] else record.split.split(",")
 
 
 def _known_problem(run: FoundRun, tables: Tables) -> str:
-    """Returns the run's problem, as the sources name it."""
+    """The run's problem, as the sources name it."""
     return tables.same_problems.get(run.problem, run.problem)
 
 
@@ -363,7 +363,7 @@ def _problem_in(source: Source, problem: str) -> str | None:
 
 
 def _lengths(source: Source, record: Record) -> list[int]:
-    """Returns the lengths that the record has figures of; [0] for a source without a length."""
+    """The lengths that the record has figures of; [0] for a source without a length."""
     if not source.length:
         return [0]
     pattern = re.escape(source.measures[0].metric).replace(re.escape(LENGTH), r"(\d+)")
@@ -402,7 +402,7 @@ def _data_notes(run: FoundRun, source: Source, record: Record, tables: Tables) -
 
 
 def _shown(value: object) -> str:
-    """Returns an argument as the command line has it; of a file only its name."""
+    """An argument as the command line has it; of a file only its name."""
     if isinstance(value, list | tuple):
         return "+".join(map(_shown, value))
     return PurePath(value).name if isinstance(value, str) else str(value)
@@ -418,7 +418,7 @@ def _evaluation_notes(run: FoundRun, source: Source, record: Record, length: int
 
 
 def _checkpoint_notes(run: FoundRun, record: Record) -> list[str]:
-    """Returns which checkpoint was judged, where it is not the one that validation chose."""
+    """Which checkpoint was judged, where it is not the one that validation chose."""
     if record.checkpoint == "best" or any(
         one.checkpoint == "best" and one.step == record.step for one in run.records
     ):

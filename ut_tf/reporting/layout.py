@@ -1,14 +1,14 @@
 """What a table of results is made of: columns, the rows as published, and which runs' figures fill
 a column.
 
-How it is used::
+::
 
     error = Measure("error")
     column = Column("10k single", (Source(tasks, (error,)),), "{}", digits=2)
     table = Table("1", "bAbI, error in percent", (column,), (PublishedRow("Transformer",
         ("15.2",)),))
 
-How it works: nothing here computes. The tables themselves are data and lie beside the problems
+Nothing here computes. The tables themselves are data and lie beside the problems
 (``ut_tf.reporting.paper_tables``); ``filling`` puts the figures of runs in.
 """
 

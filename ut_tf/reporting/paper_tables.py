@@ -1,11 +1,11 @@
 """The tables of "Universal Transformers" (arXiv 1807.03819v3), as printed, and which problems'
 figures belong in their columns.
 
-How it is used::
+::
 
     make_report(PAPER_TABLES, runs)      # ut-report
 
-How it works: plain data of the kinds that ``ut_tf.reporting.layout`` describes. A source with a
+Plain data of the kinds that ``ut_tf.reporting.layout`` describes. A source with a
 note is other data than the paper's: its figures get rows of their own, with a mark.
 """
 

@@ -1,11 +1,11 @@
 """A report as text: Markdown for people, CSV for spreadsheets (one figure a line), JSON for
 programs.
 
-How it is used::
+::
 
     print(as_markdown(report))
 
-How it works: in Markdown a row whose cells have several seeds is two lines, the best seed and the
+In Markdown a row whose cells have several seeds is two lines, the best seed and the
 mean over the seeds; a figure of one seed has its interval. Rows of other data than the table's have
 a mark whose words stand below the table.
 """
@@ -32,7 +32,7 @@ _MARKS = "†‡§¶"
 
 
 def as_markdown(report: Report) -> str:
-    """Returns the report as Markdown, readable in a terminal as it is."""
+    """The report as Markdown, readable in a terminal as it is."""
     parts = [_table_text(one, report.publication) for one in report.tables]
     if report.not_evaluated:
         parts.append(
@@ -50,7 +50,7 @@ def as_markdown(report: Report) -> str:
 
 
 def summary_table(rows: Sequence[Summary]) -> str:
-    """Returns the headline figures as a table."""
+    """The headline figures as a table."""
     header = ["problem", "model", "set", "metric", "seeds", "best", "mean", "deviation", "data"]
     lines = [
         [
@@ -72,7 +72,7 @@ def summary_table(rows: Sequence[Summary]) -> str:
 
 
 def as_csv(report: Report) -> str:
-    """Returns one line for each figure: of published rows what was printed, of ours best, mean,
+    """One line for each figure: of published rows what was printed, of ours best, mean,
     deviation, and the interval's bounds.
     """
     text = io.StringIO()
@@ -108,7 +108,7 @@ _FIELDS = (
 
 
 def as_json(report: Report) -> str:
-    """Returns the report as one JSON object; figures that are not there are null."""
+    """The report as one JSON object; figures that are not there are null."""
     values = {
         "tables": [_json_table(table, report.publication) for table in report.tables],
         "not_evaluated": [
@@ -174,7 +174,7 @@ def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
 
 
 def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Sequence[str]) -> str:
-    """Returns the table with rows and columns exchanged: what says which row it is stands on
+    """The table with rows and columns exchanged: what says which row it is stands on
     several lines at its head.
 
     Args:
@@ -192,7 +192,7 @@ def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Se
 
 
 def _settings(filled: FilledTable) -> list[str]:
-    """Returns the settings of our rows, in the table's order; where we have none all of the
+    """The settings of our rows, in the table's order; where we have none all of the
     table's.
     """
     printed = dict.fromkeys(row.variant for row in filled.table.published)
@@ -204,7 +204,7 @@ def _settings(filled: FilledTable) -> list[str]:
 
 
 def _marks(rows: Sequence[Row]) -> dict[str, str]:
-    """Returns the mark of each note, in the order of the rows."""
+    """The mark of each note, in the order of the rows."""
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
     return {
         note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS))
@@ -402,7 +402,7 @@ def _json_cell(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _names(column: Column) -> list[str]:
-    """Returns the names of a column's figures: of a metric counted over several problems what is
+    """The names of a column's figures: of a metric counted over several problems what is
     counted, of an error turned "accuracy".
     """
     return [_name(measure) for measure in column.sources[0].measures]

@@ -1,13 +1,13 @@
 """Run directories as a report sees them: what was trained, with which seed, and what ut-eval found.
 
-How it is used::
+::
 
     runs, warnings = find_runs([Path("runs")])
     # "UT, dynamic halting", "ut_act_babi, dropout=0.2", 3
     runs[0].system, runs[0].recipe, runs[0].seed
     runs[0].records                                      # the evaluations, oldest first
 
-How it works: a folder that holds a config.json of ut-trainer is a run; folders below it are not
+A folder that holds a config.json of ut-trainer is a run; folders below it are not
 searched. Only JSON is read: no problem and no TensorFlow is imported, so that a hundred runs take a
 second.
 """
@@ -94,14 +94,14 @@ class FoundRun:
 
 
 def without_fold(data_note: str) -> str:
-    """Returns a problem's note on its data with the whole cross-validation in the place of one
+    """A problem's note on its data with the whole cross-validation in the place of one
     fold, so that all its runs have the same.
     """
     return re.sub(r"\bfold \d+ of (\d+)\b", r"cross-validation, \1 folds", data_note)
 
 
 def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
-    """Returns the runs in `places`, each once and sorted by place, and a warning for each that
+    """The runs in `places`, each once and sorted by place, and a warning for each that
     cannot be read.
 
     A run that was also evaluated with other hyperparameters than it was trained with
@@ -138,7 +138,7 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
 
 
 def _by_use(run: FoundRun) -> list[FoundRun]:
-    """Returns the run with its evaluations as trained, if any or none at all, and once more for
+    """The run with its evaluations as trained, if any or none at all, and once more for
     each other depth or memory in use.
     """
     uses = list(dict.fromkeys(record.hparams for record in run.records)) or [""]
@@ -188,7 +188,7 @@ def _read(folder: Path) -> FoundRun:
 
 
 def _system(model: str, network: Mapping[str, Any]) -> str:
-    """Returns the model and what sets it apart: "UT, dynamic halting", "UT, gru recurrence"."""
+    """The model and what sets it apart: "UT, dynamic halting", "UT, gru recurrence"."""
     parts = [_SYSTEMS.get(model, model.replace("_", " "))]
     if model != "universal_transformer":
         return parts[0]

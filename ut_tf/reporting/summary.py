@@ -1,12 +1,12 @@
 """The headline figure of runs, by problem, model and recipe: the end of a sweep, and the runs that
 are in no table.
 
-How it is used::
+::
 
     for row in summarise((run, record) for run in runs for record in last_records(run)):
         row.problem, row.metric, row.cell.best, row.cell.mean, row.cell.deviation, row.cell.seeds
 
-How it works: an evaluation has many metrics; its headline is the first of a list of kinds that it
+An evaluation has many metrics; its headline is the first of a list of kinds that it
 has. Of several sets the last in natural order counts (the greatest length).
 """
 
@@ -58,7 +58,7 @@ class Summary:
 
 
 def headline(record: Record) -> str:
-    """Returns the name of the metric that tells most: the headline of a method of user code, or the
+    """The name of the metric that tells most: the headline of a method of user code, or the
     first of known kinds; empty where there is none.
     """
     of_user_code = [kind for kind in record.headlines if kind not in _HEADLINES]
@@ -70,14 +70,14 @@ def headline(record: Record) -> str:
 
 
 def last_records(run: FoundRun) -> list[Record]:
-    """Returns the last evaluation of a run on its own problem's data, and on each other
+    """The last evaluation of a run on its own problem's data, and on each other
     problem's.
     """
     return list({record.test_problem: record for record in run.records}.values())
 
 
 def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
-    """Returns a summary for each problem, model and recipe.
+    """A summary for each problem, model and recipe.
 
     Runs are summed up together only where the evaluation is the same: its metric, its split, and
     what its data is. Of two with the same seed the one evaluated last counts.
@@ -134,7 +134,7 @@ def _note(run: FoundRun, record: Record) -> str:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Returns a key that puts task2 before task10."""
+    """A key that puts task2 before task10."""
     return [
         (int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)
     ]

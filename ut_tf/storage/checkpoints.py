@@ -5,7 +5,7 @@ files, ``state.json`` (where training stood) and ``manifest.json`` (each file's 
 It is written beside under a temporary name, flushed to the disk and renamed, so that a run killed
 at any moment leaves no half of one. ``best.json`` names the best by validation.
 
-How it is used::
+::
 
     store = CheckpointStore(output_dir, keep=5)
     store.save(100, tf.train.Checkpoint(model=model), state)

@@ -7,8 +7,6 @@ import os
 import tempfile
 from pathlib import Path
 
-from ut_tf.storage.locks import exclusive as exclusive
-
 
 def write_text(path: Path, text: str) -> None:
     """Writes a file, in UTF-8, that is complete or absent, whenever the program stops."""

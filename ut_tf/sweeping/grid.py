@@ -1,6 +1,6 @@
 """The grid of a sweep: which problems, sets and seeds, and what has been done of it.
 
-How it is used::
+::
 
     expand_names(["babi_qa_task{1..20}_10k"])        # babi_qa_task1_10k ... babi_qa_task20_10k
     expand_numbers(["1..3,7"])                       # 1, 2, 3, 7
@@ -8,7 +8,7 @@ How it is used::
     progress = Progress(folder)                      # sweep.json
     progress.reached(cells[0], flags, [])            # "finished", "trained" or None
 
-How it works: a cell is a run directory of its own, named after its problem, set and seed.
+A cell is a run directory of its own, named after its problem, set and seed.
 ``sweep.json`` says of each cell with which flags it was trained and evaluated, so that the same
 command passes over what is finished, and another adds to it.
 """
@@ -50,7 +50,7 @@ class Cell:
 def make_cells(
     problems: Iterable[str], hparams_sets: Iterable[str], seeds: Iterable[int]
 ) -> list[Cell]:
-    """Returns every combination once: all problems and sets with the first seed, then with the
+    """Every combination once: all problems and sets with the first seed, then with the
     second.
     """
     found = [
@@ -61,7 +61,7 @@ def make_cells(
 
 
 def expand_names(words: Sequence[str]) -> list[str]:
-    """Returns the names in words such as "a,b" and "task{1..3}_{x,y}", each once.
+    """The names in words such as "a,b" and "task{1..3}_{x,y}", each once.
 
     Raises:
       ValueError: a brace without its other half, or an empty choice.
@@ -72,7 +72,7 @@ def expand_names(words: Sequence[str]) -> list[str]:
 
 
 def expand_numbers(words: Sequence[str]) -> list[int]:
-    """Returns the numbers in words such as "1,5", "1..10" and "{1..10}", each once.
+    """The numbers in words such as "1,5", "1..10" and "{1..10}", each once.
 
     Raises:
       ValueError: a part is neither a whole number nor a range of them.
@@ -89,7 +89,7 @@ def expand_numbers(words: Sequence[str]) -> list[int]:
 
 
 def _split(word: str) -> list[str]:
-    """Returns the parts between the commas that stand outside braces."""
+    """The parts between the commas that stand outside braces."""
     parts, depth, begin = [], 0, 0
     for place, sign in enumerate(word):
         depth += {"{": 1, "}": -1}.get(sign, 0)
@@ -164,7 +164,7 @@ class Progress:
     def reached(
         self, cell: Cell, trainer_flags: Sequence[str], eval_flags: Sequence[str]
     ) -> State | None:
-        """Returns how far a cell came with just these flags: "trained", "finished", or None where
+        """How far a cell came with just these flags: "trained", "finished", or None where
         it must be trained (further).
         """
         entry = self._entries.get(cell.name)

@@ -1,12 +1,12 @@
 """Jobs in child processes, a few at a time, each a series of commands with one log.
 
-How it is used::
+::
 
     with Jobs(2, environments=[{}, {}], started=print) as jobs:
         for outcome in jobs.run(all_jobs):      # as they end
             print(outcome.job.name, outcome.status)
 
-How it works: the children are in process groups of their own, so that Ctrl-C reaches this process
+The children are in process groups of their own, so that Ctrl-C reaches this process
 alone. After the first Ctrl-C (or SIGTERM, or the end of the terminal) no more jobs begin, and the
 children get SIGTERM, on which ut-trainer saves a checkpoint; after the second they and their own
 children get it again, on which they end at once. The handler only counts: the loop passes signals
@@ -228,7 +228,7 @@ class Jobs:
 
 
 def _heard_signals() -> list[signal.Signals]:
-    """Returns the signals that stop: Ctrl-C, SIGTERM and, unless nohup has it ignored, the end of
+    """The signals that stop: Ctrl-C, SIGTERM and, unless nohup has it ignored, the end of
     the terminal.
     """
     hears_end = hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN

@@ -1,6 +1,6 @@
 """The mean of several checkpoints' weights, as a run directory that every other command takes.
 
-How it is used::
+::
 
     run = Run.load("runs/big")
     # then: ut-eval --output_dir=runs/big-avg8
@@ -8,7 +8,7 @@ How it is used::
     # the best by the metric that chooses checkpoints
     average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))
 
-How it works: the mean is written beside its place and renamed when it is complete. Its state says
+The mean is written beside its place and renamed when it is complete. Its state says
 of which checkpoints it is, with a digest of each, so that it is known again (``is_average``); a
 former mean of the same run that lies in the place gives way.
 """
@@ -115,7 +115,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
 
 
 def averaged_steps(destination: Path) -> list[int]:
-    """Returns the steps of the checkpoints whose mean lies in `destination`; empty where there is
+    """The steps of the checkpoints whose mean lies in `destination`; empty where there is
     no such mean.
     """
     found: list[int] = _state(destination).get(_STEPS, [])
@@ -139,7 +139,7 @@ def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
 
 
 def last_steps(run: Run, n: int | None = None) -> list[int]:
-    """Returns the steps of the last `n` intact checkpoints, ascending; without `n` of all there
+    """The steps of the last `n` intact checkpoints, ascending; without `n` of all there
     are, at most MOST.
 
     Damaged checkpoints are skipped with a warning.
@@ -152,7 +152,7 @@ def last_steps(run: Run, n: int | None = None) -> list[int]:
 
 
 def best_steps(run: Run, n: int | None = None) -> list[int]:
-    """Returns the steps of the best `n` intact checkpoints, ascending; without `n` of all that were
+    """The steps of the best `n` intact checkpoints, ascending; without `n` of all that were
     judged, at most MOST.
 
     Best is by the problem's selection_metric, as metrics.jsonl has it of the evaluation at that
@@ -180,7 +180,7 @@ def best_steps(run: Run, n: int | None = None) -> list[int]:
 
 
 def _chosen(run: Run, candidates: Iterable[int], n: int | None, what: str) -> list[int]:
-    """Returns the first `n` intact ones of `candidates`, ascending."""
+    """The first `n` intact ones of `candidates`, ascending."""
     store = CheckpointStore(run.output_dir)
     found: list[int] = []
     for step in candidates:
@@ -217,7 +217,7 @@ def _judged(path: Path, name: str) -> Iterator[tuple[int, float]]:
 
 
 def _mean_weights(model: Any, run: Run, steps: list[int]) -> list[Any]:
-    """Returns the mean of every trainable weight, added up in float64."""
+    """The mean of every trainable weight, added up in float64."""
     sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
     for step in steps:
         restore_weights(model, run, str(step))
@@ -227,7 +227,7 @@ def _mean_weights(model: Any, run: Run, steps: list[int]) -> list[Any]:
 
 
 def _state(destination: Path) -> dict[str, Any]:
-    """Returns the state of the newest checkpoint in a folder; empty where there is none."""
+    """The state of the newest checkpoint in a folder; empty where there is none."""
     store = CheckpointStore(destination)
     try:
         return checkpoints.read_state(store.path(store.steps()[-1]))

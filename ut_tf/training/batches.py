@@ -55,7 +55,7 @@ class TrainingBatches:
         return self._dataset.element_spec
 
     def next(self) -> Any:
-        """Returns the next global batch and moves the position behind it.
+        """The next global batch and moves the position behind it.
 
         Raises:
           UserError: a whole epoch has no batch.

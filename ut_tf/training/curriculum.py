@@ -10,7 +10,7 @@ How it is used, by the trainer::
     if curriculum.advance():  # after every CHECK_FREQUENCY updates
         batches.restart(curriculum.make_dataset())
 
-How it works: the stages are the bounds of the length buckets, from curriculum_start to the longest
+The stages are the bounds of the length buckets, from curriculum_start to the longest
 example. In each, training sees the examples up to its bound, with curriculum_share of them from the
 newest bucket, those that no earlier stage had. Once at least curriculum_examples of these have been
 judged, in training, and curriculum_threshold of them had no fault, the next stage begins; otherwise
@@ -197,7 +197,7 @@ class Curriculum:
         return make
 
     def _table(self, epoch: int) -> ExampleTable:
-        """Returns the examples of an epoch; the last two are kept, since every new stage asks for
+        """The examples of an epoch; the last two are kept, since every new stage asks for
         them again.
         """
         table = self._tables.get(epoch)
@@ -213,7 +213,7 @@ class Curriculum:
 
 
 def stages(bounds: list[int], lengths: Lengths, start: int) -> list[int]:
-    """Returns the bounds of the stages, ascending: those of the buckets from `start` on that hold
+    """The bounds of the stages, ascending: those of the buckets from `start` on that hold
     examples.
 
     Args:
@@ -234,7 +234,7 @@ def stages(bounds: list[int], lengths: Lengths, start: int) -> list[int]:
 
 
 def staged(lengths: Lengths, above: int, bounds: list[int], share: float) -> Lengths:
-    """Returns the numbers of a stage's examples, ascending.
+    """The numbers of a stage's examples, ascending.
 
     Args:
       lengths: int [examples].

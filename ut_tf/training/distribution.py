@@ -26,7 +26,7 @@ _NO_GPU = "no GPU found; GPUs need pip install 'ut-tf[cuda]'"
 
 
 def make_strategy(num_gpus: int | None = None) -> Any:
-    """Returns the tf.distribute strategy for this process.
+    """The tf.distribute strategy for this process.
 
     With several workers it must be called before TensorFlow has run anything, as TensorFlow
     demands.
@@ -62,7 +62,7 @@ def make_strategy(num_gpus: int | None = None) -> Any:
 
 
 def describe_devices(strategy: Any) -> str:
-    """Returns what `strategy` trains on, in words: "2 × NVIDIA H100", or "the CPU" and, where
+    """What `strategy` trains on, in words: "2 × NVIDIA H100", or "the CPU" and, where
     TensorFlow finds no GPU, what to do.
     """
     names = Counter(map(_gpu_name, _gpu_indices(strategy)))
@@ -91,7 +91,7 @@ def _gpu_name(index: int) -> str:
 
 
 def worker_count() -> int:
-    """Returns the number of workers that TF_CONFIG describes; 1 without it.
+    """The number of workers that TF_CONFIG describes; 1 without it.
 
     Raises:
       UserError: it is not of TensorFlow's format, or its task is none of the workers.
@@ -169,7 +169,7 @@ class Workers:
 
     @classmethod
     def of(cls, strategy: Any) -> Workers:
-        """Returns the place of this process under `strategy`."""
+        """The place of this process under `strategy`."""
         resolver = strategy.cluster_resolver
         if resolver is None or not resolver.cluster_spec():
             return cls(strategy, 1, 0)
@@ -189,7 +189,7 @@ class Workers:
         return int(self.strategy.num_replicas_in_sync)
 
     def total(self, value: float) -> float:
-        """Returns the sum of the workers' values; waits for all of them, so all must call it at the
+        """The sum of the workers' values; waits for all of them, so all must call it at the
         same point.
         """
         if self.count == 1:
@@ -198,7 +198,7 @@ class Workers:
         return float(self._all_reduce(tf.constant(value / share, tf.float64)))
 
     def share_of(self, dataset: Any) -> Any:
-        """Returns this worker's share of a data set in which every global batch is `replicas`
+        """This worker's share of a data set in which every global batch is `replicas`
         consecutive elements of equal shape.
 
         An element of the result has the parts of this worker's replicas stacked in a first
@@ -214,7 +214,7 @@ class Workers:
         return ours.batch(self.replicas // self.count, drop_remainder=True).prefetch(2)
 
     def part_of_replica(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Returns the part of an element of ``share_of`` that belongs to the replica in whose
+        """The part of an element of ``share_of`` that belongs to the replica in whose
         context this is called.
         """
         if self.replicas == 1:

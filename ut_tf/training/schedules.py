@@ -22,7 +22,7 @@ from ut_tf.config.training import TrainingConfig
 
 
 def learning_rate(step: Any, training: TrainingConfig, hidden_size: int) -> Any:
-    """Returns the learning rate of update number `step`.
+    """The learning rate of update number `step`.
 
     Args:
       step: scalar tensor or number; the first update is 1.
