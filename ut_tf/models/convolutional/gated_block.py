@@ -4,8 +4,8 @@
     y = GLU(conv(x));  in a decoder: y = (y + c) · √½;  x' = (y + x) · √½
 
 The convolution sees kernel_size positions and gives twice the width for the gates; c is the context
-of ``GatedDecoder``. Each sum of two is multiplied by √½, which keeps its variance. Dropout lies on
-the convolution's input.
+of ``GatedDecoder``. Each sum of two is multiplied by √½, which keeps its variance. Dropout is
+applied to the convolution's input.
 """
 
 from __future__ import annotations

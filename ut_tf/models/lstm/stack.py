@@ -4,7 +4,7 @@ Every layer is a Keras LSTM whose forget bias starts at 1:
 
     i, f, g, o = x W + h U + b;  c' = σ(f) c + σ(i) tanh(g);  h' = σ(o) tanh(c')
 
-Dropout lies on the output of each layer, not on the state that it carries along (arXiv 1409.2329).
+Each layer drops its output, not the state that it carries along (arXiv 1409.2329).
 Keras' cuDNN form is not used: what is exported on a machine with a GPU must run on one without.
 """
 

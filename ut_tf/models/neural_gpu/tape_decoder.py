@@ -75,7 +75,7 @@ class TapeDecoder(ImageSteps):
     ) -> tuple[Any, list[Any]]:
         image, active = self._flat(memory["image"]), memory["rows"][..., None]
         size, length = tf.shape(image)[1], tf.shape(inputs)[1]
-        # Row j of the tape is symbol j, which stands before position j + 1.
+        # Row j of the tape is symbol j, the input of position j + 1.
         written = tf.pad(
             tf.cast(inputs, tf.float32)[:, 1 : size + 1],
             [[0, 0], [0, tf.maximum(size - length + 1, 0)], [0, 0]],
