@@ -38,12 +38,17 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
 
-from ut_tf.config.hparams import HParams  # noqa: E402
-from ut_tf.config.network import NetworkConfig  # noqa: E402
+from ut_tf.config.families import models_with  # noqa: E402
+from ut_tf.config.fields import fields_of  # noqa: E402
+from ut_tf.config.hparams import HParams, converted  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
+from ut_tf.models.transformer.config import TransformerConfig  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
 
+DEFAULT_SIZES = (
+    "hidden_size=512,filter_size=2048,num_heads=8,num_steps=6,num_layers=6,attention_bias=true"
+)
 # tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, by beam
 # size, on a machine of this float32 peak.
 TENSOR2TENSOR_SHAPE = {
@@ -123,7 +128,7 @@ def measure(
     return Measurement(name, beam_size, shape, min(seconds[1:]), min(cpu_seconds[1:]), seconds[0])
 
 
-def make_model(name: str, network: NetworkConfig, vocab_size: int, policy: str) -> Any:
+def make_model(name: str, network: Any, vocab_size: int, policy: str) -> Any:
     """Returns a network with random weights that translates within one vocabulary."""
     import keras
 
@@ -158,7 +163,7 @@ def has_ctranslate2() -> bool:
 
 
 def ctranslate2_searches(
-    network: NetworkConfig, shapes: Sequence[Shape], threads: int
+    network: TransformerConfig, shapes: Sequence[Shape], threads: int
 ) -> Iterator[tuple[Shape, Callable[[int], Any]]]:
     """Yields for each shape a function of the beam size that decodes with CTranslate2, in
     float32.
@@ -191,7 +196,7 @@ def ctranslate2_searches(
 
 
 def save_ctranslate2(
-    network: NetworkConfig, names: Sequence[str], folder: str, generator: Any
+    network: TransformerConfig, names: Sequence[str], folder: str, generator: Any
 ) -> None:
     """Writes a Transformer of the network's sizes with random weights as a CTranslate2 model.
 
@@ -314,25 +319,39 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def make_network(flags: argparse.Namespace) -> NetworkConfig:
-    """Returns the network that the flags name, and sets the models where they name none."""
+def make_networks(flags: argparse.Namespace) -> dict[str, Any]:
+    """Returns a network for each model that the flags name, and sets the models where they name
+    none.
+    """
     if flags.hparams_set:
         from ut_tf.registry import hparams_sets
 
         hparams = hparams_sets.get(flags.hparams_set)()
         flags.models = flags.models or hparams.model
+        made = {name: converted(hparams, name)[0] for name in _names(flags)}
     else:
         flags.models = flags.models or "universal_transformer,transformer"
-        hparams = HParams().change(
-            hidden_size=512,
-            filter_size=2048,
-            num_heads=8,
-            num_steps=6,
-            num_layers=6,
-            attention_bias=True,
-        )
-    network: NetworkConfig = hparams.override(flags.hparams).resolve().network
-    return network
+        made = {name: HParams(name) for name in _names(flags)}
+        made = {name: one.override(_own(one, DEFAULT_SIZES)) for name, one in made.items()}
+    return {
+        name: one.override(_own(one, flags.hparams)).resolve().network for name, one in made.items()
+    }
+
+
+def _names(flags: argparse.Namespace) -> list[str]:
+    return [name for name in flags.models.split(",") if name]
+
+
+def _own(hparams: HParams, text: str) -> str:
+    """Returns the assignments in `text` without those of fields that only other models have."""
+    known = fields_of(type(hparams.network))
+    parts = [part for part in text.split(",") if part]
+    names = [part.partition("=")[0].strip() for part in parts]
+    return ",".join(
+        part
+        for name, part in zip(names, parts, strict=True)
+        if name in known or not models_with(name)
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -340,7 +359,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parse(argv)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
-        network = make_network(flags)
+        networks = make_networks(flags)
         if flags.ctranslate2 == "yes" and not has_ctranslate2():
             raise UserError("--ctranslate2=yes: it is not installed; run pip install ctranslate2.")
     except UserError as error:
@@ -359,7 +378,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else []
     )
     set_threads(flags.threads, 1)
-    measurements = list(_measurements(flags, network))
+    measurements = list(_measurements(flags, networks))
     if flags.peak_repetitions:
         peaks.append(machine_peaks(["float32"], flags.peak_repetitions)["float32"])
     rows = _compared([one.row() for one in measurements])
@@ -388,8 +407,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measurements(flags: argparse.Namespace, network: NetworkConfig) -> Iterator[Measurement]:
-    names = [name for name in flags.models.split(",") if name]
+def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterator[Measurement]:
+    names = _names(flags)
     lengths, beam_sizes = (
         [int(part) for part in text.split(",")] for text in (flags.lengths, flags.beam_sizes)
     )
@@ -397,7 +416,7 @@ def _measurements(flags: argparse.Namespace, network: NetworkConfig) -> Iterator
         Shape(flags.batch_size, flags.source_length, flags.vocab_size, length) for length in lengths
     ]
     for name in names:
-        model = make_model(name, network, flags.vocab_size, flags.dtype_policy)
+        model = make_model(name, networks[name], flags.vocab_size, flags.dtype_policy)
         for shape in shapes:
             for beam_size in beam_sizes:
                 yield measure(
@@ -407,7 +426,7 @@ def _measurements(flags: argparse.Namespace, network: NetworkConfig) -> Iterator
         flags.ctranslate2 == "auto" and not (has_ctranslate2() and "transformer" in names)
     ):
         return
-    for shape, search in ctranslate2_searches(network, shapes, flags.threads):
+    for shape, search in ctranslate2_searches(networks["transformer"], shapes, flags.threads):
         for beam_size in beam_sizes:
             yield measure(
                 "ctranslate2",

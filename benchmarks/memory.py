@@ -21,7 +21,6 @@ multiplication peak are printed beside them.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import statistics
@@ -37,8 +36,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
 
 from ut_tf import registry  # noqa: E402
-from ut_tf.config.hparams import HParams  # noqa: E402
-from ut_tf.config.network import NetworkConfig  # noqa: E402
+from ut_tf.config.hparams import HParams, converted  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
@@ -48,7 +46,7 @@ SPEC = ProblemSpec(inputs="tokens", targets="class", input_vocab_size=64, target
 
 
 def training_step(
-    model_name: str, network: NetworkConfig, batch_size: int, length: int
+    model_name: str, network: Any, batch_size: int, length: int
 ) -> Callable[[], None]:
     """Returns a function that trains a new model on one batch of random symbols and waits for its
     end.
@@ -56,9 +54,6 @@ def training_step(
     import keras
     import tensorflow as tf
 
-    if "mem" not in model_name:
-        # A model without memory refuses a size of it.
-        network = dataclasses.replace(network, memory_size=NetworkConfig().memory_size)
     model = registry.models.get(model_name)(network, SPEC)
     optimizer = keras.optimizers.Adam(1e-3)
     optimizer.build(model.trainable_variables)
@@ -192,7 +187,8 @@ def run(flags: argparse.Namespace) -> None:
     models = flags.models.split(",")
     for model in models:
         registry.models.check(model)
-    network = HParams(model=models[0]).override(flags.hparams).resolve().network
+    hparams = HParams(models[0]).override(flags.hparams)
+    networks = {name: converted(hparams, name)[0].resolve().network for name in models}
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
         print(
@@ -205,7 +201,10 @@ def run(flags: argparse.Namespace) -> None:
     times = {}
     for length in flags.lengths:
         times[length] = measure(
-            {model: training_step(model, network, flags.batch_size, length) for model in models},
+            {
+                model: training_step(model, networks[model], flags.batch_size, length)
+                for model in models
+            },
             flags.seconds,
         )
     peak = max(before, machine_peaks(["float32"], flags.peak_repetitions)["float32"])

@@ -38,8 +38,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training.threads import set_threads
@@ -91,7 +91,11 @@ class Measurement:
 
 
 def training_flop(
-    network: NetworkConfig, spec: ProblemSpec, batch: int, length: int, target_length: int
+    network: UniversalTransformerConfig,
+    spec: ProblemSpec,
+    batch: int,
+    length: int,
+    target_length: int,
 ) -> int:
     """Returns the matrix multiplications of one forward and backward pass, in FLOP.
 
@@ -114,7 +118,9 @@ def training_flop(
     return 3 * 2 * products
 
 
-def _block_products(network: NetworkConfig, batch: int, length: int, memory: int) -> int:
+def _block_products(
+    network: UniversalTransformerConfig, batch: int, length: int, memory: int
+) -> int:
     """Returns the multiplications of one recurrent step's forward pass over `length` positions that
     also read `memory` others.
     """

@@ -16,7 +16,7 @@ from absl import logging
 from tabulate import tabulate
 
 from ut_tf import registry
-from ut_tf.bin.flags import HYPERPARAMETERS, Flag, FlagError, HelpAsked
+from ut_tf.bin.flags import Flag, FlagError, HelpAsked, hyperparameters
 from ut_tf.bin.options import in_flags
 from ut_tf.errors import UserError, marked_in
 
@@ -71,7 +71,7 @@ def _answer(command: str, flags: Sequence[Flag], body: Callable[[], int | None])
 
 def _typed(message: str, flags: Sequence[Flag]) -> str:
     names = {flag.name for flag in flags}
-    return in_flags(message, names, HYPERPARAMETERS if "hparams" in names else frozenset())
+    return in_flags(message, names, hyperparameters() if "hparams" in names else frozenset())
 
 
 def import_tensorflow() -> None:

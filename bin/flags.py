@@ -12,7 +12,6 @@ here imports TensorFlow.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import sys
 import textwrap
@@ -22,7 +21,8 @@ from typing import Any, Literal
 
 from absl import flags as absl_flags
 
-from ut_tf.config.network import NetworkConfig
+from ut_tf.config.families import every_field
+from ut_tf.config.fields import fields_of
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
 
@@ -74,9 +74,6 @@ HELP = Flag(
     aliases=("h", "helpfull", "helpshort"),
 )
 
-HYPERPARAMETERS = frozenset(
-    field.name for config in (NetworkConfig, TrainingConfig) for field in dataclasses.fields(config)
-)
 _EXPECTED = {
     "integer": "a whole number",
     "float": "a number",
@@ -84,6 +81,11 @@ _EXPECTED = {
     "string": "a text",
     "words": "a text",
 }
+
+
+def hyperparameters() -> frozenset[str]:
+    """The names of the fields of every model and of training."""
+    return frozenset({*every_field(), *fields_of(TrainingConfig)})
 
 
 def parse(
@@ -108,7 +110,7 @@ def parse(
     except absl_flags.UnrecognizedFlagError as error:
         known = [name for flag in flags for name in (flag.name, *flag.aliases)]
         near = did_you_mean(error.flagname, known)
-        if "hparams" in known and error.flagname in HYPERPARAMETERS:
+        if "hparams" in known and error.flagname in hyperparameters():
             near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
         raise FlagError(
             f"unknown flag --{error.flagname}{near or '.'} All flags: {command} --help."

@@ -62,8 +62,8 @@ def _train(values: Any) -> int:
     # run something.
     strategy = make_strategy(values.num_gpus)
     with stdout_to_stderr():
-        for idle in plan.hparams.without_effect(values.hparams):
-            print(f"{COMMAND}: warning: {idle}.", flush=True)
+        for note in (*plan.notes, *plan.hparams.without_effect(values.hparams)):
+            print(f"{COMMAND}: warning: {note}.", flush=True)
         run = plan.start()
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
         result = train(

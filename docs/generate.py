@@ -1,8 +1,8 @@
 """Writes the tables in docs/ that follow from the code, between their markers: ``make docs``.
 
 How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end
--->``. The hyperparameters' texts are the string literals below the fields in ``ut_tf/network.py``
-and ``ut_tf/config/training.py``. A test compares the files with what this script would write.
+-->``. The hyperparameters' texts are the string literals below their fields. A test compares the
+files with what this script would write.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import ast
 import inspect
 import itertools
 import re
+import typing
 from pathlib import Path
+from typing import Any
 
 from ut_tf import registry
+from ut_tf.config.families import config_class
+from ut_tf.config.fields import choices, fields_of, types_of
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
@@ -25,6 +28,7 @@ from ut_tf.models.catalogue import MODELS
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("docs/hyperparameters.md", "docs/models.md")
 _TENSOR2TENSOR = SETS.keys() | UNAVAILABLE.keys()
+_HEAD = ("| name | values | default | |", "|---|---|---|---|")
 _SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -33,48 +37,58 @@ def generated(text: str) -> str:
     return _SECTION.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n\n{found[3]}", text)
 
 
-def fields_table(config: type) -> str:
-    """Returns a table per group of fields of a class of hyperparameters."""
-    module = inspect.getmodule(config)
-    assert module is not None
-    source = inspect.getsource(module)
-    body = next(
-        node
-        for node in ast.parse(source).body
-        if isinstance(node, ast.ClassDef) and node.name == config.__name__
-    ).body
-    headings = {
-        number: line.strip("# .")
-        for number, line in enumerate(source.splitlines(), 1)
-        if re.match(r"    # [A-Z]", line)
-    }
+def network_tables() -> str:
+    """Returns a table for each group of fields of the networks, with the models that have it."""
+    owners: dict[type, list[str]] = {}
+    for model in MODELS:
+        for base in reversed(config_class(model).__mro__):
+            if "title" in vars(base):
+                owners.setdefault(base, []).append(f"`{model}`")
     lines: list[str] = []
-    before = body[0].lineno
-    for node, text in itertools.pairwise(body):
-        if not (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(text, ast.Expr)
-            and node.value is not None
-        ):
-            continue
-        heading = next(
-            (headings[number] for number in range(before, node.lineno) if number in headings), None
-        )
-        if heading:
-            lines += [
-                "",
-                f"### {heading}",
-                "",
-                "| name | values | default | |",
-                "|---|---|---|---|",
-            ]
-        before = node.lineno
-        name, default = ast.unparse(node.target), ast.unparse(node.value).strip("'")
-        lines.append(
-            f"| `{name}` | {_values(node.annotation)} | `{default}` |"
-            f" {_cell(ast.literal_eval(text.value))} |"
-        )
+    for group, models in owners.items():
+        others = [f"`{model}`" for model in MODELS if f"`{model}`" not in models]
+        of = f"Of {', '.join(models)}."
+        if len(others) < len(models):
+            of = f"All models except {', '.join(others)}." if others else "All models."
+        lines += ["", f"### {group.title}", "", of, "", *_HEAD, *rows(group)]  # type: ignore[attr-defined]
     return "\n".join(lines).strip()
+
+
+def training_tables() -> str:
+    """Returns a table for each group of fields of training."""
+    source = inspect.getsource(TrainingConfig).splitlines()
+    lines: list[str] = []
+    found = dict(zip(_own_fields(TrainingConfig), rows(TrainingConfig), strict=True))
+    for line in source:
+        if re.match(r"    # [A-Z]", line):
+            lines += ["", f"### {line.strip('# .')}", "", *_HEAD]
+        elif (field := re.match(r"    (\w+): ", line)) and field[1] in found:
+            lines.append(found[field[1]])
+    return "\n".join(lines).strip()
+
+
+def rows(config: type) -> list[str]:
+    """Returns a line for each field that the class itself declares."""
+    lines = []
+    for name, text in _own_fields(config).items():
+        default = str(fields_of(config)[name].default)
+        lines.append(f"| `{name}` | {_values(config, name)} | `{default}` | {_cell(text)} |")
+    return lines
+
+
+def _own_fields(config: type) -> dict[str, str]:
+    """Returns the text below each field of a class."""
+    (definition,) = ast.parse(inspect.getsource(config)).body
+    assert isinstance(definition, ast.ClassDef)
+    own = fields_of(config)
+    return {
+        statement.target.id: " ".join(ast.literal_eval(text.value).split())
+        for statement, text in itertools.pairwise(definition.body)
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and statement.target.id in own
+    }
 
 
 def our_sets_table() -> str:
@@ -83,26 +97,27 @@ def our_sets_table() -> str:
     for name in (name for name in HPARAMS_SETS if name not in _TENSOR2TENSOR):
         hparams: HParams = registry.hparams_sets.get(name)().resolve()
         network = hparams.network
-        steps = (
-            str(network.num_steps)
-            if network.halting == "none"
-            else f"at most {network.act_max_steps}"
-        )
-        steps = (
-            f"{network.num_layers} layer{'s' if network.num_layers > 1 else ''}"
-            if "universal" not in hparams.model
-            else steps
-        )
-        steps = f"{network.num_steps} hops" if hparams.model == "memn2n" else steps
-        sizes = (
-            f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
-            if "transformer" in hparams.model
-            else network.hidden_size
-        )
         lines.append(
-            f"| `{name}` | {sizes} | {steps} | {_cell(registry.hparams_sets.describe(name))} |"
+            f"| `{name}` | {_sizes(network)} | {_depth(hparams)} |"
+            f" {_cell(registry.hparams_sets.describe(name))} |"
         )
     return "\n".join(lines)
+
+
+def _sizes(network: Any) -> str:
+    if "num_heads" not in fields_of(type(network)):
+        return str(network.hidden_size)
+    return f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
+
+
+def _depth(hparams: HParams) -> str:
+    network, own = hparams.network, fields_of(type(hparams.network))
+    if "num_layers" in own:
+        return f"{network.num_layers} layer{'s' if network.num_layers > 1 else ''}"
+    if hparams.model == "memn2n":
+        return f"{network.num_steps} hops"
+    halts = network.halting != "none"
+    return f"at most {network.act_max_steps}" if halts else str(network.num_steps)
 
 
 def models_table() -> str:
@@ -131,13 +146,14 @@ def _missing(name: str) -> str:
     return ""
 
 
-def _values(annotation: ast.expr) -> str:
-    text = ast.unparse(annotation)
-    optional = " or None" if text.endswith(" | None") else ""
-    kind = text.removesuffix(" | None")
-    if kind.startswith("Literal["):
-        return ", ".join(f"`{option}`" for option in ast.literal_eval(f"[{kind[8:-1]}]")) + optional
-    return {"int": "whole number", "float": "number", "bool": "true, false"}[kind] + optional
+def _values(config: type, name: str) -> str:
+    annotation = types_of(config)[name]
+    kinds = typing.get_args(annotation) or (annotation,)
+    optional = " or None" if type(None) in kinds else ""
+    if options := choices(config, name):
+        return ", ".join(f"`{option}`" for option in options) + optional
+    names = {int: "whole number", float: "number", bool: "true, false"}
+    return next(names[kind] for kind in kinds if kind in names) + optional
 
 
 def _cell(text: str) -> str:
@@ -145,8 +161,8 @@ def _cell(text: str) -> str:
 
 
 TABLES = {
-    "network": lambda: fields_table(NetworkConfig),
-    "training": lambda: fields_table(TrainingConfig),
+    "network": network_tables,
+    "training": training_tables,
     "models": models_table,
     "our_sets": our_sets_table,
     "tensor2tensor_sets": tensor2tensor_sets_table,

@@ -1,4 +1,4 @@
-"""Named hyperparameter sets: one file per family of models, listed in catalogue.py."""
+"""Named hyperparameter sets: the papers' sizes, a file of recipes per task, tensor2tensor's."""
 
 if __name__ != "ut_tf.hparams":
     raise ImportError(

@@ -5,7 +5,7 @@ stay fast::
 
     import ut_tf
     spec = ut_tf.ProblemSpec("tokens", "tokens", 64, 64, shared_vocab=True)
-    model = ut_tf.UniversalTransformer(ut_tf.NetworkConfig(hidden_size=128), spec)
+    model = ut_tf.UniversalTransformer(ut_tf.UniversalTransformerConfig(hidden_size=128), spec)
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
-    from ut_tf import layers, metrics
+    from ut_tf import config, layers, metrics
     from ut_tf.config.hparams import HParams
-    from ut_tf.config.network import NetworkConfig
     from ut_tf.config.training import TrainingConfig
     from ut_tf.evaluation.evaluator import evaluate
     from ut_tf.inference.translator import Translator
     from ut_tf.keras_classes import load_keras_model
+    from ut_tf.models.transformer.config import TransformerConfig
     from ut_tf.models.transformer.model import Transformer
+    from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
     from ut_tf.models.universal_transformer.model import UniversalTransformer
     from ut_tf.problem_spec import ProblemSpec
     from ut_tf.run import Run
@@ -35,14 +36,16 @@ if TYPE_CHECKING:
 __all__ = [
     "DecodeConfig",
     "HParams",
-    "NetworkConfig",
     "ProblemSpec",
     "Run",
     "TrainingConfig",
     "Transformer",
+    "TransformerConfig",
     "Translator",
     "UniversalTransformer",
+    "UniversalTransformerConfig",
     "__version__",
+    "config",
     "evaluate",
     "layers",
     "load_keras_model",
@@ -53,9 +56,10 @@ __all__ = [
 
 _SOURCES = {
     "HParams": "ut_tf.config.hparams",
-    "NetworkConfig": "ut_tf.config.hparams",
     "TrainingConfig": "ut_tf.config.hparams",
-    "ProblemSpec": "ut_tf.data.problem",
+    "TransformerConfig": "ut_tf.models.transformer.config",
+    "UniversalTransformerConfig": "ut_tf.models.universal_transformer.config",
+    "ProblemSpec": "ut_tf.problem_spec",
     "Run": "ut_tf.run",
     "DecodeConfig": "ut_tf.search.config",
     "Translator": "ut_tf.inference.translator",
@@ -68,12 +72,17 @@ _SOURCES = {
 }
 
 
-_PACKAGES = ("layers", "metrics")
+_PACKAGES = ("config", "layers", "metrics")
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"ut_tf.{name}")
+    if name == "NetworkConfig":
+        raise AttributeError(
+            "each model has a configuration of its own since 0.5: NetworkConfig is now"
+            " UniversalTransformerConfig, TransformerConfig, ... (ut_tf.config has all of them)"
+        )
     if name not in _SOURCES:
         raise AttributeError(
             f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import re
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.config.hparams import HParams
+from ut_tf.config.hparams import HParams, converted
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import checked_arguments, hyperparameter_arguments
 from ut_tf.data.problem import Problem
@@ -23,16 +22,21 @@ def make_hparams(hparams_set: str, overrides: str = "", model: str | None = None
     Raises:
       UserError: an unknown name, or every hyperparameter that cannot be.
     """
+    return hparams_of(hparams_set, overrides, model)[0]
+
+
+def hparams_of(hparams_set: str, overrides: str, model: str | None) -> tuple[HParams, list[str]]:
+    """As ``make_hparams``, with "name=value" for what the set says and the model does not have."""
     hparams = registry.hparams_sets.get(hparams_set)()
+    dropped: list[str] = []
     if not isinstance(hparams, HParams):
         raise UserError(
             f"hyperparameter set {hparams_set!r} returned {type(hparams).__name__}: its function"
             " must return HParams."
         )
     if model:
-        hparams = dataclasses.replace(hparams, model=model)
-    registry.models.check(hparams.model)
-    return hparams.override(overrides).resolve()
+        hparams, dropped = converted(hparams, model)
+    return hparams.override(overrides).resolve(), dropped
 
 
 def make_problem(

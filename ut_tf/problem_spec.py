@@ -8,8 +8,17 @@ How it is used::
 from __future__ import annotations
 
 import dataclasses
+import typing
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, Self
+
+from ut_tf.errors import UserError, did_you_mean
+
+_KINDS = {
+    "inputs": Literal["tokens", "facts", "none"],
+    "targets": Literal["tokens", "class", "word"],
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,9 @@ class ProblemSpec:
         the ids of the inputs.
       max_words: words per fact, for inputs of facts.
       shared_vocab: whether inputs and targets have the same ids.
+
+    Raises:
+      UserError: lists every field that cannot be.
     """
 
     inputs: Literal["tokens", "facts", "none"]
@@ -35,6 +47,20 @@ class ProblemSpec:
     target_vocab_size: int
     max_words: int = 0
     shared_vocab: bool = False
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        for name in ("inputs", "targets"):
+            value, options = getattr(self, name), typing.get_args(_KINDS[name])
+            if value not in options:
+                hint = did_you_mean(str(value), options)
+                mistakes.append(f"{name}={value!r}: expected one of {', '.join(options)}{hint}")
+        for name in ("input_vocab_size", "target_vocab_size", "max_words"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
+                mistakes.append(f"{name}={value!r}: expected a whole number from 0")
+        if mistakes:
+            raise UserError(f"ProblemSpec: {'; '.join(mistakes)}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Returns a plain dictionary, ready for JSON."""

@@ -45,6 +45,7 @@ class Entry:
       arguments: to call it with.
       group: the group that it is listed in (``Registry.groups``); empty: it stands alone.
       file_arguments: of a problem, ``Problem.file_arguments`` of its class.
+      config: of a model, ``"module:attribute"`` of the class of its configuration.
     """
 
     target: str
@@ -52,6 +53,7 @@ class Entry:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
     file_arguments: Mapping[str, str] = field(default_factory=dict)
+    config: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,22 @@ class Registry:
         factory = _load(entry.target, f"{self.kind} {name!r}")
         return functools.partial(factory, **entry.arguments)
 
+    def config_class(self, name: str, default: str) -> Any:
+        """The class of the configuration of `name`, whose own module is not imported.
+
+        Args:
+          name: built in, with the class in its entry, or registered, with an attribute
+            ``config_class``.
+          default: "module:attribute" of the class where none is given.
+
+        Raises:
+          UserError: the name is unknown; the near names are in the message.
+        """
+        if name in self._registered:
+            own = getattr(self._registered[name][0], "config_class", None)
+            return own or _load(default, f"{self.kind} {name!r}")
+        return _load(self._entry(name).config or default, f"{self.kind} {name!r}")
+
     def register(self, name: str, value: T) -> T:
         """Adds `name`; raises UserError where the name is taken, naming both places."""
         place = _place(value)
@@ -230,7 +248,11 @@ def register_hparams(name: str) -> Callable[[T], T]:
 
 
 def register_model(name: str) -> Callable[[T], T]:
-    """Decorator: registers a keras.Model class, called with a configuration and a ProblemSpec."""
+    """Decorator: registers a keras.Model class, called with a configuration and a ProblemSpec.
+
+    Its attribute ``config_class`` is the class of the configuration; without it that is a
+    ``UniversalTransformerConfig``.
+    """
     return lambda value: models.register(name, value)
 
 

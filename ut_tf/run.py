@@ -17,18 +17,18 @@ import contextlib
 import dataclasses
 import functools
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from ut_tf import registry
-from ut_tf.config.network import BEFORE_0_5
+from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.data.arguments import absolute_files
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
-from ut_tf.factories import make_hparams, make_model, make_problem, parse_problem_args
+from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run_config import RunConfig, changes_of, from_values, read_values, write_config
 from ut_tf.storage.files import sha256_of, write_bytes
@@ -69,9 +69,11 @@ class Run(RunConfig):
 
     Args:
       output_dir: the run directory; all others are those of ``RunConfig``.
+      notes: what whoever plans the run should know; not stored.
     """
 
     output_dir: Path
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def create(
@@ -111,11 +113,15 @@ class Run(RunConfig):
         if not 0 <= seed <= LARGEST_SEED:
             raise UserError(f"`seed`={seed}: expected a whole number from 0 to {LARGEST_SEED}.")
         arguments = parse_problem_args(options.get("problem_args", ""))
+        model = options.get("model")
+        made, dropped = hparams_of(hparams_set, hparams, model)
+        note = f"{hparams_set} sets {', '.join(dropped)}, which the model {model} does not have"
         run = cls(
             problem=problem,
             problem_args=absolute_files(problem, arguments),
             hparams_set=hparams_set,
-            hparams=make_hparams(hparams_set, hparams, options.get("model")),
+            hparams=made,
+            notes=(note,) if dropped else (),
             overrides=hparams,
             seed=seed,
             data_dir=absolute(options.get("data_dir") or default_data_dir()),
@@ -266,8 +272,11 @@ class Run(RunConfig):
           UserError: the stored run is another.
         """
         given = parse_assignments(self.overrides)[0]
-        network = vars(stored.hparams.network)
-        kept = {name: network[name] for name in BEFORE_0_5 if name not in given}
+        kept = {
+            name: getattr(stored.hparams.network, name)
+            for name in absent_values(type(self.hparams.network))
+            if name not in given and stored.hparams.model == self.hparams.model
+        }
         run = dataclasses.replace(self, hparams=self.hparams.change(**kept))
         if changes := changes_of(stored, run):
             raise UserError(

@@ -73,7 +73,9 @@ def test_command_compares_with_ctranslate2(
 
 
 def test_outputs_have_the_forced_length(benchmark: ModuleType) -> None:
-    network = benchmark.make_network(benchmark.parse([f"--hparams={TINY}"]))
+    network = benchmark.make_networks(benchmark.parse([f"--hparams={TINY}"]))[
+        "universal_transformer"
+    ]
     shape = benchmark.Shape(batch_size=2, source_length=3, vocab_size=20, length=6)
     symbols = benchmark.our_search(
         benchmark.make_model("universal_transformer", network, 20, "float32"), 2, shape

@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
-_NETWORK = NetworkConfig(hidden_size=8, filter_size=12, num_heads=2, num_steps=3, norm="pre")
+_NETWORK = UniversalTransformerConfig(
+    hidden_size=8, filter_size=12, num_heads=2, num_steps=3, norm="pre"
+)
 _TRANSLATION = ProblemSpec(
     inputs="tokens", targets="tokens", input_vocab_size=7, target_vocab_size=7, shared_vocab=True
 )
@@ -70,7 +72,7 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
     ],
 )
 def test_counts_what_the_graph_computes(
-    benchmark: ModuleType, spec: ProblemSpec, network: NetworkConfig
+    benchmark: ModuleType, spec: ProblemSpec, network: UniversalTransformerConfig
 ) -> None:
     batch, length, target_length = 5, 6, 4
     features = {"inputs": tf.ones([batch, length], tf.int32)} if spec.inputs == "tokens" else {}

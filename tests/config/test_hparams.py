@@ -2,84 +2,137 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
+import itertools
+import textwrap
 import typing
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.config.hparams import HParams, differences
-from ut_tf.config.network import NetworkConfig
+from ut_tf import registry
+from ut_tf.config.families import config_class
+from ut_tf.config.fields import choices, declaration, fields_of, types_of
+from ut_tf.config.hparams import HParams, converted, differences
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.models.catalogue import MODELS
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
-FIELDS = {
-    item.name: typing.get_type_hints(kind)[item.name]
-    for kind in (NetworkConfig, TrainingConfig)
-    for item in dataclasses.fields(kind)
-}
-
-
-def _values(annotation: typing.Any) -> st.SearchStrategy[typing.Any]:
-    options = typing.get_args(annotation)
-    if typing.get_origin(annotation) is typing.Literal:
-        return st.sampled_from(options)
-    if options:
-        return st.one_of(st.none(), *(_values(one) for one in options if one is not type(None)))
-    return {
-        bool: st.booleans(),
-        int: st.integers(-(10**9), 10**9),
-        float: st.floats(allow_nan=False, allow_infinity=False),
-    }[annotation]
-
-
-CHANGES = st.fixed_dictionaries(
-    {}, optional={name: _values(annotation) for name, annotation in FIELDS.items()}
+UNIVERSAL = UniversalTransformerConfig
+UNTIMED = settings(deadline=None, max_examples=50)
+# Single values that no other field forbids: pairs have rules of their own.
+FREE = (
+    *("dropout", "word_dropout", "attention_dropout", "relu_dropout", "word_mask_stddev"),
+    *("filter_size", "num_steps", "num_layers", "norm", "transition", "embedding_scale", "summary"),
+    *("attention_bias", "shared_embedding", "kernel_init", "norm_epsilon", "relative_bias"),
+    *("memory_size", "lstm_attention", "lstm_direction", "hop_tying", "image_width", "gate_cutoff"),
+    *("conv_kernel", "max_dilation", "source_stretch", "act_epsilon", "halted_states"),
+    *fields_of(TrainingConfig),
 )
 
 
-def test_no_field_stands_in_both_sections():
-    assert not {f.name for f in dataclasses.fields(NetworkConfig)} & {
-        f.name for f in dataclasses.fields(TrainingConfig)
-    }
+def values_of(config: type, name: str) -> st.SearchStrategy[typing.Any]:
+    """Every value that the field can have."""
+    declared, annotation = declaration(fields_of(config)[name]), types_of(config)[name]
+    if options := choices(config, name):
+        return st.sampled_from(options)
+    kind = next(part for part in typing.get_args(annotation) or (annotation,) if part is not None)
+    if kind is bool:
+        return st.booleans()
+    low = declared.at_least if declared.at_least is not None else declared.above
+    high = declared.at_most if declared.at_most is not None else declared.below
+    found = (
+        st.integers(low, high or 10**9)
+        if kind is int
+        else st.floats(low, high, allow_nan=False, allow_infinity=False)
+    ).filter(lambda value: declared.expectation(value) is None)
+    if name == "conv_kernel":
+        return st.integers(0, 9).map(lambda half: 2 * half + 1)
+    if name == "max_dilation":
+        return st.integers(0, 9).map(lambda power: 2**power)
+    return found
 
 
-@given(CHANGES)
-def test_json_gives_back_what_was_written(changes):
-    hparams = HParams().change(**changes)
+def changes_of(model: str) -> st.SearchStrategy[dict[str, typing.Any]]:
+    """Some fields of a model and of training, with other values."""
+    network = type(HParams(model).network)
+    homes = {name: TrainingConfig for name in FREE if name in fields_of(TrainingConfig)}
+    homes |= {name: network for name in FREE if name in fields_of(network)}
+    return st.fixed_dictionaries(
+        {}, optional={name: values_of(home, name) for name, home in homes.items()}
+    )
+
+
+CHANGED = st.sampled_from(sorted(MODELS)).flatmap(
+    lambda model: st.tuples(st.just(model), changes_of(model))
+)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_field_is_both_of_the_network_and_of_training(model):
+    assert not fields_of(type(HParams(model).network)).keys() & fields_of(TrainingConfig).keys()
+
+
+@UNTIMED
+@given(CHANGED)
+def test_json_gives_back_what_was_written(changed):
+    model, changes = changed
+    hparams = HParams(model).change(**changes)
     assert HParams.from_json(hparams.to_json()) == hparams
+    resolved = dataclasses.replace(
+        hparams, network=hparams.network.resolved(), training=hparams.training.resolved()
+    )
+    assert HParams.from_json(resolved.to_json()) == resolved
 
 
-@given(CHANGES)
-def test_overrides_as_text_are_the_same_as_values(changes):
+@UNTIMED
+@given(CHANGED)
+def test_overrides_as_text_are_the_same_as_values(changed):
+    model, changes = changed
     text = ",".join(f"{name}={value}" for name, value in changes.items())
-    assert HParams().override(text) == HParams().change(**changes)
+    assert HParams(model).override(text) == HParams(model).change(**changes)
 
 
-@given(CHANGES)
-def test_differences_names_exactly_the_fields_that_differ(changes):
-    changed = HParams().change(**changes)
+@UNTIMED
+@given(CHANGED)
+def test_differences_names_exactly_the_fields_that_differ(changed):
+    model, changes = changed
+    before = HParams(model)
     expected = {
         name
         for name, value in changes.items()
-        if name != "train_steps" and value != getattr(_home(HParams(), name), name)
+        if name != "train_steps"
+        and value != {**vars(before.network), **vars(before.training)}[name]
     }
-    assert {text.partition(":")[0] for text in differences(HParams(), changed)} == expected
+    found = differences(before, before.change(**changes))
+    assert {text.partition(":")[0] for text in found} == expected
 
 
-def _home(hparams: HParams, name: str) -> typing.Any:
-    return hparams.network if hasattr(hparams.network, name) else hparams.training
+@UNTIMED
+@given(CHANGED)
+def test_what_0_4_stored_is_read(changed):
+    """It stored the fields of all models with each."""
+    model, changes = changed
+    written = HParams(model).change(**changes).to_dict()
+    everything = {
+        name: value for other in MODELS for name, value in vars(HParams(other).network).items()
+    }
+    for new in ("target_start", "global_mean"):
+        everything.pop(new)
+    written["network"] = {**everything, **written["network"]}
+    assert HParams.from_dict(written) == HParams(model).change(**changes)
 
 
 def test_an_override_changes_only_its_field():
     hparams = HParams().override("dropout=0.25, shared_embedding=false,act_max_steps=7")
     assert differences(HParams(), hparams) == [
-        "act_max_steps: None -> 7",
         "shared_embedding: True -> False",
         "dropout: 0.1 -> 0.25",
+        "act_max_steps: None -> 7",
     ]
 
 
@@ -125,26 +178,6 @@ def test_values_that_no_field_can_hold_are_refused(text):
     ("model", "override", "expected"),
     [
         (
-            "transformer",
-            "num_steps=4",
-            "num_steps=4 has no effect on the model transformer, whose depth is num_layers",
-        ),
-        (
-            "universal_transformer",
-            "num_layers=4",
-            (
-                "num_layers=4 has no effect on the model universal_transformer, whose depth is"
-                " num_steps"
-            ),
-        ),
-        ("memn2n", "num_heads=2", "num_heads=2 has no effect on the model memn2n"),
-        ("memn2n", "dropout=0.2", "dropout=0.2 has no effect on the model memn2n"),
-        (
-            "lstm",
-            "eval_position_offset=9",
-            "eval_position_offset=9 has no effect on the model lstm",
-        ),
-        (
             "universal_transformer",
             "halting=pondernet,halted_states=transform",
             (
@@ -170,7 +203,6 @@ def test_values_that_no_field_can_hold_are_refused(text):
             "global_mean=past",
             "global_mean=past has no effect with halting=none, only with global",
         ),
-        ("convs2s", "target_start=zeros", "target_start=zeros has no effect on the model convs2s"),
         (
             "neural_gpu",
             "curriculum_start=10",
@@ -183,13 +215,35 @@ def test_what_a_user_sets_without_effect_is_told(model, override, expected):
     assert hparams.without_effect(override) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("model", "override", "expected"),
+    [
+        ("transformer", "num_steps=4", "the depth of the model transformer is num_layers"),
+        (
+            "universal_transformer",
+            "num_layers=4",
+            "the depth of the model universal_transformer is num_steps",
+        ),
+        ("memn2n", "num_heads=2", "the model memn2n does not have it; conditional_universal"),
+        ("lstm", "conv_kernel=5", "lstm does not have it; bytenet, convs2s, extended_neural_gpu"),
+        ("lstm", "max_dilation=4", r"does not have it; bytenet does\)"),
+        ("convs2s", "target_start=zeros", "the model convs2s does not have it"),
+        ("lstm", "lstm_atention=none", "did you mean lstm_attention"),
+    ],
+)
+def test_a_field_of_another_model_is_unknown(model, override, expected):
+    with pytest.raises(UserError, match=expected):
+        HParams(model).override(override)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_each_model_has_one_of_the_two_depths(model):
-    assert len(HParams(model=model).without_effect("num_steps=3,num_layers=3")) == 1
+    own = fields_of(type(HParams(model).network))
+    assert ("num_steps" in own) != ("num_layers" in own)
 
 
 def test_a_model_among_the_overrides_is_pointed_to_its_flag():
-    with pytest.raises(UserError, match="it has a flag of its own: --model"):
+    with pytest.raises(UserError, match=r"it is an argument of its own: `model`"):
         HParams().override("model=lstm")
 
 
@@ -248,7 +302,7 @@ def test_resolve_uses_the_overridden_number_of_steps():
         ("hidden_size=15,num_heads=5", "expected an even number"),
         ("hidden_size=20,num_heads=4,position=rotary", "even size per head, not 5"),
         ("dropout=1.0", "dropout=1.0: expected at least 0 and below 1"),
-        ("act_epsilon=0", "act_epsilon=0.0"),
+        ("act_epsilon=0", "act_epsilon=0: expected between 0 and 1"),
         ("halting=basic,recurrence=gru", "halting=basic needs recurrence=basic"),
         ("halting=basic,steps_per_position=0.1", "steps_per_position"),
         ("position_offset=random", "max_position_offset above 0"),
@@ -277,7 +331,7 @@ def test_resolve_uses_the_overridden_number_of_steps():
         ("attention_scale_length=1", "expected at least 2"),
         (
             "train_steps=0,decay_steps=9,learning_rate=0",
-            "train_steps=0: expected at least 1; learning_rate=0.0: expected above 0",
+            "train_steps=0: expected at least 1; learning_rate=0: expected above 0",
         ),
     ],
 )
@@ -296,16 +350,17 @@ def test_hyperparameters_cannot_be_mutated():
         HParams().network.hidden_size = 3
 
 
-def test_every_field_is_documented():
-    sources = [inspect.getsource(one) for one in (NetworkConfig, TrainingConfig)]
-    lines = [line.strip() for source in sources for line in source.splitlines()]
-    for name in FIELDS:
-        (place,) = [
-            number
-            for number, line in enumerate(lines)
-            if line.startswith(f"{name}: ") and "=" in line
-        ]
-        assert lines[place + 1].startswith('"""'), name
+@pytest.mark.parametrize("model", MODELS)
+def test_every_field_is_documented(model):
+    for config in (type(HParams(model).network), TrainingConfig):
+        for base in config.__mro__[:-1]:
+            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
+            for statement, following in itertools.pairwise([*body, None]):
+                if isinstance(statement, ast.AnnAssign) and statement.target.id in fields_of(
+                    config
+                ):
+                    assert isinstance(following, ast.Expr), statement.target.id
+                    assert ast.literal_eval(following.value), statement.target.id
 
 
 def test_what_an_earlier_version_wrote_keeps_what_it_did():
@@ -314,5 +369,61 @@ def test_what_an_earlier_version_wrote_keeps_what_it_did():
         "learned",
         "past",
     )
-    for network in (HParams.from_dict(values).network, NetworkConfig.from_dict(values["network"])):
+    for network in (HParams.from_dict(values).network, UNIVERSAL.from_dict(values["network"])):
         assert (network.target_start, network.global_mean) == ("zeros", "sequence")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"halting": "act"}, "halting=act: expected one of"),
+        ({"norm": "Pre"}, r"norm=Pre: expected one of post, pre \(did you mean pre\?\)"),
+        ({"position": "sinus"}, "position=sinus: expected one of"),
+        ({"dropout": 1.5}, r"dropout=1.5: expected at least 0 and below 1"),
+        ({"num_steps": 0}, "num_steps=0: expected at least 1"),
+        ({"transition": "gelu"}, "transition=gelu: expected one of"),
+        ({"recurrence": "gruu"}, r"recurrence=gruu: expected one of .*did you mean gru\?"),
+        ({"hidden_size": 30, "num_heads": 4}, "hidden_size=30 is not a multiple of num_heads=4"),
+        ({"hidden_size": "wide", "num_heads": 0}, r"hidden_size=wide: expected .*; num_heads=0"),
+    ],
+)
+def test_a_configuration_checks_itself(values, expected):
+    with pytest.raises(UserError, match=expected):
+        UNIVERSAL(**values)
+    with pytest.raises(UserError, match=expected):
+        dataclasses.replace(UNIVERSAL(), **values)
+    with pytest.raises(UserError, match=expected):
+        UNIVERSAL.from_dict(values)
+
+
+def test_training_checks_itself():
+    with pytest.raises(UserError, match=r"batch_size=0: .*; schedule=linear: expected one of"):
+        TrainingConfig(batch_size=0, schedule="linear")
+
+
+def test_a_stored_name_that_no_model_has_is_refused():
+    with pytest.raises(UserError, match=r"unknown hyperparameter 'num_step' \(did you mean"):
+        UNIVERSAL.from_dict({"num_step": 4})
+
+
+def test_another_model_takes_over_what_both_have():
+    hparams = HParams().change(hidden_size=64, num_steps=7, norm="pre", batch_size=7)
+    moved, dropped = converted(hparams, "transformer")
+    assert (moved.network.hidden_size, moved.network.norm) == (64, "pre")
+    assert moved.training == hparams.training
+    assert dropped == ["num_steps=7"]
+    with pytest.raises(UserError, match="has no recurrent_layer=gru and no halting=basic"):
+        converted(HParams().change(halting="basic", recurrent_layer="gru"), "transformer")
+    with pytest.raises(UserError, match="the model lstm has no norm=pre"):
+        converted(hparams, "lstm")
+
+
+def test_a_model_s_configuration_must_be_its_own():
+    with pytest.raises(UserError, match="lstm is configured by a LSTMConfig, not by a Universal"):
+        HParams("lstm", UNIVERSAL())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_catalogue_and_the_class_name_the_same_configuration(name):
+    model_class = registry.models.get(name).func
+    assert config_class(name) is model_class.config_class

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
+from tests.configs import small_config
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
@@ -58,9 +58,14 @@ from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.parts import make_recurrence, make_stack
 from ut_tf.problem_spec import ProblemSpec
 
-NETWORK = NetworkConfig(
-    hidden_size=8, filter_size=16, num_heads=2, num_steps=2, act_max_steps=3, num_layers=2
-)
+SIZES = {
+    "hidden_size": 8,
+    "filter_size": 16,
+    "num_heads": 2,
+    "num_steps": 2,
+    "act_max_steps": 3,
+    "num_layers": 2,
+}
 BATCH, LENGTH = 4, 5
 
 
@@ -97,9 +102,12 @@ STATES = {"x": _floats(BATCH, LENGTH, 8), "mask": MASK}
 POSITIONS = np.arange(1, LENGTH + 1, dtype=np.float32)[None]
 
 
-def network(**changes: Any) -> NetworkConfig:
+def network(kind: Any = UniversalTransformer, **changes: Any) -> Any:
     """Returns the suite's tiny network with some fields changed."""
-    return NetworkConfig(**{**NETWORK.to_dict(), **changes})
+    return small_config(kind, SIZES, **changes)
+
+
+NETWORK = network()
 
 
 def _layer(name: str, make: Callable[..., Any], **call_options: Any) -> Case:
@@ -148,10 +156,10 @@ def _depthwise_attention() -> Case:
     )
 
 
-def _stack(name: str, make: Any, **changes: Any) -> Case:
+def _stack(name: str, make: Any, kind: Any = UniversalTransformer, **changes: Any) -> Case:
     return _layer(
         name,
-        lambda dtype: make(network(**changes), dtype=dtype),
+        lambda dtype: make(network(kind, **changes), dtype=dtype),
         symbol_mask=lambda inputs: inputs["mask"],
         position_signal=paper_sinusoid(POSITIONS, 8),
         context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
@@ -170,7 +178,8 @@ def _model(make_model: Any, name: str, spec: ProblemSpec, **changes: Any) -> Cas
         inputs["inputs"] = _ids(BATCH, LENGTH, 3)
     if spec.targets == "tokens":
         inputs["targets"] = _ids(BATCH, LENGTH - 1, seed=1)
-    make = lambda policy: make_model(network(**changes), spec, dtype=policy)  # noqa: E731
+    config = network(make_model, **changes)
+    make = lambda policy: make_model(config, spec, dtype=policy)  # noqa: E731
     case = Case(
         f"{make_model.__name__} {name}",
         make,
@@ -307,8 +316,16 @@ CASES = [
             recurrence_layers=2,
         )
     ),
-    _again(_stack("MemoryStack", make_memory_stack, memory_size=3)),
-    _again(_stack("BottleneckStack, pre-norm", make_bottleneck_stack, memory_size=3, norm="pre")),
+    _again(_stack("MemoryStack", make_memory_stack, MemTransformer, memory_size=3)),
+    _again(
+        _stack(
+            "BottleneckStack, pre-norm",
+            make_bottleneck_stack,
+            MemTransformer,
+            memory_size=3,
+            norm="pre",
+        )
+    ),
     _model(UniversalTransformer, "sequences", SEQUENCES),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
     _model(

@@ -40,7 +40,7 @@ def test_every_set_resolves_and_survives_json(name):
 def test_every_set_of_ours_opens_with_the_command_that_runs_it(name):
     module, _, attribute = HPARAMS_SETS[name].target.partition(":")
     function = getattr(importlib.import_module(module), attribute)
-    first_line = function.__doc__.splitlines()[0]
+    first_line = " ".join(function.__doc__.split("\n\n")[0].split())
     assert first_line.startswith("``ut-trainer --problem=")
     assert f"--hparams_set={name}``" in first_line
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.close import assert_close
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError, marked_in
 from ut_tf.layers.coordinates import (
     Coordinates,
@@ -23,6 +22,7 @@ from ut_tf.layers.coordinates import (
 )
 from ut_tf.layers.position_options import PaperPositions
 from ut_tf.layers.positions import Positions, PositionTable, spread_positions
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
@@ -179,17 +179,18 @@ def test_positions_that_cannot_be_are_refused() -> None:
     with pytest.raises(
         UserError, match="position_separator=9 is the id of a symbol among the inputs"
     ):
-        UniversalTransformer(
-            NetworkConfig(position_separator=9), ProblemSpec("facts", "class", 12, 5, max_words=3)
-        )
+        network = UniversalTransformerConfig(position_separator=9)
+        UniversalTransformer(network, ProblemSpec("facts", "class", 12, 5, max_words=3))
     with pytest.raises(UserError, match=r"position_offset=randomised spreads up to .* = 83"):
         HParams().change(
             position_offset="randomised", max_position_offset=50, max_length=40
         ).resolve()
     with pytest.raises(UserError, match="eval_position_stride=2 needs"):
         HParams().change(eval_position_stride=2).resolve()
-    with pytest.raises(UserError, match="no use for learned_positions=9"):
-        HParams(model="transformer").change(learned_positions=9).resolve()
+    (idle,) = (
+        HParams("transformer").change(learned_positions=9).without_effect("learned_positions=9")
+    )
+    assert idle == "learned_positions=9 has no effect with position=paper, only with learned"
 
 
 def test_step_and_position_use_the_same_waves() -> None:

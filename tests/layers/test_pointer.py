@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.pointer import WordPointer
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.symbols import END_ID
@@ -56,7 +56,7 @@ def test_an_example_without_context_answers_nothing_and_stays_finite() -> None:
 
 @pytest.mark.parametrize("start", [False, True])
 def test_a_model_points_at_words_of_its_context_whatever_the_padding(start: bool) -> None:
-    network = NetworkConfig(
+    network = UniversalTransformerConfig(
         hidden_size=8, filter_size=8, num_heads=2, num_steps=2, input_start_symbol=start
     )
     model = UniversalTransformer(network, ProblemSpec("tokens", "word", 7, 7, shared_vocab=True))
@@ -67,4 +67,6 @@ def test_a_model_points_at_words_of_its_context_whatever_the_padding(start: bool
 
 def test_pointing_at_words_of_facts_is_refused() -> None:
     with pytest.raises(UserError, match="not of facts"):
-        UniversalTransformer(NetworkConfig(), ProblemSpec("facts", "word", 7, 7, max_words=2))
+        UniversalTransformer(
+            UniversalTransformerConfig(), ProblemSpec("facts", "word", 7, 7, max_words=2)
+        )

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import ut_tf
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
 from ut_tf.models.parts import make_block
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 
 SMALL = {
@@ -30,7 +30,7 @@ def states(*shape: int) -> np.ndarray:
 
 def test_a_functional_classifier_learns_and_is_loaded_with_equal_outputs(tmp_path) -> None:
     keras.utils.set_random_seed(0)
-    network = NetworkConfig(**SMALL, halting="basic", position="none")
+    network = Config(**SMALL, halting="basic", position="none")
     ids = keras.Input([None], dtype="int32")
     embedded = keras.layers.Embedding(12, 16, mask_zero=True)(ids)
     encoded, times = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)(
@@ -61,7 +61,7 @@ def test_a_functional_classifier_learns_and_is_loaded_with_equal_outputs(tmp_pat
 @pytest.mark.parametrize("position_from", ["start", "end"])
 def test_padding_changes_no_other_state(position: str, position_from: str) -> None:
     layer = ut_tf.layers.UniversalTransformerEncoder(
-        NetworkConfig(**SMALL, position=position, position_from=position_from)
+        Config(**SMALL, position=position, position_from=position_from)
     )
     inputs = states(2, 5, 16)
     padded = np.concatenate([inputs, states(2, 2, 16)], 1)
@@ -73,7 +73,7 @@ def test_padding_changes_no_other_state(position: str, position_from: str) -> No
 
 
 def test_a_model_with_the_same_weights_has_the_same_states() -> None:
-    network = NetworkConfig(**SMALL, halting="basic", mix_layers_before=1)
+    network = Config(**SMALL, halting="basic", mix_layers_before=1)
     layer = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)
     spec = ut_tf.ProblemSpec("tokens", "class", 12, 2)
     model = ut_tf.UniversalTransformer(network, spec)
@@ -90,16 +90,16 @@ def test_a_model_with_the_same_weights_has_the_same_states() -> None:
 
 def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
     with pytest.raises(UserError, match="steps_per_position"):
-        ut_tf.layers.UniversalTransformerEncoder(NetworkConfig(**SMALL, steps_per_position=0.5))
+        ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL, steps_per_position=0.5))
     with pytest.raises(UserError, match=r"8 wide.*hidden_size=16"):
-        ut_tf.layers.UniversalTransformerEncoder(NetworkConfig(**SMALL))(states(1, 3, 8))
+        ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL))(states(1, 3, 8))
 
 
 @pytest.mark.parametrize("halting", ["none", "basic"])
 def test_a_recurrence_in_a_functional_model_computes_what_it_computes_outside(
     halting: str, tmp_path
 ) -> None:
-    layer = make_recurrence(NetworkConfig(**SMALL, halting=halting))
+    layer = make_recurrence(Config(**SMALL, halting=halting))
     x, mask, signal = keras.Input([None, 16]), keras.Input([None]), keras.Input([None, 16])
     bias = keras.Input([1, 1, None])
     outputs, details = layer(
@@ -132,7 +132,7 @@ def test_a_recurrence_in_a_functional_model_computes_what_it_computes_outside(
 def test_a_block_in_a_functional_model_is_fitted() -> None:
     keras.utils.set_random_seed(0)
     x = keras.Input([4, 16])
-    output, weights, memory_weights = make_block(NetworkConfig(**SMALL))(x, context=BlockContext())
+    output, weights, memory_weights = make_block(Config(**SMALL))(x, context=BlockContext())
     assert weights.shape == (None, 2, 4, 4)
     assert memory_weights is None
     model = keras.Model(x, output)

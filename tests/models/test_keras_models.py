@@ -14,7 +14,9 @@ import tensorflow as tf
 
 import ut_tf
 from ut_tf import registry
-from ut_tf.config.network import NetworkConfig
+from ut_tf.config.families import config_class
+from ut_tf.models.transformer.config import TransformerConfig
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 
 SMALL = {
@@ -47,7 +49,7 @@ def ids(*shape: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Path, np.ndarray]:
     """Returns a fitted model, the path of its file, and its logits."""
-    model = ut_tf.UniversalTransformer(NetworkConfig(**TRANSFORMER), SEQUENCES)
+    model = ut_tf.UniversalTransformer(UniversalTransformerConfig(**TRANSFORMER), SEQUENCES)
     model.compile(
         "adam", LOSS, jit_compile=False, metrics=[ut_tf.metrics.TokenAccuracy(ignore_class=0)]
     )
@@ -98,13 +100,13 @@ def test_import_ut_tf_alone_imports_neither_keras_nor_tensorflow() -> None:
         ("universal_transformer", TRANSFORMER, LANGUAGE, {"targets": ids(6, 4)}),
         (
             "lstm",
-            {**SMALL, "num_layers": 1},
+            {"hidden_size": 8, "dropout": 0.0, "num_layers": 1},
             SEQUENCES,
             {"inputs": ids(6, 5), "targets": ids(6, 4)},
         ),
         (
             "memn2n",
-            {"hidden_size": 8, "num_heads": 1, "num_steps": 2},
+            {"hidden_size": 8, "num_steps": 2},
             QUESTIONS,
             {"inputs": ids(6, 5, 4)},
         ),
@@ -113,7 +115,7 @@ def test_import_ut_tf_alone_imports_neither_keras_nor_tensorflow() -> None:
 def test_a_model_is_exported_and_reloaded(
     name: str, network: Any, spec: ProblemSpec, features: Any, tmp_path: Path
 ) -> None:
-    model = registry.models.get(name)(NetworkConfig(**network), spec)
+    model = registry.models.get(name)(config_class(name)(**network), spec)
     check_export(model, features, tmp_path)
 
 
@@ -137,7 +139,7 @@ def check_export(model: Any, features: dict[str, np.ndarray], folder: Path) -> N
 
 
 def test_a_signature_of_the_users_own_is_kept(tmp_path: Path) -> None:
-    model = ut_tf.Transformer(NetworkConfig(**SMALL, num_layers=1), LANGUAGE)
+    model = ut_tf.Transformer(TransformerConfig(**SMALL, num_layers=1), LANGUAGE)
     signature = [{"targets": tf.TensorSpec([None, 4], tf.int64, "targets")}]
     model.export(tmp_path, input_signature=signature, verbose=False)
     _, arguments = (

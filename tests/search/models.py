@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
+from tests.configs import small_config
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
@@ -45,7 +45,7 @@ def random_model(
     """Returns a network whose weights all lie well away from their initial values, so that its
     symbols vary.
     """
-    model = kind(NetworkConfig(**{**SIZES, **changes}), spec, dtype=policy)
+    model = kind(small_config(kind, SIZES, **changes), spec, dtype=policy)
     generator = np.random.default_rng(seed)
     for weight in model.trainable_variables:
         weight.assign(weight + 0.2 * generator.standard_normal(weight.shape))

@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
@@ -27,7 +27,7 @@ LETTERS = "abcdefghij"
 VOCABULARY = FIRST_SYMBOL_ID + len(LETTERS)
 ANSWERS = ("yes", "no", "maybe")
 STEP = 12
-NETWORK = NetworkConfig(
+NETWORK = UniversalTransformerConfig(
     hidden_size=32,
     filter_size=64,
     num_heads=2,

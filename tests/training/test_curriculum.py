@@ -249,7 +249,6 @@ def test_relaxation_is_the_squared_distance_from_the_mean() -> None:
 
 GPU: dict[str, Any] = {
     "hidden_size": 4,
-    "num_heads": 1,
     "num_layers": 1,
     "image_width": 1,
     "source_stretch": 1.0,
@@ -342,4 +341,4 @@ def test_relaxed_sets_need_a_curriculum() -> None:
     with pytest.raises(
         UserError, match="relaxed_sets=2 become one set when a curriculum has ended"
     ):
-        HParams(model="neural_gpu").change(relaxed_sets=2, num_heads=1).resolve()
+        HParams(model="neural_gpu").change(relaxed_sets=2).resolve()

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
 from ut_tf.config.training import TrainingConfig
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training import optimizer as module
@@ -100,7 +100,7 @@ def test_only_kernels_decay() -> None:
 
 
 def test_what_decays_of_a_universal_transformer() -> None:
-    network = NetworkConfig(
+    network = UniversalTransformerConfig(
         hidden_size=8,
         filter_size=8,
         num_heads=2,

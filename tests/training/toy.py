@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -11,14 +10,14 @@ import keras
 import tensorflow as tf
 
 from ut_tf import registry
-from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
+from ut_tf.config.hparams import HParams, converted
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.table import ExampleTable
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.models.training_contract import TrainableModel
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training.batches import TrainingBatches
@@ -93,7 +92,7 @@ for toy in (ToyCopy, ToyClass):
     registry.problems.register(toy.name, toy)
 
 SMALL = HParams(
-    network=NetworkConfig(hidden_size=16, filter_size=32, num_heads=2, num_steps=2),
+    network=UniversalTransformerConfig(hidden_size=16, filter_size=32, num_heads=2, num_steps=2),
     training=TrainingConfig(
         batch_size=40,
         max_length=8,
@@ -115,7 +114,7 @@ def toy_run(
     **changes: Any,
 ) -> Run:
     """Returns a run of a toy problem; `changes` are hyperparameters."""
-    hparams = dataclasses.replace(SMALL, model=model).change(**changes).resolve()
+    hparams = converted(SMALL, model)[0].change(**changes).resolve()
     output_dir.mkdir(parents=True, exist_ok=True)
     spec = registry.problems.get(problem)().spec(output_dir)
     return Run(
@@ -155,7 +154,7 @@ class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
     ponders by its own remainder.
     """
 
-    def __init__(self, network: NetworkConfig, spec: ProblemSpec) -> None:
+    def __init__(self, network: UniversalTransformerConfig, spec: ProblemSpec) -> None:
         super().__init__()
         self.is_class = spec.targets == "class"
         self.ponder_weight = None if network.halting == "none" else network.act_loss_weight

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import types
 import typing
+from numbers import Integral, Real
 from typing import Any, Literal
 
 
@@ -79,7 +80,7 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
             raise ValueError(expected) from None
     if (
         isinstance(value, bool)
-        or not isinstance(value, int if kind is int else int | float)
+        or not isinstance(value, Integral if kind is int else Real)
         or not math.isfinite(value)
     ):
         raise ValueError(expected)

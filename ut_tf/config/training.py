@@ -8,109 +8,119 @@ How it is used::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from ut_tf.config.base import Config
+from ut_tf.config.fields import having, option
+
+_CURRICULUM = having("curriculum", "length")
 
 
-@dataclass(frozen=True)
-class TrainingConfig:
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Config):
     """How a network is trained. The defaults are tensor2tensor's transformer_base recipe."""
 
     # Batches.
-    batch_size: int = 4096
+    batch_size: int = option(4096, at_least=1)
     """Per replica, in batch_unit."""
-    batch_unit: Literal["tokens", "examples"] = "tokens"
+    batch_unit: Literal["tokens", "examples"] = option("tokens")
     """tokens: an example costs as many tokens as the longer of its inputs and targets."""
-    max_length: int = 256
+    max_length: int = option(256, at_least=1)
     """Longer examples are left out of training."""
-    min_length_bucket: int = 8
+    min_length_bucket: int = option(8, at_least=1)
     """Upper bound of the shortest length bucket."""
-    length_bucket_step: float = 1.1
+    length_bucket_step: float = option(1.1, above=1)
     """Growth of the bucket bounds."""
-    accumulate_steps: int = 1
+    accumulate_steps: int = option(1, at_least=1)
     """Batches whose gradients are summed before each update."""
 
     # Optimisation.
-    train_steps: int = 250_000
+    train_steps: int = option(250_000, at_least=1)
     """Updates to train for, unless --train_steps says otherwise."""
-    learning_rate: float = 2.0
+    learning_rate: float = option(2.0, above=0)
     """Factor of the schedule: for noam, lr = learning_rate * hidden_size^-0.5 * min(1, step/warmup)
     * max(step, warmup)^-0.5.
     """
-    schedule: Literal["noam", "constant", "cosine"] = "noam"
+    schedule: Literal["noam", "constant", "cosine"] = option("noam")
     """noam: inverse square root; constant; cosine: to zero at decay_steps. All with a linear
     warm-up.
     """
-    warmup_steps: int = 8000
+    warmup_steps: int = option(8000, at_least=0)
     """Updates of linear warm-up."""
-    decay_steps: int | None = None
+    decay_steps: int | None = option(None, at_least=1)
     """Update at which the cosine schedule ends; None: train_steps of this set."""
-    adam_beta1: float = 0.9
+    adam_beta1: float = option(0.9, at_least=0, below=1)
     """Decay of the first moment."""
-    adam_beta2: float = 0.997
+    adam_beta2: float = option(0.997, at_least=0, below=1)
     """Decay of the second moment."""
-    adam_epsilon: float = 1e-9
+    adam_epsilon: float = option(1e-9, above=0)
     """Added to the root of the second moment."""
-    weight_decay: float = 0.0
+    weight_decay: float = option(0.0, at_least=0)
     """Decoupled weight decay of the kernels (AdamW); embeddings, biases and norms do not decay."""
-    clip_norm: float = 0.0
+    clip_norm: float = option(0.0, at_least=0)
     """Upper bound of the gradient's global norm; 0: no clipping."""
-    label_smoothing: float = 0.1
+    label_smoothing: float = option(0.1, at_least=0, below=1)
     """Probability mass moved from the right symbol to all others."""
-    loss_scale: Literal["none", "dynamic"] | None = None
+    loss_scale: Literal["none", "dynamic"] | None = option(None)
     """Scaling of the loss; None: dynamic under mixed_float16, none otherwise."""
-    average_decay: float = 0.0
+    average_decay: float = option(0.0, at_least=0, below=1)
     """Decay of an exponential moving average of the weights, used at evaluation; 0: none."""
 
     # Arithmetic.
-    dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option("float32")
     """Keras dtype policy of the network; positions, halting, softmax, norms and losses stay in
     float32.
     """
-    jit_compile: bool = False
+    jit_compile: bool = option(False)
     """Whether the training step is compiled by XLA."""
 
     # Curriculum.
-    curriculum: Literal["none", "length"] = "none"
+    curriculum: Literal["none", "length"] = option("none")
     """length: begins with the shortest examples and adds a bucket of longer ones whenever those of
     the last are answered well.
     """
-    curriculum_start: int = 8
+    curriculum_start: int = option(8, at_least=1, only_with=_CURRICULUM)
     """The longest examples at its beginning (the end symbol counts), rounded up to the bound of a
     bucket.
     """
-    curriculum_threshold: float = 0.85
+    curriculum_threshold: float = option(0.85, above=0, at_most=1, only_with=_CURRICULUM)
     """Share of the newest examples that must be answered without a fault, in training, before
     longer ones are added.
     """
-    curriculum_examples: int = 256
+    curriculum_examples: int = option(256, at_least=1, only_with=_CURRICULUM)
     """How many of the newest examples are judged at a time, at least."""
-    curriculum_share: float = 0.5
+    curriculum_share: float = option(0.5, above=0, at_most=1, only_with=_CURRICULUM)
     """Share of the newest bucket among the training examples until the curriculum has ended; the
     others are drawn from all before.
     """
-    gradient_noise: float = 0.0
+    gradient_noise: float = option(0.0, at_least=0)
     """Deviation of normal noise on the clipped gradient, times step^-1/4 and the share of examples
     with a fault (arXiv 1511.08228).
     """
-    tying_pull: float = 0.0005
+    tying_pull: float = option(0.0005, at_least=0, only_with=_CURRICULUM)
     """Of relaxed_sets: weight in the loss of their squared distance from their mean, at the
     curriculum's beginning.
     """
-    tying_pull_factor: float = 1.2
+    tying_pull_factor: float = option(1.2, at_least=1, only_with=_CURRICULUM)
     """By what that weight is multiplied whenever longer examples are added."""
 
     # Evaluation and checkpoints during training.
-    eval_frequency: int = 1000
+    eval_frequency: int = option(1000, at_least=1)
     """Updates between evaluations on the validation data; each one saves a checkpoint."""
-    keep_checkpoint_max: int = 5
+    keep_checkpoint_max: int = option(5, at_least=1)
     """Latest checkpoints kept; the best by validation is kept besides."""
-    early_stopping_patience: int = 0
+    early_stopping_patience: int = option(0, at_least=0)
     """Evaluations without a better validation metric after which training stops; 0: never."""
 
     # Data.
-    vocab_size: int = 0
+    vocab_size: int = option(0, at_least=0)
     """Subwords of a problem that trains its vocabulary, padding, end and bytes included; 0: the
     problem's own number.
     """
-    subword_model: Literal["bpe", "unigram"] = "bpe"
+    subword_model: Literal["bpe", "unigram"] = option("bpe")
     """How such a vocabulary is trained: byte pair encoding or a unigram language model."""
+
+    def following(self) -> dict[str, Any]:
+        """The end of the cosine, and whether the loss is scaled."""
+        scale = "dynamic" if self.dtype_policy == "mixed_float16" else "none"
+        return {**super().following(), "decay_steps": self.train_steps, "loss_scale": scale}

@@ -343,7 +343,7 @@ def _spec(theirs: Mapping[str, Any]) -> ProblemSpec:
 
 
 def _nearest_set(hparams: HParams) -> str:
-    """The name of the set from which the fewest fields differ, so that the run's overrides
+    """The name of the model's set from which the fewest fields differ, so that the run's overrides
     stay few.
     """
     counts: dict[str, int] = {}
@@ -352,7 +352,8 @@ def _nearest_set(hparams: HParams) -> str:
             candidate = make_hparams(name)
         except UserError:
             continue  # A name that only says that its network does not exist yet.
-        counts[name] = assignments(hparams, candidate).count("=")
+        if candidate.model == hparams.model:
+            counts[name] = assignments(hparams, candidate).count("=")
     return min(counts, key=lambda name: (counts[name], name))
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ut_tf.config.fields import fields_of
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
+from ut_tf.config.tensor2tensor import RENAMED
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
 # Fields of which only these values can be imported, because others change the network. A field that
 # is absent has tensor2tensor's default, which is the first value.
@@ -57,19 +59,15 @@ _SAME_IN_TRAINING = (
     "length_bucket_step",
     "label_smoothing",
 )
-# Their name -> ours, for what is named differently.
-_RENAMED_IN_TRAINING = {
-    "learning_rate_constant": "learning_rate",
-    "learning_rate_warmup_steps": "warmup_steps",
-    "optimizer_adam_beta1": "adam_beta1",
-    "optimizer_adam_beta2": "adam_beta2",
-    "optimizer_adam_epsilon": "adam_epsilon",
-    "clip_grad_norm": "clip_norm",
+_DROPOUTS = {
+    "layer_prepostprocess_dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "relu_dropout": "relu_dropout",
 }
 _NOAM_PARTS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
 
-def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
+def network_from_hparams(hparams: Mapping[str, Any]) -> UniversalTransformerConfig:
     """The network that tensor2tensor's hyperparameters of a universal_transformer describe.
 
     Args:
@@ -90,7 +88,10 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
     recurrence = hparams.get("recurrence_type", "basic")
     halts = recurrence == "act"
     layers = int(hparams.get("num_hidden_layers", 2))
-    return NetworkConfig(
+    dropouts: dict[str, Any] = {
+        ours: float(hparams[theirs]) for theirs, ours in _DROPOUTS.items() if theirs in hparams
+    }
+    return UniversalTransformerConfig(
         **{name: hparams[name] for name in _SAME_IN_NETWORK if name in hparams},
         num_steps=int(hparams.get("num_rec_steps", layers)),
         recurrence="basic" if halts else recurrence,
@@ -122,9 +123,7 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> NetworkConfig:
             if hparams.get("initializer", "uniform_unit_scaling") == "uniform_unit_scaling"
             else "glorot"
         ),
-        dropout=float(hparams.get("layer_prepostprocess_dropout", NetworkConfig.dropout)),
-        attention_dropout=float(hparams.get("attention_dropout", NetworkConfig.attention_dropout)),
-        relu_dropout=float(hparams.get("relu_dropout", NetworkConfig.relu_dropout)),
+        **dropouts,
     )
 
 
@@ -140,8 +139,8 @@ def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
     values = {name: hparams[name] for name in _SAME_IN_TRAINING if name in hparams}
     values |= {
         ours: hparams[theirs]
-        for theirs, ours in _RENAMED_IN_TRAINING.items()
-        if hparams.get(theirs) is not None
+        for theirs, ours in RENAMED.items()
+        if ours in fields_of(TrainingConfig) and hparams.get(theirs) is not None
     }
     values["batch_unit"] = "examples" if hparams.get("use_fixed_batch_size", False) else "tokens"
     parts = set(

@@ -3,7 +3,7 @@
 How it is used::
 
     class Transformer(AttentionModel):
-        catalogue_name = "transformer"
+        config_class = TransformerConfig
         def make_stack(self, causal, with_memory, name): ...
 
 A stack is a Keras layer ``stack(inputs, symbol_mask, position_signal, context, steps, training,

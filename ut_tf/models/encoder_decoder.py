@@ -3,7 +3,7 @@
 How it is used::
 
     class LSTMModel(EncoderDecoder):
-        catalogue_name = "lstm"
+        config_class = LSTMConfig
         def make_encoder(self): ...  # see interfaces.EncoderPart
         def make_decoder(self): ...  # see interfaces.DecoderPart
 
@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
-from ut_tf.config.unused import refuse_needless
+from ut_tf.config.base import Config
+from ut_tf.config.families import as_config
 from ut_tf.errors import UserError
 from ut_tf.layers.details import Observer, RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
@@ -55,7 +55,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
     A model is built when it is constructed, so that weights can be loaded at once.
 
     Args:
-      network: the model's configuration.
+      network: configuration, of the model's ``config_class``.
       spec: ProblemSpec.
 
     Call arguments:
@@ -72,22 +72,23 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
       [batch, input_vocab_size].
 
     Raises:
-      UserError: the configuration has what the model lacks, or the spec what it cannot answer.
+      UserError: the configuration is another model's, or the model cannot answer the spec.
 
     ``model.losses`` holds the weighted ponder cost after a call of a model that ponders.
     """
 
-    catalogue_name: ClassVar[str] = ""
-    """The registered name."""
+    config_class: ClassVar[type]
+    """The class of the model's configuration."""
 
-    def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
+    def __init__(self, network: Config | dict[str, Any], spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network = NetworkConfig.from_dict(network) if isinstance(network, dict) else network
+        self.network: Any = as_config(type(self), network)
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
         self.has_encoder = self.spec.inputs != "none"
         self.has_decoder = self.spec.targets == "tokens"
         self.check_spec()
-        refuse_needless(self.catalogue_name, self.network, self.mistakes())
+        if mistakes := self.mistakes():
+            raise UserError(f"{'; '.join(mistakes)}.")
         self.make_parts()
         self.build_parts()
         for part in self._flatten_layers(include_self=True):

@@ -11,13 +11,13 @@ import pytest
 from tests.close import assert_close
 from tests.search.models import random_model
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
+from ut_tf.models.memn2n.config import MemN2NConfig
 from ut_tf.models.memn2n.hops import position_encoding
 from ut_tf.models.memn2n.model import MemN2N
 from ut_tf.problem_spec import ProblemSpec
 
-SMALL: dict[str, Any] = {"hidden_size": 6, "num_heads": 1, "num_steps": 3, "memory_size": 4}
+SMALL: dict[str, Any] = {"hidden_size": 6, "num_steps": 3, "memory_size": 4}
 FACTS = ProblemSpec("facts", "class", 12, 5, max_words=4)
 # Two facts and a question; a question alone; more facts than the memory holds.
 STORIES = np.zeros([3, 7, 4], np.int32)
@@ -120,7 +120,7 @@ def test_it_learns_to_answer_from_the_latest_fact_about_someone() -> None:
     latest = 3 - np.argmax((people == asked[:, None])[:, ::-1], 1)
     labels = np.take_along_axis(places, latest[:, None], 1)[:, 0] - 5
     model = MemN2N(
-        NetworkConfig(**{**SMALL, "hidden_size": 20, "num_steps": 2}),
+        MemN2NConfig(**{**SMALL, "hidden_size": 20, "num_steps": 2}),
         ProblemSpec("facts", "class", 12, 4, max_words=2),
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -135,21 +135,19 @@ def test_it_learns_to_answer_from_the_latest_fact_about_someone() -> None:
 )
 def test_other_problems_are_refused(spec: ProblemSpec) -> None:
     with pytest.raises(UserError, match="answers questions on facts with a class"):
-        MemN2N(NetworkConfig(**SMALL), spec)
+        MemN2N(MemN2NConfig(**SMALL), spec)
 
 
 @pytest.mark.parametrize(
     ("change", "mistake"),
     [
-        ({"halting": "basic"}, "no use for halting=basic"),
-        ({"relative_bias": 3, "norm": "pre"}, "no use for norm=pre, relative_bias=3"),
         ({"eval_memory_size": 5}, "no temporal encoding for older facts"),
         ({"eval_num_steps": 4}, "an embedding of its own: use layerwise"),
     ],
 )
-def test_what_it_has_no_use_for_is_refused(change: dict[str, Any], mistake: str) -> None:
+def test_what_it_has_no_weights_for_is_refused(change: dict[str, Any], mistake: str) -> None:
     with pytest.raises(UserError, match=mistake):
-        MemN2N(NetworkConfig(**SMALL, **change), FACTS)
+        MemN2N(MemN2NConfig(**SMALL, **change), FACTS)
     with pytest.raises(UserError, match=mistake):
         HParams(model="memn2n").change(**SMALL, **change).resolve()
 

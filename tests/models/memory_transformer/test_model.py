@@ -13,16 +13,18 @@ import tensorflow as tf
 from tests.close import assert_close
 from tests.search.models import LANGUAGE, random_model
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
+from ut_tf.models.memory_transformer.config import MemoryTransformerConfig
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
 from ut_tf.models.parts import make_layer_stack
+from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
@@ -41,7 +43,7 @@ def ids(*shape: int) -> np.ndarray:
 
 def stack_of(kind: Any, **changes: Any) -> Any:
     make = make_memory_stack if kind is MemoryStack else make_bottleneck_stack
-    stack = make(NetworkConfig(**{**SMALL, **changes}), returns_memory=True)
+    stack = make(MemoryTransformerConfig(**{**SMALL, **changes}), returns_memory=True)
     stack.build((None, None, 8))
     generator = np.random.default_rng(1)
     for weight in stack.trainable_variables:
@@ -114,7 +116,7 @@ def test_a_memory_stack_is_a_transformer_over_memory_and_symbols() -> None:
     states = np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32)
     mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], np.float32)
     joined = np.concatenate([np.tile(stack.memory.vectors.numpy(), [2, 1, 1]), states], 1)
-    plain = make_layer_stack(NetworkConfig(**SMALL), 2)
+    plain = make_layer_stack(MemoryTransformerConfig(**SMALL), 2)
     plain.build((None, None, 8))
     plain.set_weights(stack.stack.get_weights())
     expected, _ = run(plain, joined, np.concatenate([np.ones([2, 3], np.float32), mask], 1))
@@ -125,7 +127,7 @@ def test_memory_leaves_positions_alone() -> None:
     """With attention that gives nothing, symbols are what they are in a Transformer: their
     positions are the same.
     """
-    stack, plain = stack_of(MemoryStack), make_layer_stack(NetworkConfig(**SMALL), 2)
+    stack, plain = stack_of(MemoryStack), make_layer_stack(MemoryTransformerConfig(**SMALL), 2)
     plain.build((None, None, 8))
     plain.set_weights(stack.stack.get_weights())
     for block in (*stack.stack.blocks, *plain.blocks):
@@ -196,7 +198,7 @@ def test_padding_and_batch_mates_change_nothing(
 
 
 def test_the_bottleneck_s_attention_is_linear_in_the_length() -> None:
-    model = MemBottleneckTransformer(NetworkConfig(**SMALL), CLASSES)
+    model = MemBottleneckTransformer(MemoryTransformerConfig(**SMALL), CLASSES)
     for length in (5, 10):
         _, details = model({"inputs": ids(1, length)}, return_attention=True)
         assert details.encoder.attention_weights.shape == (2, 1, 2, 3, 3 + length)
@@ -295,9 +297,9 @@ def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
 
 
 def test_the_number_of_weights_is_a_transformer_s_and_the_memory_s() -> None:
-    plain = Transformer(NetworkConfig(**PLAIN), SEQUENCES)
+    plain = Transformer(TransformerConfig(**PLAIN), SEQUENCES)
     assert (
-        MemTransformer(NetworkConfig(**SMALL), SEQUENCES).count_params()
+        MemTransformer(MemoryTransformerConfig(**SMALL), SEQUENCES).count_params()
         == plain.count_params() + 3 * 8
     )
     d, f = 8, 12
@@ -313,21 +315,21 @@ def test_the_number_of_weights_is_a_transformer_s_and_the_memory_s() -> None:
     "change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}]
 )
 def test_what_needs_a_recurrence_is_refused(kind: Any, name: str, change: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=f"{name} has no recurrence"):
-        kind(NetworkConfig(**SMALL, **change), SEQUENCES)
-    with pytest.raises(UserError, match=f"{name} has no recurrence"):
-        HParams(model=name).change(**change).resolve()
+    with pytest.raises(UserError, match=f"the model {name} does not have it"):
+        HParams(name).change(**change)
+    with pytest.raises(UserError, match="configured by a MemoryTransformerConfig, not by a Univ"):
+        kind(UniversalTransformerConfig(**change), SEQUENCES)
 
 
 def test_a_bottleneck_is_no_language_model() -> None:
     with pytest.raises(UserError, match="would see those behind it: take --model=mem_transformer"):
-        MemBottleneckTransformer(NetworkConfig(**SMALL), LANGUAGE)
+        MemBottleneckTransformer(MemoryTransformerConfig(**SMALL), LANGUAGE)
 
 
 def test_a_bottleneck_without_decoder_has_no_relative_bias() -> None:
     with pytest.raises(UserError, match="relative_bias=2 has no place in its encoder"):
-        MemBottleneckTransformer(NetworkConfig(**SMALL, relative_bias=2), CLASSES)
-    MemBottleneckTransformer(NetworkConfig(**SMALL, relative_bias=2), SEQUENCES)
+        MemBottleneckTransformer(MemoryTransformerConfig(**SMALL, relative_bias=2), CLASSES)
+    MemBottleneckTransformer(MemoryTransformerConfig(**SMALL, relative_bias=2), SEQUENCES)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
 
-SIZES: dict[str, Any] = {"hidden_size": 6, "num_heads": 1, "image_width": 2, "num_layers": 2}
+SIZES: dict[str, Any] = {"hidden_size": 6, "image_width": 2, "num_layers": 2}
 TARGETS = np.array([[3, 4, 5, 6, 1], [8, 2, 1, 0, 0], [5, 5, 5, 1, 0]], np.int32)
 BOTH = pytest.mark.parametrize("kind", [NeuralGPU, ExtendedNeuralGPU])
 
@@ -134,5 +134,3 @@ def test_what_they_cannot_do_is_said(kind: Any) -> None:
         UserError, match="works on an image of its inputs, and this problem has none"
     ):
         small(kind, LANGUAGE)
-    with pytest.raises(UserError, match="has no use for halting=basic"):
-        small(kind, halting="basic")

@@ -8,9 +8,10 @@ import pytest
 
 from tests.close import assert_close
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
+from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
@@ -30,17 +31,20 @@ def features(seed: int = 0) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_one_layer_is_one_recurrent_step(norm: str) -> None:
-    network = NetworkConfig(**SMALL, num_layers=1, num_steps=1, step_encoding="none", norm=norm)
-    layers, recurrent = Transformer(network, SEQUENCES), UniversalTransformer(network, SEQUENCES)
+    layers = Transformer(TransformerConfig(**SMALL, num_layers=1, norm=norm), SEQUENCES)
+    recurrent = UniversalTransformer(
+        UniversalTransformerConfig(**SMALL, num_steps=1, step_encoding="none", norm=norm), SEQUENCES
+    )
     layers.set_weights(recurrent.get_weights())
     assert_close(layers(features()), recurrent(features()), 1e-6)
 
 
 def test_tied_layers_are_a_recurrence() -> None:
-    network = NetworkConfig(
-        **SMALL, num_layers=3, num_steps=3, step_encoding="none", position_every_step=False
+    network = UniversalTransformerConfig(
+        **SMALL, num_steps=3, step_encoding="none", position_every_step=False
     )
-    layers, recurrent = Transformer(network, SEQUENCES), UniversalTransformer(network, SEQUENCES)
+    layers = Transformer(TransformerConfig(**SMALL, num_layers=3), SEQUENCES)
+    recurrent = UniversalTransformer(network, SEQUENCES)
     for stack, recurrence in (
         (layers.encoder, recurrent.encoder),
         (layers.decoder, recurrent.decoder),
@@ -55,7 +59,7 @@ def test_every_layer_has_weights_of_its_own() -> None:
     d, f = 16, 32
     encoder = 4 * d * d + 2 * d * f + f + d + 2 * 2 * d
     decoder = 8 * d * d + 2 * d * f + f + d + 3 * 2 * d
-    model = Transformer(NetworkConfig(**SMALL, num_layers=4), SEQUENCES)
+    model = Transformer(TransformerConfig(**SMALL, num_layers=4), SEQUENCES)
     assert model.count_params() == 12 * d + 4 * (encoder + decoder)
 
 
@@ -63,7 +67,7 @@ def test_it_learns_to_copy() -> None:
     keras.utils.set_random_seed(0)
     digits = np.random.default_rng(0).integers(2, 12, [2000, 5])
     model = Transformer(
-        NetworkConfig(**{**SMALL, "hidden_size": 32}, num_layers=2, norm="pre"), SEQUENCES
+        TransformerConfig(**{**SMALL, "hidden_size": 32}, num_layers=2, norm="pre"), SEQUENCES
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(5e-3), loss, metrics=["accuracy"])
@@ -74,7 +78,7 @@ def test_it_learns_to_copy() -> None:
 
 
 def test_attention_is_given_per_layer() -> None:
-    _, details = Transformer(NetworkConfig(**SMALL, num_layers=3), SEQUENCES)(
+    _, details = Transformer(TransformerConfig(**SMALL, num_layers=3), SEQUENCES)(
         features(), return_attention=True
     )
     assert details.encoder.attention_weights.shape == (3, 3, 2, 6, 6)
@@ -85,7 +89,7 @@ def test_attention_is_given_per_layer() -> None:
     "change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}]
 )
 def test_what_needs_a_recurrence_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(UserError, match="has no recurrence"):
-        Transformer(NetworkConfig(**SMALL, **change), SEQUENCES)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="has no recurrence"):
-        HParams(model="transformer").change(**change).resolve()
+    with pytest.raises(UserError, match="the model transformer does not have it"):
+        HParams("transformer").change(**change)
+    with pytest.raises(UserError, match="configured by a TransformerConfig, not by a Universal"):
+        Transformer(UniversalTransformerConfig(**SMALL, **change), SEQUENCES)  # type: ignore[arg-type]

@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from tests.close import assert_close
 from ut_tf import registry
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.models.parts import make_part
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 
 D = 4
@@ -33,7 +33,7 @@ STATE, OUTPUT, INPUT = (RANDOM.normal(size=(2, 3, D)).astype(np.float32) for _ i
 
 
 def _cell(name: str, **changes: Any) -> Any:
-    return make_part(registry.cells.get(name), NetworkConfig(**{**SMALL, **changes}))
+    return make_part(registry.cells.get(name), Config(**{**SMALL, **changes}))
 
 
 def _randomized(layer: Any) -> Any:
@@ -123,7 +123,7 @@ def _prepared(recurrence: Any, state: Any, step: int) -> Any:
 
 
 def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> None:
-    recurrence = _randomized(make_recurrence(NetworkConfig(**SMALL, recurrence="dwa")))
+    recurrence = _randomized(make_recurrence(Config(**SMALL, recurrence="dwa")))
     states = [INPUT]
     for step in range(2):
         seen = tf.constant(_mixture(recurrence.cell, states), tf.float32)
@@ -136,7 +136,7 @@ def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> Non
 @pytest.mark.parametrize("steps", [None, [2, 2]])
 def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -> None:
     recurrence = _randomized(
-        make_recurrence(NetworkConfig(**SMALL, recurrence="lstm", use_memory_as_final_state=True))
+        make_recurrence(Config(**SMALL, recurrence="lstm", use_memory_as_final_state=True))
     )
     state, memory = tf.constant(INPUT), tf.zeros_like(INPUT)
     for step in range(2):
@@ -154,19 +154,19 @@ def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -
 )
 def test_other_recurrences_have_no_memory_to_return(change: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="needs recurrence=lstm with halting=none"):
-        make_recurrence(NetworkConfig(**SMALL, **change, use_memory_as_final_state=True))
+        Config(**SMALL, **change, use_memory_as_final_state=True)
 
 
 def test_depthwise_attention_needs_a_fixed_depth() -> None:
-    with pytest.raises(UserError, match="needs a fixed depth"):
-        make_recurrence(NetworkConfig(**SMALL, recurrence="dwa", halting="basic"))
-    recurrence = make_recurrence(NetworkConfig(**SMALL, recurrence="dwa"))
+    with pytest.raises(UserError, match="needs recurrence=basic, highway or skip, not dwa"):
+        Config(**SMALL, recurrence="dwa", halting="basic")
+    recurrence = make_recurrence(Config(**SMALL, recurrence="dwa"))
     with pytest.raises(UserError, match="needs a fixed depth"):
         _called(recurrence, tf.constant(INPUT), steps=tf.constant([1, 2]))
 
 
 def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> None:
-    recurrence = _randomized(make_recurrence(NetworkConfig(**SMALL, recurrence_layers=2)))
+    recurrence = _randomized(make_recurrence(Config(**SMALL, recurrence_layers=2)))
     state, weights = tf.constant(INPUT), []
     for step in range(2):
         state = _prepared(recurrence, state, step)
@@ -180,9 +180,7 @@ def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> Non
 
 def test_attention_of_every_layer_is_recorded_in_a_loop() -> None:
     recurrence = _randomized(
-        make_recurrence(
-            NetworkConfig(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3)
-        )
+        make_recurrence(Config(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3))
     )
     seen: list[Any] = []
     _, details = _called(
@@ -198,9 +196,9 @@ def test_a_loop_takes_each_step_s_own_transition(recurrence_layers: int) -> None
     instead of one by one.
     """
     sizes = {**SMALL, "recurrence_layers": recurrence_layers}
-    fixed = _randomized(make_recurrence(NetworkConfig(**sizes), with_step_transitions=True))
+    fixed = _randomized(make_recurrence(Config(**sizes), with_step_transitions=True))
     looped = make_recurrence(
-        NetworkConfig(**sizes, halting="basic", act_max_steps=2, act_halting_bias_init=-50.0),
+        Config(**sizes, halting="basic", act_max_steps=2, act_halting_bias_init=-50.0),
         with_step_transitions=True,
     )
     looped.build((None, None, D))

@@ -13,14 +13,18 @@ import tensorflow as tf
 
 from tests.close import assert_close
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.recurrent_layer import RecurrentLayer
+from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
+from ut_tf.models.universal_transformer.config import (
+    ConditionalUniversalTransformerConfig,
+    UniversalTransformerConfig,
+)
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.parts import make_stack
 from ut_tf.problem_spec import ProblemSpec
@@ -51,17 +55,17 @@ FEATURES = {
     ids=str,
 )
 def test_one_step_with_further_layers_is_a_transformer(change: dict[str, Any]) -> None:
-    network = NetworkConfig(
+    network = UniversalTransformerConfig(
         **SMALL, **change, num_steps=1, step_encoding="none", position_every_step=False
     )
     mixed = UniversalTransformer(network, SEQUENCES)
-    layers = Transformer(NetworkConfig(**SMALL, num_layers=3, norm=network.norm), SEQUENCES)
+    layers = Transformer(TransformerConfig(**SMALL, num_layers=3, norm=network.norm), SEQUENCES)
     layers.set_weights(mixed.get_weights())
     assert_close(mixed(FEATURES), layers(FEATURES), 1e-5)
 
 
 def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None:
-    network = NetworkConfig(
+    network = UniversalTransformerConfig(
         **SMALL, mix_layers_before=1, mix_layers_after=1, norm="pre", num_steps=2
     )
     stack = make_stack(network)
@@ -89,7 +93,7 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 def test_padding_and_neighbours_change_nothing_in_a_hybrid(kind: str) -> None:
     keras.utils.set_random_seed(0)
-    stack = make_stack(NetworkConfig(**SMALL, recurrent_layer=kind, num_steps=1))
+    stack = make_stack(UniversalTransformerConfig(**SMALL, recurrent_layer=kind, num_steps=1))
 
     def called(inputs: Any, mask: Any) -> Any:
         positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
@@ -125,7 +129,7 @@ def test_a_recurrent_layer_s_kernels_begin_as_kernel_init_says() -> None:
 
 
 def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() -> None:
-    network = NetworkConfig(**SMALL, num_steps=3)
+    network = ConditionalUniversalTransformerConfig(**SMALL, num_steps=3)
     shared, own = (
         UniversalTransformer(network, SEQUENCES),
         ConditionalUniversalTransformer(network, SEQUENCES),
@@ -187,12 +191,12 @@ def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() 
         (
             "transformer",
             "eval_num_steps=9",
-            "the model transformer has no use for eval_num_steps=9",
+            "unknown hyperparameter .eval_num_steps. .the model transformer does not have it",
         ),
         (
             "transformer",
             "recurrence_layers=2,recurrent_layer=gru",
-            "so recurrence_layers=2 and recurrent_layer=gru cannot be",
+            "recurrence_layers.*does not have it.*recurrent_layer.*does not have it",
         ),
     ],
 )
@@ -202,9 +206,12 @@ def test_what_does_not_go_together_is_refused(model: str, text: str, expected: s
 
 
 def test_models_refuse_it_too() -> None:
-    with pytest.raises(UserError, match="one transition for each step"):
-        ConditionalUniversalTransformer(NetworkConfig(**SMALL, steps_per_position=0.5), SEQUENCES)
+    with pytest.raises(UserError, match="a transition for each step cannot do"):
+        ConditionalUniversalTransformerConfig(**SMALL, steps_per_position=0.5)
     with pytest.raises(UserError, match="recurrence=lstm takes the transition's place"):
-        ConditionalUniversalTransformer(NetworkConfig(**SMALL, recurrence="lstm"), SEQUENCES)
-    with pytest.raises(UserError, match="mix_layers_after=1"):
-        Transformer(NetworkConfig(**SMALL, mix_layers_after=1), SEQUENCES)
+        ConditionalUniversalTransformerConfig(**SMALL, recurrence="lstm")
+    plain = UniversalTransformerConfig(**SMALL)
+    with pytest.raises(UserError, match="configured by a ConditionalUniversalTransformerConfig"):
+        ConditionalUniversalTransformer(plain, SEQUENCES)
+    with pytest.raises(UserError, match="configured by a TransformerConfig"):
+        Transformer(plain, SEQUENCES)  # type: ignore[arg-type]

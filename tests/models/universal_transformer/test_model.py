@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
@@ -22,7 +22,7 @@ def ids(*shape: int) -> np.ndarray:
 
 
 def test_targets_reach_later_logits_only() -> None:
-    model = UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES)
+    model = UniversalTransformer(UniversalTransformerConfig(**SMALL), SEQUENCES)
     inputs, targets = ids(1, 5), ids(1, 6)
     changed = targets.copy()
     changed[0, 3] = (changed[0, 3] - 1) % 10 + 2
@@ -33,16 +33,16 @@ def test_targets_reach_later_logits_only() -> None:
 
 def test_losses_hold_the_weighted_ponder_cost_of_encoder_and_decoder() -> None:
     model = UniversalTransformer(
-        NetworkConfig(**SMALL, halting="basic", act_loss_weight=0.05), SEQUENCES
+        UniversalTransformerConfig(**SMALL, halting="basic", act_loss_weight=0.05), SEQUENCES
     )
     _, details = model({"inputs": ids(2, 5), "targets": ids(2, 4)}, return_details=True)
     expected = 0.05 * (details.encoder.ponder_cost() + details.decoder.ponder_cost())
     assert float(sum(model.losses)) == pytest.approx(float(expected), rel=1e-6)
-    assert UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES).losses == []
+    assert UniversalTransformer(UniversalTransformerConfig(**SMALL), SEQUENCES).losses == []
 
 
 def test_attention_is_given_per_step_and_head() -> None:
-    model = UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES)
+    model = UniversalTransformer(UniversalTransformerConfig(**SMALL), SEQUENCES)
     _, details = model({"inputs": ids(3, 5), "targets": ids(3, 4)}, return_attention=True)
     assert details.encoder.attention_weights.shape == (2, 3, 2, 5, 5)
     assert details.decoder.attention_weights.shape == (2, 3, 2, 4, 4)
@@ -51,8 +51,10 @@ def test_attention_is_given_per_step_and_head() -> None:
 
 
 def test_a_shared_embedding_is_one_variable() -> None:
-    shared = UniversalTransformer(NetworkConfig(**SMALL), SEQUENCES)
-    apart = UniversalTransformer(NetworkConfig(**SMALL, shared_embedding=False), SEQUENCES)
+    shared = UniversalTransformer(UniversalTransformerConfig(**SMALL), SEQUENCES)
+    apart = UniversalTransformer(
+        UniversalTransformerConfig(**SMALL, shared_embedding=False), SEQUENCES
+    )
     assert apart.count_params() - shared.count_params() == 2 * 12 * 16
 
 
@@ -60,7 +62,7 @@ def test_a_classifier_learns_by_compile_and_fit() -> None:
     keras.utils.set_random_seed(0)
     spec = ProblemSpec("tokens", "class", 12, 2)
     model = UniversalTransformer(
-        NetworkConfig(**SMALL, halting="basic", position="none", dropout=0.0), spec
+        UniversalTransformerConfig(**SMALL, halting="basic", position="none", dropout=0.0), spec
     )
     inputs = ids(256, 6)
     labels = (inputs[:, -1] > 6).astype(np.int32)
@@ -72,13 +74,15 @@ def test_a_classifier_learns_by_compile_and_fit() -> None:
 
 def test_nothing_to_read_is_an_error() -> None:
     with pytest.raises(UserError, match="nothing to read"):
-        UniversalTransformer(NetworkConfig(**SMALL), ProblemSpec("none", "class", 0, 2))
+        UniversalTransformer(
+            UniversalTransformerConfig(**SMALL), ProblemSpec("none", "class", 0, 2)
+        )
 
 
 @pytest.mark.parametrize("padding_ponders", [False, True])
 @pytest.mark.parametrize("start", [False, True])
 def test_counted_positions_are_the_masks_of_the_details(padding_ponders: bool, start: bool) -> None:
-    network = NetworkConfig(
+    network = UniversalTransformerConfig(
         **SMALL, halting="basic", padding_ponders=padding_ponders, input_start_symbol=start
     )
     model = UniversalTransformer(network, SEQUENCES)

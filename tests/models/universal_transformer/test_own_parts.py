@@ -15,12 +15,12 @@ import tensorflow as tf
 from tests.close import assert_close
 from tests.search.models import INPUTS, SPEC, random_model
 from ut_tf import registry
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.position_options import PositionOption
 from ut_tf.layers.transition import TransitionFunction
 from ut_tf.models.parts import make_part
 from ut_tf.models.universal_transformer.cells import BasicCell, HighwayCell
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.halting.basic import Basic
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 
@@ -128,7 +128,7 @@ def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], f
 
 
 def test_recurrences_of_own_parts_are_saved_and_loaded(own_names: dict[str, str]) -> None:
-    model = UniversalTransformer(NetworkConfig(hidden_size=8, num_heads=2, **own_names), SPEC)
+    model = UniversalTransformer(Config(hidden_size=8, num_heads=2, **own_names), SPEC)
     stack = model.decoder
     copy = type(stack).from_config(stack.get_config())
     copy.build((None, None, 8))
@@ -142,6 +142,6 @@ def test_parameters_of_base_classes_are_filled_in_too() -> None:
             super().__init__(norm_epsilon=norm_epsilon, **kwargs)
             self.epsilon = norm_epsilon
 
-    config = NetworkConfig(hidden_size=6, transform_bias_init=-3.0, norm_epsilon=0.5)
+    config = Config(hidden_size=6, transform_bias_init=-3.0, norm_epsilon=0.5)
     cell = make_part(Warm, config, name="cell", causal=True)
     assert (cell.epsilon, cell.transform_bias_init, cell.name) == (0.5, -3.0, "cell")

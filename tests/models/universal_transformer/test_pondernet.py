@@ -14,20 +14,20 @@ import tensorflow as tf
 from tests.close import assert_close
 from tests.search.models import CLASSES, INPUTS, random_model
 from ut_tf.config.hparams import HParams
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.metrics.losses import expected_cross_entropy, ponder_sums, smoothed_cross_entropy
 from ut_tf.models.heads import token_logits
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.halting.pondernet import (
     divergence,
     log_distribution,
     log_prior,
     stopping_step,
 )
-from ut_tf.models.universal_transformer.parts import make_recurrence, make_stack
+from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 PONDERNET: dict[str, Any] = {
@@ -105,7 +105,7 @@ def test_the_loss_leads_to_the_distribution_at_which_it_is_least() -> None:
 
 
 def _recurrence(with_step_outputs: bool, **changes: Any) -> tuple[Recurrence, dict[str, Any]]:
-    network = NetworkConfig(
+    network = UniversalTransformerConfig(
         **{
             "hidden_size": 8,
             "filter_size": 12,
@@ -218,6 +218,6 @@ def test_layers_behind_are_refused() -> None:
     with pytest.raises(UserError, match="mix_layers_after=0"):
         HParams().change(halting="pondernet", mix_layers_after=1).resolve()
     with pytest.raises(UserError, match="mix_layers_after=0"):
-        make_stack(NetworkConfig(halting="pondernet", mix_layers_after=1), with_step_outputs=True)
+        UniversalTransformerConfig(halting="pondernet", mix_layers_after=1)
     with pytest.raises(UserError, match="ponder_prior=1"):
         HParams().change(ponder_prior=1.0).resolve()

@@ -13,11 +13,11 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.config.network import NetworkConfig
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.details import StepView
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
@@ -28,7 +28,7 @@ FORMS = ["basic", "accumulated", "global"]
 
 def made(**changes: Any) -> Recurrence:
     keras.utils.set_random_seed(3)
-    recurrence = make_recurrence(NetworkConfig(**{**SMALL, **changes}))
+    recurrence = make_recurrence(Config(**{**SMALL, **changes}))
     recurrence.build((None, None, 8))
     if recurrence.halting_unit.trainable_variables:
         recurrence.halting_unit.linear.kernel.assign(np.random.default_rng(0).normal(size=(8, 1)))
@@ -128,7 +128,7 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
     "changes", [{"halting": "basic"}, {"halting": "pondernet"}, {"recurrence": "highway"}], ids=str
 )
 def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
-    recurrence = make_recurrence(NetworkConfig(**SMALL, **changes), dtype="mixed_bfloat16")
+    recurrence = make_recurrence(Config(**SMALL, **changes), dtype="mixed_bfloat16")
     inputs, mask = states(2, 4, 8), tf.ones([2, 4])
     steps = None if "halting" in changes else tf.constant([2, 3])
     run = tf.function(

@@ -4,7 +4,7 @@ position (arXiv 1610.10099).
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = ByteNet(NetworkConfig(num_layers=10, source_stretch=1.2), spec)
+    model = ByteNet(ByteNetConfig(num_layers=10, source_stretch=1.2), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 """
 
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import keras
 
+from ut_tf.models.convolutional.config import ByteNetConfig
 from ut_tf.models.convolutional.dilated_convolutions import DilatedDecoder, DilatedEncoder
 from ut_tf.models.encoder_decoder import EncoderDecoder
 
@@ -28,7 +29,7 @@ class ByteNet(EncoderDecoder):
     state or the mean.
     """
 
-    catalogue_name: ClassVar[str] = "bytenet"
+    config_class: ClassVar[type] = ByteNetConfig
 
     def make_encoder(self) -> DilatedEncoder:
         stretch = self.network.source_stretch if self.has_decoder else 1.0

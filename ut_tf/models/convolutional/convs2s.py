@@ -4,7 +4,7 @@
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = ConvS2S(NetworkConfig(num_layers=4, embedding_scale="none", embedding_stddev=0.1), spec)
+    model = ConvS2S(ConvS2SConfig(num_layers=4, embedding_scale="none", embedding_stddev=0.1), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 """
 
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import keras
 
+from ut_tf.models.convolutional.config import ConvS2SConfig
 from ut_tf.models.convolutional.gated_convolutions import GatedDecoder, GatedEncoder
 from ut_tf.models.encoder_decoder import EncoderDecoder
 
@@ -28,7 +29,7 @@ class ConvS2S(EncoderDecoder):
     projection. A classifier reads the last symbol's state or the mean.
     """
 
-    catalogue_name: ClassVar[str] = "convs2s"
+    config_class: ClassVar[type] = ConvS2SConfig
 
     def make_encoder(self) -> GatedEncoder:
         return GatedEncoder(name="encoder", **self._sizes())

@@ -4,7 +4,7 @@ none, classifier, language model.
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = LSTMModel(NetworkConfig(num_layers=2, lstm_attention="bahdanau"), spec)
+    model = LSTMModel(LSTMConfig(num_layers=2, lstm_attention="bahdanau"), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 """
 
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import keras
 
 from ut_tf.models.encoder_decoder import EncoderDecoder
+from ut_tf.models.lstm.config import LSTMConfig
 from ut_tf.models.lstm.decoder import LSTMDecoder
 from ut_tf.models.lstm.encoder import LSTMEncoder
 
@@ -29,13 +30,13 @@ class LSTMModel(EncoderDecoder):
     the last word's state points at words of the inputs.
     """
 
-    catalogue_name: ClassVar[str] = "lstm"
+    config_class: ClassVar[type] = LSTMConfig
 
     def make_encoder(self) -> LSTMEncoder:
         return LSTMEncoder(direction=self.network.lstm_direction, name="encoder", **self._sizes())
 
     def make_decoder(self) -> LSTMDecoder:
-        attention = self.network.lstm_attention if self.has_encoder else "none"
+        attention: Any = self.network.lstm_attention if self.has_encoder else "none"
         return LSTMDecoder(attention=attention, name="decoder", **self._sizes())
 
     def _sizes(self) -> dict[str, Any]:

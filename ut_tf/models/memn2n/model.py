@@ -3,7 +3,7 @@
 How it is used::
 
     spec = ProblemSpec("facts", "class", 30, 6, max_words=7)
-    model = MemN2N(NetworkConfig(hidden_size=50, num_heads=1, num_steps=3, memory_size=50), spec)
+    model = MemN2N(MemN2NConfig(hidden_size=50, num_steps=3, memory_size=50), spec)
     logits, details = model({"inputs": facts}, return_attention=True)  # [batch, 6]
     details.encoder.attention_weights  # [hops, batch, 1, 1, rows]: what the question read
 """
@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import keras
+import tensorflow as tf
 
-from ut_tf.config.checks import impossible_hops
 from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.interfaces import CallOptions, Encoded, fixed_depth
+from ut_tf.models.memn2n.config import MemN2NConfig
 from ut_tf.models.memn2n.hops import MemoryHops
 
 
@@ -32,7 +33,7 @@ class MemN2N(EncoderDecoder):
     of the facts, so W is not tied to an embedding. Ponder times are the number of hops.
     """
 
-    catalogue_name: ClassVar[str] = "memn2n"
+    config_class: ClassVar[type] = MemN2NConfig
 
     def check_spec(self) -> None:
         if (self.spec.inputs, self.spec.targets) != ("facts", "class"):
@@ -41,9 +42,6 @@ class MemN2N(EncoderDecoder):
                 f" inputs={self.spec.inputs!r} and targets={self.spec.targets!r}: use a problem"
                 " such as babi_qa, or another model."
             )
-
-    def mistakes(self) -> list[str]:
-        return impossible_hops(self.catalogue_name, self.network)
 
     def make_parts(self) -> None:
         network, spec, policy = self.network, self.spec, self.dtype_policy.name
@@ -71,6 +69,10 @@ class MemN2N(EncoderDecoder):
         if options.return_attention:
             details = details._replace(attention_weights=attention[:, :, None, None])
         return Encoded(None, mask, summary=summary, details=details)
+
+    def class_logits(self, features: dict[str, Any], encoded: Encoded, states: Any) -> Any:
+        del features, states
+        return tf.cast(self.classifier(encoded.summary), tf.float32)
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
         return (self.hops.mask(features["inputs"]),)

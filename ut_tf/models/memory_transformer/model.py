@@ -4,7 +4,7 @@ sequence.
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = MemTransformer(NetworkConfig(num_layers=6, memory_size=10), spec)
+    model = MemTransformer(MemoryTransformerConfig(num_layers=6, memory_size=10), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: the encoder is a ``MemoryStack``, or where the sequence reads and writes through the
@@ -26,6 +26,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.cache import next_cache_position
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.interfaces import CallOptions, Encoded
+from ut_tf.models.memory_transformer.config import MemoryTransformerConfig
 from ut_tf.models.memory_transformer.memory import in_front, unturned_in_front
 from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
 from ut_tf.models.parts import make_layer_stack
@@ -35,12 +36,9 @@ from ut_tf.models.parts import make_layer_stack
 class MemTransformer(AttentionModel):
     """A Transformer with memory for a problem's inputs and targets; arguments and call as in
     ``AttentionModel``.
-
-    Raises:
-      UserError: the network asks for a recurrence.
     """
 
-    catalogue_name: ClassVar[str] = "mem_transformer"
+    config_class: ClassVar[type] = MemoryTransformerConfig
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
         """Returns a stack with memory for an encoder or a language model, and without for a
@@ -99,11 +97,11 @@ class MemBottleneckTransformer(AttentionModel):
     call as in ``AttentionModel``.
 
     Raises:
-      UserError: the network asks for a recurrence or, without a decoder, for a relative bias, or
-        the problem for a language model.
+      UserError: the network asks, without a decoder, for a relative bias, or the problem for a
+        language model.
     """
 
-    catalogue_name: ClassVar[str] = "mem_bottleneck_transformer"
+    config_class: ClassVar[type] = MemoryTransformerConfig
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
         """Returns a stack with a bottleneck for an encoder, and a Transformer's for a decoder."""

@@ -4,7 +4,7 @@
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = ExtendedNeuralGPU(NetworkConfig(hidden_size=24, num_layers=2, source_stretch=1.2), spec)
+    model = ExtendedNeuralGPU(NeuralGPUConfig(hidden_size=24, num_layers=2), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 """
 
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import keras
 
 from ut_tf.models.encoder_decoder import EncoderDecoder
+from ut_tf.models.neural_gpu.config import NeuralGPUConfig
 from ut_tf.models.neural_gpu.image_encoder import ImageEncoder
 from ut_tf.models.neural_gpu.image_steps import relaxed_weights, tie
 from ut_tf.models.neural_gpu.model import image_options, refuse_without_inputs
@@ -31,6 +32,7 @@ class ExtendedNeuralGPU(EncoderDecoder):
     projection. A classifier reads the last row of the image.
     """
 
+    config_class: ClassVar[type] = NeuralGPUConfig
     catalogue_name: ClassVar[str] = "extended_neural_gpu"
 
     def check_spec(self) -> None:

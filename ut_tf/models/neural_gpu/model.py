@@ -4,7 +4,7 @@
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = NeuralGPU(NetworkConfig(hidden_size=24, num_layers=2, source_stretch=1.0), spec)
+    model = NeuralGPU(NeuralGPUConfig(hidden_size=24, num_layers=2, source_stretch=1.0), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 """
 
@@ -23,6 +23,7 @@ from ut_tf.models.embeddings import make_input_embedding
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.heads import class_logits, make_classifier
 from ut_tf.models.interfaces import CallOptions, Encoded
+from ut_tf.models.neural_gpu.config import NeuralGPUConfig
 from ut_tf.models.neural_gpu.image_encoder import ImageEncoder
 from ut_tf.models.neural_gpu.image_steps import relaxed_weights, tie
 from ut_tf.problem_spec import ProblemSpec
@@ -69,6 +70,7 @@ class NeuralGPU(EncoderDecoder):
     reads one row at each position; the most probable output is greedy decoding's.
     """
 
+    config_class: ClassVar[type] = NeuralGPUConfig
     catalogue_name: ClassVar[str] = "neural_gpu"
 
     def check_spec(self) -> None:

@@ -4,13 +4,12 @@ own.
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = Transformer(NetworkConfig(num_layers=6), spec)
+    model = Transformer(TransformerConfig(num_layers=6), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
 How it works: its encoder and decoder are each a ``LayerStack`` of num_layers blocks, the same
 blocks that a Universal Transformer repeats; all else it shares with the other models
-(``attention_model.py``). What NetworkConfig says of halting and of what recurrent steps are made of
-is refused.
+(``attention_model.py``).
 """
 
 from __future__ import annotations
@@ -22,18 +21,16 @@ import keras
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.parts import make_layer_stack
+from ut_tf.models.transformer.config import TransformerConfig
 
 
 @keras.saving.register_keras_serializable("ut_tf")
 class Transformer(AttentionModel):
     """A Transformer for a problem's inputs and targets; arguments and call as of
     ``EncoderDecoder``.
-
-    Raises:
-      UserError: the network asks for a recurrence.
     """
 
-    catalogue_name: ClassVar[str] = "transformer"
+    config_class: ClassVar[type] = TransformerConfig
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> LayerStack:
         """Returns a stack of layers."""

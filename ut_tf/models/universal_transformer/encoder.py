@@ -5,7 +5,7 @@ How it is used::
 
     ids = keras.Input([None], dtype="int32")
     embedded = keras.layers.Embedding(1000, 64, mask_zero=True)(ids)
-    network = ut_tf.NetworkConfig(hidden_size=64, halting="basic")
+    network = ut_tf.UniversalTransformerConfig(hidden_size=64, halting="basic")
     encoder = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)
     states, ponder_times = encoder(embedded)
     label = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(states))
@@ -14,17 +14,18 @@ How it is used::
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
+from ut_tf.config.families import as_config
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.positions import Positions
 from ut_tf.models.parts import make_part, make_position_option
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.parts import make_stack
 
@@ -37,7 +38,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
     The layer adds the coordinates of positions and steps. It neither scales nor drops its inputs.
 
     Args:
-      network: NetworkConfig.
+      network: UniversalTransformerConfig.
       return_ponder_times: whether to return (states, ponder_times).
 
     Call arguments:
@@ -56,12 +57,17 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         wide.
     """
 
+    config_class: ClassVar[type] = UniversalTransformerConfig
+
     def __init__(
-        self, network: NetworkConfig, return_ponder_times: bool = False, **kwargs: Any
+        self,
+        network: UniversalTransformerConfig | dict[str, Any],
+        return_ponder_times: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
-        self.network = network
+        self.network: Any = as_config(type(self), network)
         self.return_ponder_times = return_ponder_times
         for name in (
             "input_start_symbol",
@@ -69,16 +75,16 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             "position_separator",
             "steps_per_position",
         ):
-            if value := getattr(network, name):
+            if value := getattr(self.network, name):
                 raise UserError(
                     f"{name}={value} belongs to a whole model, not to an encoder layer: set it to"
                     f" {type(value)(0)}."
                 )
-        self.stack = make_stack(network, name="stack", dtype=self.dtype_policy)
+        self.stack = make_stack(self.network, name="stack", dtype=self.dtype_policy)
         # The mask reaches the stack as an argument, and leaves this layer with its states.
         self.stack.supports_masking = True
-        self.positions = make_part(Positions, network, name="positions", dtype="float32")
-        self.position_option = make_position_option(network)
+        self.positions = make_part(Positions, self.network, name="positions", dtype="float32")
+        self.position_option = make_position_option(self.network)
         self.position_table = self.position_option.table
 
     def build(self, input_shape: Any) -> None:
@@ -130,4 +136,4 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> UniversalTransformerEncoder:
-        return cls(**{**config, "network": NetworkConfig.from_dict(config["network"])})
+        return cls(**config)

@@ -3,7 +3,7 @@
 How it is used::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-    model = UniversalTransformer(NetworkConfig(halting="basic"), spec)
+    model = UniversalTransformer(UniversalTransformerConfig(halting="basic"), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
     logits, details = model({"inputs": inputs, "targets": targets}, return_details=True)
     details.encoder.ponder_times                                                  # [batch, length]
@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.config.network import NetworkConfig
 from ut_tf.errors import UserError
 from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
 from ut_tf.models.universal_transformer.mixed import MixedStack
@@ -38,10 +38,15 @@ class UniversalTransformer(AttentionModel):
     ``AttentionModel``.
     """
 
-    catalogue_name: ClassVar[str] = "universal_transformer"
+    config_class: ClassVar[type] = UniversalTransformerConfig
     with_step_transitions: ClassVar[bool] = False
 
-    def __init__(self, network: NetworkConfig, spec: ProblemSpec, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        network: UniversalTransformerConfig | dict[str, Any],
+        spec: ProblemSpec,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(network, spec, **kwargs)
         if not self.has_encoder and self.network.steps_per_position:
             raise UserError(

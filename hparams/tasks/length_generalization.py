@@ -21,7 +21,7 @@ equal worth, and the digit of the sum that they make, share a position (position
 from __future__ import annotations
 
 from ut_tf.config.hparams import HParams
-from ut_tf.hparams.universal_transformer import ut_algorithmic_rotary
+from ut_tf.hparams.tasks.algorithmic import ut_algorithmic_rotary
 
 
 def ut_length_generalization() -> HParams:

@@ -6,12 +6,12 @@ How it is used::
 
 How it works: cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer,
 not ``--train_steps`` alone. Examples are new in every epoch, so nothing is dropped out. Matrix
-products are in bfloat16 but for ``ut_lte_double``.
+products are in bfloat16, except for ``ut_lte_double``.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from typing import Any
 
 from ut_tf.config.hparams import HParams
 
@@ -22,17 +22,7 @@ def ut_lte() -> HParams:
     128 / 512 / 4, 4 steps, for programs: separable convolutions as transition, and small batches,
     of which twice as many teach more.
     """
-    return HParams().change(
-        hidden_size=128,
-        filter_size=512,
-        num_heads=4,
-        num_steps=4,
-        transition="sepconv",
-        batch_size=1024,
-        train_steps=14_000,
-        eval_frequency=1000,
-        **_TRAINING,
-    )
+    return HParams().change(hidden_size=128, filter_size=512, num_steps=4, **_PROGRAMS)
 
 
 def ut_act_lte() -> HParams:
@@ -48,9 +38,7 @@ def transformer_lte() -> HParams:
 
     64 / 256 / 4, 4 layers: about as many parameters as ut_lte.
     """
-    return dataclasses.replace(ut_lte(), model="transformer").change(
-        hidden_size=64, filter_size=256, num_layers=4
-    )
+    return HParams("transformer").change(hidden_size=64, filter_size=256, num_layers=4, **_PROGRAMS)
 
 
 def ut_lte_memory() -> HParams:
@@ -81,7 +69,12 @@ def ut_lte_reverse() -> HParams:
     return ut_lte_memory().change(position_from="end")
 
 
-_TRAINING = {
+_PROGRAMS: dict[str, Any] = {
+    "num_heads": 4,
+    "transition": "sepconv",
+    "batch_size": 1024,
+    "train_steps": 14_000,
+    "eval_frequency": 1000,
     "query_key_init": "equal",
     "norm": "pre",
     "shared_embedding": False,

@@ -13,7 +13,7 @@ matrix products are in bfloat16.
 from __future__ import annotations
 
 from ut_tf.config.hparams import HParams
-from ut_tf.hparams.universal_transformer import ut_base
+from ut_tf.hparams.sizes import ut_base
 
 
 def ut_wmt14() -> HParams:

@@ -1,0 +1,189 @@
+"""The groups of fields of the models that attend: their block, their positions, and both with all
+else that these models share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ut_tf.config.base import Config
+from ut_tf.config.fields import having, option
+from ut_tf.config.groups import EmbeddingConfig, NormConfig, SizeConfig, TargetStartConfig
+from ut_tf.config.training import TrainingConfig
+
+_SPREADING = ("mixed", "randomised")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig(NormConfig, SizeConfig):
+    """Multi-head attention and the transition behind it."""
+
+    title: ClassVar[str] = "The block"
+
+    num_heads: int = option(4, at_least=1)
+    """Attention heads; divides hidden_size."""
+    filter_size: int = option(512, at_least=1)
+    """Width of the transition's inner layer."""
+    norm: Literal["post", "pre"] = option("post")
+    """post: LayerNorm after each residual sum (the paper). pre: before each sublayer, once more
+    after the recurrence (tensor2tensor).
+    """
+    transition: str = option("fc", names_of="transitions")
+    """fc: two affine maps with a ReLU between; sepconv: separable convolutions (tensor2tensor's
+    kernels 3 and 5; causal in the decoder).
+    """
+    attention_bias: bool = option(False)
+    """Whether the attention's projections have a bias."""
+    attention_scale: Literal["constant", "log_length"] = option("constant")
+    """Factor on the attention logits beside 1/sqrt(d): none, or max(1, ln(keys) /
+    ln(attention_scale_length)).
+    """
+    attention_scale_length: int = option(
+        40, at_least=2, only_with=having("attention_scale", "log_length")
+    )
+    """The number of keys up to which log_length leaves the logits alone."""
+    query_key_init: Literal["independent", "equal"] = option("independent")
+    """equal: the key kernel starts as a copy of the query kernel, so that attention starts out by
+    likeness of contents and positions.
+    """
+    relative_bias: int = option(0, at_least=0)
+    """Reach of a learned bias per head and relative position in self-attention (0: none); farther
+    positions share the last value.
+    """
+    relative_self_bias: float = option(0.0)
+    """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere
+    first.
+    """
+    attention_dropout: float = option(0.1, at_least=0, below=1)
+    """On the attention weights."""
+    relu_dropout: float = option(0.1, at_least=0, below=1)
+    """Inside the transition."""
+
+    def mistakes(self) -> list[str]:
+        """Heads must divide the width."""
+        found = super().mistakes()
+        if self.hidden_size % self.num_heads:
+            found.append(
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}"
+            )
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig(Config):
+    """Positions, as numbers that are added or turned by."""
+
+    title: ClassVar[str] = "Positions"
+
+    position: str = option("paper", names_of="positions")
+    """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; learned (a
+    table); rotary: queries and keys turned.
+    """
+    learned_positions: int = option(512, at_least=1, only_with=having("position", "learned"))
+    """Positions that position=learned has; longer sequences are refused."""
+    position_from: Literal["start", "end", "both"] = option("start")
+    """The encoder's positions count from its first symbol, back from its last one, or (rotary) by
+    start in half of the heads, else end.
+    """
+    end_position: int = option(1, at_least=0)
+    """Position of the last symbol where they count from the end; 0: it is an end symbol, and the
+    one before it has position 1.
+    """
+    position_separator: int = option(0, at_least=0)
+    """Id of a symbol of the inputs behind which their positions begin again (0: none), such as the
+    sign between two summands.
+    """
+    position_offset: Literal["none", "random", "mixed", "randomised"] = option("none")
+    """In training: each example's own random offset; mixed: also spread out at random in most
+    examples; randomised: a random subset.
+    """
+    max_position_offset: int = option(
+        0, at_least=0, only_with=having("position_offset", "random", *_SPREADING)
+    )
+    """The largest random offset; under mixed and randomised, the largest position."""
+    eval_position_offset: int = option(0, in_use=True)
+    """The offset at evaluation: the middle of the trained range is better known to the model than
+    its edge.
+    """
+    eval_position_stride: int = option(1, at_least=1, in_use=True)
+    """At evaluation positions grow by so much from symbol to symbol, after training with spread
+    positions (mixed, randomised).
+    """
+    target_position: Literal["start", "continue", "backward"] = option("start")
+    """The decoder counts from the start like the inputs, goes on after their last symbol, or counts
+    down from that symbol.
+    """
+    input_start_symbol: bool = option(False)
+    """Whether a learned symbol stands before the inputs, at position 0 (the sign to stop, for a
+    decoder that counts down).
+    """
+    target_space_embedding: bool = option(False)
+    """Whether a learned vector is added to every embedded input (tensor2tensor's embedding of the
+    target space).
+    """
+
+    def mistakes(self) -> list[str]:
+        """How positions are counted, spread and begun again must fit together."""
+        found = super().mistakes()
+        if self.position_offset != "none" and self.max_position_offset == 0:
+            found.append(
+                f"position_offset={self.position_offset} needs max_position_offset above 0"
+            )
+        if self.position_from == "both" and self.position != "rotary":
+            found.append(f"position_from=both needs position=rotary, not {self.position}")
+        if self.eval_position_stride != 1 and self.position_offset not in _SPREADING:
+            found.append(
+                f"eval_position_stride={self.eval_position_stride} needs position_offset=mixed or"
+                " randomised"
+            )
+        if self.position_separator and (self.position == "none" or self.position_from == "end"):
+            found.append(
+                f"position_separator={self.position_separator} lets positions begin again that"
+                f" count from the start, which position={self.position} with"
+                f" position_from={self.position_from} has none of: set it to 0, or position_from to"
+                " start or both"
+            )
+        return found
+
+    def mistakes_with(self, training: TrainingConfig) -> list[str]:
+        """Positions must reach as far as the longest examples of training."""
+        found = super().mistakes_with(training)
+        needed, spread = 2 * training.max_length + 3, self.position_offset in _SPREADING
+        if spread and self.max_position_offset < needed:
+            found.append(
+                f"position_offset={self.position_offset} spreads up to 2 * max_length + 3 ="
+                f" {needed} positions over max_position_offset={self.max_position_offset}: raise"
+                " max_position_offset or lower max_length"
+            )
+        reached = self.max_position_offset if spread else self._largest(training.max_length)
+        if self.position == "learned" and self.learned_positions < reached:
+            found.append(
+                f"position=learned has learned_positions={self.learned_positions} embeddings, and"
+                f" training reaches position {reached}: raise learned_positions or lower max_length"
+                " or max_position_offset"
+            )
+        return found
+
+    def _largest(self, max_length: int) -> int:
+        """The largest position in training where positions are not spread out."""
+        inputs, targets = max_length, max_length
+        if self.position_from == "end":
+            inputs += self.end_position - (0 if self.input_start_symbol else 1)
+        if self.target_position == "continue":
+            targets += max_length
+        offsets = {"none": self.eval_position_offset, "random": self.max_position_offset}
+        return max(inputs, targets) + offsets.get(self.position_offset, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionModelConfig(TargetStartConfig, PositionConfig, EmbeddingConfig, BlockConfig):
+    """What Universal Transformers, Transformers and those with memory share."""
+
+    def mistakes(self) -> list[str]:
+        """Rotary positions turn pairs of numbers."""
+        found = super().mistakes()
+        size = self.hidden_size // self.num_heads
+        if self.position == "rotary" and size % 2 and self.hidden_size % self.num_heads == 0:
+            found.append(f"position=rotary needs an even size per head, not {size}")
+        return found

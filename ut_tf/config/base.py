@@ -1,0 +1,143 @@
+"""What every configuration can do: check itself, fill in what follows, be written and read.
+
+How it is used::
+
+    @dataclass(frozen=True, kw_only=True)
+    class LSTMConfig(Config):
+        num_layers: int = option(2, at_least=1)
+
+    LSTMConfig(num_layers=0)   # UserError: LSTMConfig: num_layers=0: expected at least 1.
+
+Single fields are checked first, by what they declare (``fields.py``); only where all of them hold
+are the rules between fields asked, the method ``mistakes`` of each class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from ut_tf.config.fields import checked_value, declaration, fields_of
+from ut_tf.errors import UserError, near_names
+
+if TYPE_CHECKING:
+    from ut_tf.config.training import TrainingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A configuration that cannot exist with a mistake in it.
+
+    Raises:
+      UserError: lists every field, or pair of fields, that cannot be.
+    """
+
+    def __post_init__(self) -> None:
+        values, mistakes = checked(type(self), vars(self))
+        if mistakes:
+            raise UserError(f"{type(self).__name__}: {'; '.join(mistakes)}.")
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def mistakes(self) -> list[str]:
+        """A sentence for each pair of fields that cannot be together; all fields have values."""
+        return []
+
+    def mistakes_with(self, training: TrainingConfig) -> list[str]:
+        """A sentence for each field that does not go with how the network is trained; all fields
+        have values.
+        """
+        del training
+        return []
+
+    def following(self) -> dict[str, Any]:
+        """Values, by field, for those fields whose None means that they follow from others."""
+        return {}
+
+    def resolved(self) -> Self:
+        """A copy whose every field has a value."""
+        return dataclasses.replace(self, **_filled_in(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The configuration that ``to_dict`` of this version or an earlier one wrote.
+
+        Raises:
+          UserError: lists every unknown name and every value that its field cannot hold.
+        """
+        known, mistakes = stored_values(cls, values)
+        if mistakes:
+            raise UserError(f"{cls.__name__}: {'; '.join(mistakes)}.")
+        return cls(**known)
+
+
+def checked(
+    config_class: type[Config], values: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The values as their fields' types, and every mistake among them.
+
+    Args:
+      config_class: the configuration's class.
+      values: of some of its fields, by name; the others have their defaults.
+    """
+    result, mistakes = {}, []
+    for name, value in values.items():
+        try:
+            result[name] = checked_value(config_class, name, value)
+        except ValueError as error:
+            mistakes.append(f"{name}={value}: expected {error}")
+    if not mistakes:
+        mistakes = _unchecked(config_class, result).mistakes()
+    return result, mistakes
+
+
+def stored_values(
+    config_class: type[Config], values: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """What a stored dictionary says of a configuration's fields, and a sentence for each name that
+    no model has.
+
+    Versions until 0.4 stored the fields of all models with each: those of another model are left
+    out.
+    """
+    from ut_tf.config.families import models_with
+
+    own = fields_of(config_class)
+    known = {name: value for name, value in values.items() if name in own}
+    mistakes = []
+    for name in values:
+        if name not in own and not models_with(name):
+            near = near_names(name, own)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            mistakes.append(f"unknown hyperparameter {name!r}{hint}")
+    return {**absent_values(config_class), **known}, mistakes
+
+
+def absent_values(config_class: type[Config]) -> dict[str, Any]:
+    """What networks did before some fields were there: the values of those that a stored
+    configuration lacks.
+    """
+    declared = {name: declaration(field) for name, field in fields_of(config_class).items()}
+    return {name: one.absent for name, one in declared.items() if one.absent is not None}
+
+
+def _unchecked(config_class: type[Config], values: Mapping[str, Any]) -> Config:
+    """A configuration with every field filled in, whose pairs of fields may not go together."""
+    config: Config = object.__new__(config_class)
+    for name, field in fields_of(config_class).items():
+        object.__setattr__(config, name, values.get(name, field.default))
+    for name, value in _filled_in(config).items():
+        object.__setattr__(config, name, value)
+    return config
+
+
+def _filled_in(config: Config) -> dict[str, Any]:
+    return {
+        name: value for name, value in config.following().items() if getattr(config, name) is None
+    }

@@ -1,0 +1,203 @@
+"""How a hyperparameter declares, at its field, what it may be and when it is read.
+
+How it is used::
+
+    @dataclass(frozen=True, kw_only=True)
+    class DropoutConfig(Config):
+        dropout: float = option(0.1, at_least=0, below=1)
+        lstm_forget_bias: float = option(1.0, only_with=having("recurrence", "lstm"))
+
+A field's type gives its choices: a ``Literal`` lists them; a ``str`` with ``names_of`` has those of
+a registry, so that names which user code registers are accepted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ut_tf import registry
+from ut_tf.config.overrides import coerce
+from ut_tf.errors import near_names
+
+_DECLARATION = "declaration"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """That another field has one of some values, or none of them.
+
+    Args:
+      field: name of the other field.
+      values: the values meant.
+      excluded: whether the field must have another value than these.
+    """
+
+    field: str
+    values: tuple[Any, ...]
+    excluded: bool = False
+
+    def holds(self, config: Any) -> bool:
+        """Whether `config` fulfils the condition."""
+        return (getattr(config, self.field) in self.values) != self.excluded
+
+
+def having(field: str, *values: Any) -> Condition:
+    """The condition that `field` has one of `values`."""
+    return Condition(field, values)
+
+
+def unless(field: str, *values: Any) -> Condition:
+    """The condition that `field` has none of `values`."""
+    return Condition(field, values, excluded=True)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What ``option`` was given besides the default; see there."""
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    must_be: tuple[str, Callable[[Any], bool]] | None = None
+    names_of: str | None = None
+    only_with: Condition | None = None
+    in_use: bool = False
+    is_detail: bool = False
+    absent: Any = None
+
+    def expectation(self, value: Any) -> str | None:
+        """What a number must be, "at least 1", where `value` is not so; otherwise None."""
+        limits = (
+            ("at least", self.at_least, operator.ge),
+            ("above", self.above, operator.gt),
+            ("at most", self.at_most, operator.le),
+            ("below", self.below, operator.lt),
+        )
+        given = [(word, bound, holds) for word, bound, holds in limits if bound is not None]
+        if not all(holds(value, bound) for _, bound, holds in given):
+            if [word for word, *_ in given] == ["above", "below"]:
+                return f"between {self.above} and {self.below}"
+            return " and ".join(f"{word} {bound}" for word, bound, _ in given)
+        if self.must_be is not None and not self.must_be[1](value):
+            return self.must_be[0]
+        return None
+
+
+def option(default: Any, **declared: Any) -> Any:
+    """A field of a configuration.
+
+    Args:
+      default: its value where none is given.
+      at_least, above, at_most, below: bounds of a number.
+      must_be: what else a number must be, in words, and the function of the number that says so.
+      names_of: the registry, by its name in ``ut_tf.registry``, whose names a text is one of.
+      only_with: the condition under which the field is read at all.
+      in_use: whether a trained model may be used with another value.
+      is_detail: of a choice, that it says how a part works and not whether it is there: a model
+        without the part loses nothing by not having the field.
+      absent: the value that a stored configuration without the field had, if not the default.
+    """
+    return dataclasses.field(default=default, metadata={_DECLARATION: Declaration(**declared)})
+
+
+def declaration(field: dataclasses.Field[Any]) -> Declaration:
+    """What a field was declared with."""
+    declared: Declaration = field.metadata.get(_DECLARATION, Declaration())
+    return declared
+
+
+def fields_of(config_class: Any) -> Mapping[str, dataclasses.Field[Any]]:
+    """The fields of a configuration, by name."""
+    return _fields_of(config_class)
+
+
+def types_of(config_class: Any) -> Mapping[str, Any]:
+    """The types of a configuration's fields, by name."""
+    return _types_of(config_class)
+
+
+@functools.cache
+def _fields_of(config_class: Any) -> Mapping[str, dataclasses.Field[Any]]:
+    return {field.name: field for field in dataclasses.fields(config_class)}
+
+
+@functools.cache
+def _types_of(config_class: Any) -> Mapping[str, Any]:
+    hints = typing.get_type_hints(config_class)
+    return {name: hints[name] for name in fields_of(config_class)}
+
+
+def choices(config_class: Any, name: str) -> tuple[Any, ...]:
+    """The texts that a field is one of; of a number none."""
+    declared, annotation = declaration(fields_of(config_class)[name]), types_of(config_class)[name]
+    if declared.names_of is not None:
+        names = getattr(registry, declared.names_of).names()
+        return tuple(names)
+    if typing.get_origin(annotation) is Literal:
+        return typing.get_args(annotation)
+    return next(
+        (
+            typing.get_args(part)
+            for part in typing.get_args(annotation)
+            if typing.get_origin(part) is Literal
+        ),
+        (),
+    )
+
+
+def checked_value(config_class: Any, name: str, value: Any, parse: bool = False) -> Any:
+    """`value` as the type of the field.
+
+    Args:
+      config_class: the configuration's class.
+      name: of the field.
+      value: a value, or with `parse` a text that stands for one.
+      parse: whether texts are read.
+
+    Raises:
+      ValueError: the field cannot have this value; says what was expected.
+    """
+    options, annotation = choices(config_class, name), types_of(config_class)[name]
+    if options:
+        optional = type(None) in typing.get_args(annotation)
+        if optional and (value is None or (parse and value == "None")):
+            return None
+        if value not in options:
+            near = near_names(str(value), options)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            raise ValueError(f"one of {', '.join(options)}{hint}")
+        return value
+    value = coerce(value, annotation, parse)
+    if value is None or isinstance(value, bool):
+        return value
+    expected = declaration(fields_of(config_class)[name]).expectation(value)
+    if expected is not None:
+        raise ValueError(expected)
+    return value
+
+
+def without_effect(config: Any, name: str) -> str | None:
+    """The sentence that a field of `config` is never read, with the values of its other fields, or
+    None where it is.
+    """
+    condition = declaration(fields_of(type(config))[name]).only_with
+    if condition is None or condition.holds(config):
+        return None
+    options = choices(type(config), condition.field)
+    readers = (
+        [option for option in options if option not in condition.values]
+        if condition.excluded
+        else condition.values
+    )
+    return (
+        f"{name}={getattr(config, name)} has no effect with"
+        f" {condition.field}={getattr(config, condition.field)}, only with"
+        f" {' or '.join(str(reader) for reader in readers)}"
+    )

@@ -1,0 +1,230 @@
+"""The configuration of Universal Transformers: of what a step is made, how depth is decided, and
+what stands around the recurrence.
+
+How it is used::
+
+    UniversalTransformerConfig(hidden_size=128, num_heads=4, halting="basic")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ut_tf.config.attention import AttentionModelConfig
+from ut_tf.config.base import Config
+from ut_tf.config.fields import having, option, unless
+from ut_tf.config.groups import StepsConfig
+from ut_tf.config.training import TrainingConfig
+
+# Cells that take the transition's place, and those that count the steps themselves.
+_GATED = ("gru", "lstm")
+_NEVER_HALTING = ("dwa", *_GATED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrenceConfig(StepsConfig):
+    """How steps follow each other."""
+
+    title: ClassVar[str] = "The recurrence"
+
+    steps_per_position: float = option(0.0, at_least=0)
+    """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length)
+    (Appendix B).
+    """
+    recurrence: str = option("basic", names_of="cells")
+    """How the block's output and the state combine: basic (the output is the new state), highway,
+    skip, dwa (depth-wise attention over the states of all steps so far), gru, lstm.
+    """
+    recurrence_layers: int = option(1, at_least=1)
+    """Blocks that one recurrent step applies in turn, each with weights of its own."""
+    mix_layers_before: int = option(0, at_least=0)
+    """Layers with weights of their own before the recurrence, on either side."""
+    mix_layers_after: int = option(0, at_least=0)
+    """The same behind the recurrence."""
+    recurrent_layer: Literal["none", "gru", "lstm"] = option("none")
+    """A recurrent layer over the positions before all others: bidirectional in the encoder, forward
+    in the decoder.
+    """
+    transform_bias_init: float = option(-1.0, only_with=having("recurrence", "highway", "skip"))
+    """Initial bias of the transform gate of the highway and skip recurrences; at -1 they start out
+    by carrying 73 %.
+    """
+    couple_carry_transform_gates: bool = option(True, is_detail=True)
+    """Whether highway and skip carry 1 - transform gate; otherwise the carry gate has weights of
+    its own and the opposite bias.
+    """
+    lstm_forget_bias: float = option(1.0, only_with=having("recurrence", "lstm"))
+    """Added to the forget gate's logits of the lstm recurrence."""
+    use_memory_as_final_state: bool = option(False, is_detail=True)
+    """The lstm recurrence returns its memory instead of its state."""
+    position_every_step: bool = option(True, is_detail=True)
+    """Whether positions are added at every step (the paper) or only to the embedded input."""
+    step_encoding: Literal["sinusoid", "learned", "none"] = option("sinusoid", is_detail=True)
+    """Step embedding: sinusoid (the paper; any depth) or learned (a table, so never deeper than in
+    training).
+    """
+
+    def mistakes(self) -> list[str]:
+        """Gates and memories belong to some recurrences only."""
+        found = super().mistakes()
+        if not self.couple_carry_transform_gates and self.recurrence not in ("highway", "skip"):
+            found.append(
+                "couple_carry_transform_gates=False needs recurrence=highway or skip, not"
+                f" {self.recurrence}"
+            )
+        return found
+
+    def mistakes_with(self, training: TrainingConfig) -> list[str]:
+        """XLA cannot train a loop without a bound."""
+        found = super().mistakes_with(training)
+        if self.steps_per_position and training.jit_compile:
+            found.append(
+                "steps_per_position loops without a bound, which jit_compile cannot train: choose"
+                " one of them"
+            )
+        return found
+
+
+_SUMS = unless("halting", "none", "pondernet")
+_PONDERNET = having("halting", "pondernet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HaltingConfig(Config):
+    """Dynamic halting."""
+
+    title: ClassVar[str] = "Dynamic halting"
+
+    halting: str = option("none", names_of="halting_forms")
+    """Form of dynamic halting: none (fixed depth), basic (the paper's), accumulated (Graves),
+    global (per sequence), random, pondernet.
+    """
+    global_mean: Literal["past", "sequence"] = option(
+        "past", absent="sequence", only_with=having("halting", "global")
+    )
+    """Of global, in decoders: the mean over the positions so far, or over all (until 0.4,
+    tensor2tensor), which sees later targets.
+    """
+    act_max_steps: int | None = option(None, at_least=1, only_with=unless("halting", "none"))
+    """Upper bound of steps under dynamic halting; None: 2 * num_steps."""
+    eval_act_max_steps: int | None = option(None, at_least=1, in_use=True)
+    """The same at evaluation; None: as in training."""
+    act_epsilon: float = option(0.01, above=0, below=1, only_with=unless("halting", "none"))
+    """A position halts when its halting sum exceeds 1 - act_epsilon."""
+    act_loss_weight: float = option(0.01, at_least=0, only_with=_SUMS)
+    """Weight of the ponder cost in the loss (pondernet has ponder_kl_weight instead)."""
+    act_halting_bias_init: float = option(-1.0, only_with=unless("halting", "none", "random"))
+    """Initial bias of the halting unit; at +1 every position stops at step 2 and stays there."""
+    halted_states: Literal["copy", "transform"] = option("copy", only_with=_SUMS)
+    """Whether a halted position's state is copied (the paper's text) or goes on being transformed
+    (tensor2tensor; pondernet always).
+    """
+    padding_ponders: bool = option(False, only_with=unless("halting", "none"))
+    """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""
+    ponder_prior: float = option(0.2, above=0, below=1, only_with=_PONDERNET)
+    """Of pondernet: the prior's probability of stopping after a step that has been reached; without
+    a bound it expects 1/ponder_prior.
+    """
+    ponder_kl_weight: float = option(0.01, at_least=0, only_with=_PONDERNET)
+    """Of pondernet: weight in the loss of the divergence from the prior."""
+    ponder_threshold: float = option(0.5, above=0, below=1, only_with=_PONDERNET, in_use=True)
+    """Of pondernet, in use: an output stops at the first step by which it halts with at least this
+    probability.
+    """
+
+    def mistakes(self) -> list[str]:
+        """A bound of dynamic halting needs dynamic halting."""
+        found = super().mistakes()
+        if self.halting == "none" and self.eval_act_max_steps != self.act_max_steps:
+            found.append(
+                f"eval_act_max_steps={self.eval_act_max_steps} bounds dynamic halting, and"
+                " halting=none: leave it out"
+            )
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModelConfig):
+    """A Universal Transformer. The defaults are the paper's (arXiv 1807.03819), in a small size."""
+
+    def following(self) -> dict[str, Any]:
+        """The bounds of steps."""
+        most = 2 * self.num_steps if self.act_max_steps is None else self.act_max_steps
+        return {**super().following(), "act_max_steps": most, "eval_act_max_steps": most}
+
+    def mistakes(self) -> list[str]:
+        """Halting, recurrence and depth must fit together."""
+        found = super().mistakes()
+        halts = self.halting != "none"
+        if halts and self.recurrence in _NEVER_HALTING:
+            found.append(
+                f"halting={self.halting} needs recurrence=basic, highway or skip, not"
+                f" {self.recurrence}"
+            )
+        if halts and self.steps_per_position:
+            found.append("steps_per_position sets a fixed depth: it goes with halting=none")
+        if halts and self.eval_num_steps != self.num_steps:
+            found.append(
+                f"eval_num_steps={self.eval_num_steps} is a fixed depth, and"
+                f" halting={self.halting}: use eval_act_max_steps"
+            )
+        if self.use_memory_as_final_state and (self.recurrence != "lstm" or halts):
+            found.append(
+                "use_memory_as_final_state=True needs recurrence=lstm with halting=none, not"
+                f" {self.recurrence} with {self.halting}"
+            )
+        if self.halting == "pondernet" and self.mix_layers_after:
+            found.append(
+                "halting=pondernet answers from the states of every step, so no layers can follow:"
+                " it needs mix_layers_after=0"
+            )
+        return found + self._impossible_depths()
+
+    def _learned_per_step(self) -> list[tuple[str, str]]:
+        """What has weights for each step of training, and what to use instead."""
+        found = []
+        if self.step_encoding == "learned":
+            found.append(("a learned step_encoding", "sinusoid or none"))
+        if self.recurrence == "dwa":
+            found.append(("recurrence=dwa with its depth embeddings", "another recurrence"))
+        return found
+
+    def _impossible_depths(self) -> list[str]:
+        found = []
+        name = "num_steps" if self.halting == "none" else "act_max_steps"
+        trained, used = getattr(self, name), getattr(self, f"eval_{name}")
+        for learned, instead in self._learned_per_step():
+            if used > trained:
+                found.append(
+                    f"eval_{name}={used} is more than {name}={trained}, which {learned} cannot do:"
+                    f" use {instead}"
+                )
+            if self.steps_per_position:
+                found.append(
+                    f"steps_per_position makes depth depend on length, which {learned} cannot do:"
+                    f" use {instead}"
+                )
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalUniversalTransformerConfig(UniversalTransformerConfig):
+    """A Universal Transformer with a transition of its own for each step."""
+
+    def mistakes(self) -> list[str]:
+        """Every step needs a transition."""
+        found = super().mistakes()
+        if self.recurrence in _GATED:
+            found.append(
+                f"recurrence={self.recurrence} takes the transition's place, and the model"
+                " conditional_universal_transformer is made of transitions"
+            )
+        return found
+
+    def _learned_per_step(self) -> list[tuple[str, str]]:
+        own = (
+            "the model conditional_universal_transformer with a transition for each step",
+            "a universal_transformer",
+        )
+        return [*super()._learned_per_step(), own]
