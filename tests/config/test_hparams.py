@@ -181,8 +181,8 @@ def test_values_that_no_field_can_hold_are_refused(text):
             "universal_transformer",
             "halting=pondernet,halted_states=transform",
             (
-                "halted_states=transform has no effect with halting=pondernet, only with basic or"
-                " accumulated or global or random"
+                "halted_states=transform has no effect with halting=pondernet, only with"
+                " accumulated or basic or global or random"
             ),
         ),
         (
@@ -194,8 +194,8 @@ def test_values_that_no_field_can_hold_are_refused(text):
             "universal_transformer",
             "halting=pondernet,act_loss_weight=0.1",
             (
-                "act_loss_weight=0.1 has no effect with halting=pondernet, only with basic or"
-                " accumulated or global or random"
+                "act_loss_weight=0.1 has no effect with halting=pondernet, only with"
+                " accumulated or basic or global or random"
             ),
         ),
         (
