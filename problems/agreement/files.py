@@ -1,21 +1,12 @@
-"""Files about the agreement of subject and verb (Linzen, Dupoux and Goldberg, arXiv 1611.01368):
-found, read and divided into splits.
+"""Files about the agreement of subject and verb (Linzen, Dupoux and Goldberg, arXiv 1611.01368).
 
-How it is used::
+The table, agr_50_mostcommon_10K.tsv.gz, has one sentence of Wikipedia a line, with the position of
+the verb and the number of nouns between verb and subject; all but the 10,000 most common words are
+replaced by their part of speech. It is shuffled with seed 1 and divided as in the paper's code: 9 %
+train, 1 % validate, the others test, except sentences in which a noun between subject and verb has
+the subject's number (`n_intervening` differs from `n_diff_intervening`).
 
-    # the table, or the folder with the simplified files; downloads nothing
-    source = find_source(tmp_dir, "auto")
-    # Splits: "train", "validation", "test" -> list[Dependency], and a note
-    splits = read_table(path)
-
-Two forms are known. The table, agr_50_mostcommon_10K.tsv.gz, has one sentence of Wikipedia a line,
-in which all but the 10,000 most common words are written as their part of speech, and says where
-the verb stands and how many nouns lie between it and its subject. The simplified files, numpred.*,
-have the words before the verb alone, after the verb's tag and a tab.
-
-How it works: the table's lines are shuffled with seed 1; 9 % train, 1 % validate, the others test,
-but for those in which a noun between subject and verb has the subject's number (`n_intervening`
-differs from `n_diff_intervening`): as in the paper's code.
+The simplified files, numpred.*, have the words before the verb, after the verb's tag and a tab.
 """
 
 from __future__ import annotations
@@ -83,7 +74,7 @@ class Splits:
     Args:
       train, validation, test: the dependencies of each split.
       note: how this differs from the published benchmark; empty: it does not.
-      told: a line about what was used, for who prepares the data.
+      report: a line about what was used, printed when the data is prepared.
       tags: whether the verb's tag stands in the verb's place, and nothing after it.
       files: that were read.
     """
@@ -92,7 +83,7 @@ class Splits:
     validation: list[Dependency]
     test: list[Dependency]
     note: str = ""
-    told: str = ""
+    report: str = ""
     tags: bool = False
     files: list[Path] = field(default_factory=list)
 
@@ -141,11 +132,11 @@ def read_table(path: Path) -> Splits:
             f"{path} has {counted(len(rows), 'sentence')}, too few to divide: expected the whole"
             " table; put it in its place."
         )
-    told = (
+    report = (
         f"{path.name}: {len(train)} sentences for training, {len(validation)} for validation,"
         f" {len(rest)} for the test"
     )
-    return Splits(train, validation, rest, told=told, files=[path])
+    return Splits(train, validation, rest, report=report, files=[path])
 
 
 def read_simplified(folder: Path) -> Splits:
@@ -154,7 +145,7 @@ def read_simplified(folder: Path) -> Splits:
 
     Where numpred.train is there it is trained on, numpred.valid (or numpred.val) validates and
     numpred.test.0 and so on test. Where it is not, numpred.val and nine tenths of numpred.test.1
-    are trained on, but for lines that also stand in the test; a part of them is held out for
+    are trained on, except lines that are in the test too; a part of them is held out for
     validation, and the others test.
 
     Raises:
@@ -171,9 +162,9 @@ def read_simplified(folder: Path) -> Splits:
             raise _missing(folder, "numpred.test.0, numpred.test.1 and so on")
         train = list(_simplified_rows(training, UNKNOWN_ATTRACTORS))
         test = [one for rows in by_attractors.values() for one in rows]
-        told = f"{training.name}: {len(train)} lines for training; {_groups_told(test)}"
+        report = f"{training.name}: {len(train)} lines for training; {_groups_report(test)}"
         return Splits(
-            train, validation, test, "simplified files", told, tags=True, files=files_of(folder)
+            train, validation, test, "simplified files", report, tags=True, files=files_of(folder)
         )
     if 1 not in tests:
         raise _missing(folder, "numpred.train, or else numpred.test.1")
@@ -205,16 +196,16 @@ def _without_training_file(
     alike = len(rows) + cut - len(pool)
     shuffled.shuffle(pool)
     held_out = min(_HELD_OUT_MOST, int(len(pool) * _HELD_OUT_SHARE))
-    told = (
+    report = (
         f"no numpred.train: {len(pool) - held_out} lines of {name} and of nine tenths of"
         f" numpred.test.1 for training, {held_out} more for validation, {alike} left out that stand"
-        f" in the test too; {_groups_told(test)}"
+        f" in the test too; {_groups_report(test)}"
     )
     note = f"simplified files, trained on {name} and 90 % of numpred.test.1"
-    return Splits(pool[held_out:], pool[:held_out], test, note, told, tags=True, files=files)
+    return Splits(pool[held_out:], pool[:held_out], test, note, report, tags=True, files=files)
 
 
-def _groups_told(test: list[Dependency]) -> str:
+def _groups_report(test: list[Dependency]) -> str:
     counts = {
         number: sum(one.attractors == number for one in test)
         for number in range(_MOST_ATTRACTORS + 1)

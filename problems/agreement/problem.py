@@ -1,15 +1,11 @@
 """Agreement of subject and verb (Linzen, Dupoux and Goldberg, arXiv 1611.01368; Section 3.2 of
 arXiv 1807.03819).
 
-Names: sva_language_modeling (next word; judged by whether the right form of the verb outranks the
-wrong one, given the words before it) and sva_number_prediction (singular or plural, from the words
-before the verb). ``agreement_files`` says where the data comes from.
-
-How it works: prepared data is one file of ids per split, in a folder for each problem and source.
-Words that stand once in the training text are unknown, so that training knows what it is not to
-know a word. The wrong form of a verb comes from a dictionary; of those that the vocabulary has, the
-most common one. A sentence whose verb has no such form, or is itself unknown, cannot be judged by
-ranking: it is left out of validation and test, counted and told.
+sva_language_modeling predicts the next word and is judged by whether the right form of the verb
+outranks the wrong one; sva_number_prediction says singular or plural, from the words before the
+verb. Words that occur once in the training text are unknown, so that the unknown word is trained
+too. The wrong form of a verb comes from a dictionary; a sentence whose verb is unknown or has no
+known other form cannot be ranked: it is left out of validation and test, and counted.
 """
 
 from __future__ import annotations
@@ -126,7 +122,7 @@ class Agreement(Problem):
             folder.warn_of_other_sources(self, f"those below {tmp_dir}")
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns what a model must know, with the size of the vocabulary in `data_dir`."""
+        """The kinds of inputs and targets, with the size of the vocabulary in `data_dir`."""
         return self._spec(self._prepared(data_dir).summary()["vocab_size"])
 
     def examples(
@@ -170,7 +166,11 @@ class Agreement(Problem):
 
     def _prepare(self, folder: PreparedFolder, tmp_dir: Path) -> None:
         splits = self._read(tmp_dir)
-        print(f"preparing {self.name} in {folder.path}\n{splits.told}", file=sys.stderr, flush=True)
+        print(
+            f"preparing {self.name} in {folder.path}\n{splits.report}",
+            file=sys.stderr,
+            flush=True,
+        )
         words = [UNKNOWN, *_vocabulary(splits.train)]
         ids = {word: number for number, word in enumerate(words, start=FIRST_SYMBOL_ID)}
         counts: dict[str, dict[str, int]] = {}
@@ -293,7 +293,7 @@ class SvaLanguageModeling(Agreement):
         )
 
     def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
-        """Returns {"targets": int32 [batch, length]}, and but for training {"alternative",
+        """{"targets": int32 [batch, length]} and, except in training, {"alternative",
         "attractors"}: int32 [batch].
         """
         judged = {} if split == "train" else {"alternative": answers, "attractors": attractors}
@@ -366,7 +366,7 @@ class SvaNumberPrediction(Agreement):
 
 
 def _vocabulary(dependencies: Iterable[Dependency]) -> list[str]:
-    """Returns the words that stand more than once, the most common first, and the verbs' tags."""
+    """The words that occur more than once, the most common first, and the verbs' tags."""
     counts = Counter(word for one in dependencies for word in one.words)
     words = [
         word for word, count in counts.items() if (count > 1 or word in FORMS) and word != UNKNOWN

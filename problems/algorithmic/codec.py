@@ -1,5 +1,4 @@
-"""Digit strings as people write them: "31415" to be copied or reversed, "12+34" to be added, "46"
-as its answer.
+"""Digit strings as text: "31415" to be copied or reversed, "12+34" to be added, "46" as the sum.
 
 How it is used::
 
@@ -8,10 +7,8 @@ How it is used::
     codec.encode(tf.constant(["12+34"]))["inputs"]
     codec.decode(tf.constant([[8, 6, 1, 0]]))            # ["46"]
 
-How it works: the examples of addition are little-endian; the text is not, so the numbers are turned
-around here, by TensorFlow operations. Zeros in front of a summand are left out, as in training.
-``read`` refuses what is no example of the problem; in a graph, where nothing can be refused without
-harm to the other lines of the batch, symbols that the problem does not have are left out.
+``read`` refuses a line that is no example of the problem; in a graph, where refusing it would harm
+the other lines of the batch, foreign symbols are left out.
 """
 
 from __future__ import annotations
@@ -115,7 +112,7 @@ class DigitCodec(TextCodec):
     def _refusal(self, name: str, count: int, line: str, expected: str) -> UserError:
         return UserError(
             f"{name}, line {count}: {line.strip()[:80]!r} is not what this problem reads: expected"
-            f" {expected}, of the digits {self._digits[0]} to {self._digits[-1]}; mend the line."
+            f" {expected}, of the digits {self._digits[0]} to {self._digits[-1]}; correct the line."
         )
 
     def _ids(self, plain: Any) -> Any:

@@ -1,17 +1,13 @@
-"""bAbI as people write it: a story and a question in, the answer's word out; and the lines of
-bAbI's own files.
+"""Stories and questions as text, and the lines of bAbI's own files.
 
 How it is used::
 
     codec = StoryCodec(vocab_dir, form="facts", max_facts=70)
-    codec.encode(tf.constant(["Mary moved to the hall.\\nJohn left."]), tf.constant(["Where is
-        Mary?"]))["inputs"]     # [1, 3, 5]
-    codec.decode(tf.constant([4]))  # ["hallway"]
-    for story, question in codec.read(open("questions.txt"), "questions.txt"): ...
+    story, question = "Mary moved to the hall.\\nJohn left.", "Where is Mary?"
+    codec.encode(tf.constant([story]), tf.constant([question]))["inputs"]     # [1, 3, 5]
+    codec.decode(tf.constant([4]))                                            # ["hallway"]
 
-How it works: the sentences of a story stand between newlines; the last ``max_facts`` of them are
-kept, as in training. Words become ids by TensorFlow operations, by the vocabulary that training
-had. A sentence without a word is none.
+Newlines separate the sentences of a story; the last ``max_facts`` sentences with a word are kept.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class BabiQA(StoryQuestions):
         return "" if summary.get("source_sha256") == ARCHIVE.sha256 else "other archive"
 
     def source(self, tmp_dir: Path) -> Path:
-        """Returns where the archive lies or would lie."""
+        """The path of the archive, whether or not it is there."""
         return tmp_dir / ARCHIVE.file
 
 

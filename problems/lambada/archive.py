@@ -3,15 +3,12 @@
 How it is used::
 
     sources = find_sources(tmp_dir, train_files="", name="lambada_lm")
-    # [["her", "pay", "for", ...], ...], or None where there is no such file
-    sources.passages("validation")
+    sources.passages("validation")           # [["her", "pay", ...], ...]; None: no such file
     sources.vocabulary()                     # [("the", 10_240_123), ...], or None
     for book, words in sources.books(tokenize=False): ...
 
-How it works: the published archive holds plain text files, a vocabulary and a tar file of novels,
-which is read through without unpacking it. Each text file of the archive may also lie for itself in
---tmp_dir or its folder `lambada`, plain or compressed by gzip; it goes before the archive's own.
-Training text may come from elsewhere: a folder or a tar file of texts.
+A text file beside the archive, plain or gzip, replaces the archive's own. Training text may be a
+folder or a tar file of texts instead of the archive's novels.
 """
 
 from __future__ import annotations
@@ -58,7 +55,7 @@ class Sources:
 
     Args:
       archive: the published archive, or None.
-      plain: files of the archive that lie for themselves, by their name in the archive.
+      plain: separate files that replace the archive's, by their name in the archive.
       train: folder or tar file of training texts that replaces the archive's novels, or None.
     """
 
@@ -88,7 +85,7 @@ class Sources:
             if len(words) < 2:
                 raise UserError(
                     f"{name}, line {number}: {' '.join(words)!r}: expected a passage of at least"
-                    " two words; mend the line."
+                    " two words; correct the line."
                 )
         return passages
 
@@ -145,7 +142,7 @@ class Sources:
             )
 
     def _text(self, file: str) -> tuple[str, str] | None:
-        """Returns the text of a file and its name for messages: of one that lies for itself, or of
+        """The text of a file and its name for messages: of a separate file, or of
         the archive's.
         """
         plain = self.plain.get(file)
@@ -161,7 +158,7 @@ class Sources:
 
 
 def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = True) -> Sources:
-    """Returns what there is in `tmp_dir` and its folder `lambada`; downloads the archive where
+    """The sources in `tmp_dir` and its folder `lambada`; downloads the archive where
     passages or training text are missing.
 
     Args:
@@ -237,7 +234,7 @@ def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
     if not word.strip() or len(rest) != 1 or not rest[0].strip().isdecimal():
         raise UserError(
             f"{name}, line {number}: {row[:80]!r} has {len(rest) + 1} columns: expected two, a word"
-            " and its count, with a tab between; mend the line."
+            " and its count, with a tab between; correct the line."
         )
     return word.strip(), int(rest[0])
 

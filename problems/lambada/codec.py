@@ -1,17 +1,14 @@
-"""LAMBADA as text: words in the form of its files, lower-case and with blanks between them
-(``lambada_tokens.treebank_tokens``).
+"""LAMBADA as text: lower-case words with blanks between them (``tokens.treebank_tokens``).
 
 How it is used::
 
-    codec = WordsCodec(vocab_dir, unknown_words=20)  # a language model's: texts are scored
-    codec.encode_targets(tf.constant(["`` yes , '' said claire"]))
-    # context, tab, question; the answer is a word
+    WordsCodec(vocab_dir, unknown_words=20)      # a language model's: texts are scored
     codec = PassageCodec(vocab_dir, unknown_words=20)
+    # lines of context, tab, question; the answer is a word
     for context, question in codec.read(open("passages.txt"), "passages.txt"): ...
 
-How it works: unknown words are numbered inside each text, as in training. An unknown word that the
-model chooses is written as "<unknown-2>": the second word of the passage, in order, that the
-vocabulary lacks.
+Unknown words are numbered inside each text, as in training; one that the model chooses is written
+as "<unknown-2>", the second word of the passage that the vocabulary lacks.
 """
 
 from __future__ import annotations
@@ -180,6 +177,6 @@ class PassageCodec(TextCodec):
             if len(parts) != 2 or not all(part.strip() for part in parts):
                 raise UserError(
                     f"{name}, line {number}: {line.strip()[:80]!r}: expected a context, a tab and a"
-                    " question; mend the line."
+                    " question; correct the line."
                 )
             yield parts[0], parts[1]

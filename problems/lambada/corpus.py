@@ -1,20 +1,9 @@
-"""LAMBADA made ready for training: words as numbers, novels and passages one after the other in one
-array each.
+"""LAMBADA made ready for training: words as numbers, the texts of a split in one array.
 
-How it is used::
-
-    corpus = LambadaCorpus(folder)
-    corpus.prepared.make_once(
-        lambda: corpus.prepare(find_sources(tmp_dir, "", "lambada_lm"), settings, "lambada_lm")
-    )
-    corpus.summary["splits"], corpus.texts("train").words
-
-How it works: a word of the vocabulary has its id; every other word has a number of its own above
-the vocabulary, so that equal unknown words can be told from different ones
-(``lambada_passages.number_unknown``). ``words.txt`` holds the symbols from id 2 on: the unknown
-word, the absent word (one to be guessed that stands neither in the vocabulary nor in its passage),
-the numbered unknown words, the vocabulary. Files are complete or absent, and ``summary.json`` is
-the last one written.
+A word of the vocabulary has its id; every other word has a number of its own above the vocabulary,
+so that equal unknown words can be told from different ones (``passages.number_unknown``).
+``words.txt`` holds the symbols from id 2 on: the unknown word, the absent word (an answer that is
+neither in the vocabulary nor in its passage), the numbered unknown words, the vocabulary.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ def _cut_book(book: Ids, kinds: _Kinds, longest: int) -> Passages:
 
 
 def _sentence_starts(texts: Texts, kinds: _Kinds) -> Places:
-    """Returns where sentences begin: behind a sentence's end and the marks that close behind it."""
+    """The positions where sentences begin: after a sentence's end and its closing marks."""
     behind, closing = np.isin(texts.words, kinds.ends), np.isin(texts.words, kinds.closings)
     for _ in range(3):
         behind[1:] |= closing[1:] & behind[:-1]
@@ -239,7 +239,7 @@ def _sentence_starts(texts: Texts, kinds: _Kinds) -> Places:
 
 
 def _last_words(texts: Texts, kinds: _Kinds, begins: Places) -> Places:
-    """Returns where the word stands with which each sentence ends, -1 where that must not be
+    """The position of the word with which each sentence ends, -1 where that must not be
     guessed.
     """
     marks = np.isin(texts.words, [*kinds.ends, *kinds.closings])

@@ -143,7 +143,7 @@ class LambadaRC(LambadaProblem):
         return PassageCodec(vocab_dir, self._settings.unknown_words)
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns what was replaced, as for LambadaLM, and the fold."""
+        """The replaced parts, as for LambadaLM, and the fold."""
         note = super().data_note(data_dir)
         fold = f"fold {self._fold} of {self._folds} of the development set" if self._folds else ""
         return "; ".join(filter(None, (fold, note)))

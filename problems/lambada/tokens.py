@@ -1,17 +1,14 @@
-"""Running English text as LAMBADA's files have it: lower-case words and marks with blanks between
-them, as the Penn Treebank divides them.
+"""Running English text divided into words and marks by the Penn Treebank's rules.
 
 How it is used::
 
     # ["``", "i", "ca", "n't", ",", "''", "said", "mr.", "pip", "."]
     treebank_tokens('"I can\\'t," said Mr. Pip.')
 
-How it works: regular expressions, one after the other, over a whole text. Libraries that divide
-words by the Treebank's rules want single sentences, and for these a model of sentence ends that has
-to be downloaded. LAMBADA's own files were divided by Stanford's tools, whose marks are used here:
-`` and '' for double quotation marks, ` and ' for single ones, -lrb- and -rrb- for brackets, -- for
-a dash, ... for three dots. A full stop stays with a title (mr.), an initial (j.) and letters with
-full stops between them (a.m.), and is a word of its own elsewhere.
+LAMBADA's files were divided by Stanford's tools, whose marks are used here: `` and '' for double
+quotation marks, ` and ' for single ones, -lrb- and -rrb- for brackets, -- for a dash, ... for three
+dots. A full stop belongs to a title (mr.), an initial (j.) and letters with full stops between them
+(a.m.); elsewhere it is a word.
 """
 
 from __future__ import annotations

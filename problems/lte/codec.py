@@ -1,17 +1,13 @@
-"""Programs and digit strings as lines of text: "(16738*68213)-25718" to be executed, "723476" as
-its result.
+"""Programs and digit strings as lines of text, one symbol for each character.
 
 How it is used::
 
-    codec = CharacterCodec(lte_zaremba.SYMBOLS)
+    codec = CharacterCodec(zaremba.SYMBOLS)
     codec.encode(tf.constant([r"j=8584\\nprint((j+920))"]))["inputs"]       # one id per character
     codec.decode(tf.constant([[11, 7, 2, 6, 1]]))                           # ["9504"]
 
-How it works: a symbol is a character, its id its place in ``symbols`` + 2. A line of text is an
-example; where programs have several lines, their line ends are written ``\\n`` (a backslash and an
-n), in the inputs as in ``tokens``. Where blanks are no symbols of the problem, they mean nothing
-and are left out. ``read`` refuses a line with a foreign symbol; in a graph such symbols are left
-out.
+The line ends of a program are written ``\\n`` (a backslash and an n). Blanks that are no symbols of
+the problem are left out. ``read`` refuses foreign symbols; in a graph they are left out.
 """
 
 from __future__ import annotations
@@ -106,7 +102,7 @@ class CharacterCodec(TextCodec):
             if wrong:
                 raise UserError(
                     f"{name}, line {count}: {min(wrong)!r} in {text[:80]!r} is no symbol of this"
-                    f" problem: expected {self._shown()}; mend the line."
+                    f" problem: expected {self._shown()}; correct the line."
                 )
             yield line
 
@@ -121,7 +117,7 @@ class CharacterCodec(TextCodec):
 def text_rows(
     texts: Sequence[str], symbols: str
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """Returns what ``CharacterCodec.encode`` does, quickly for many texts: ids uint8 [texts,
+    """``CharacterCodec.encode``, quickly for many texts: ids uint8 [texts,
     longest], and their lengths int32 [texts].
 
     Each text consists of `symbols` alone; its end counts in its length.

@@ -1,20 +1,12 @@
 """Learning to execute: programs and their results, digit strings to be copied, doubled or reversed
 (arXiv 1807.03819, Appendix D.4).
 
-How it is used::
+The difficulty of an example is the number of digits of its numerals and, for programs, the number
+of nested operations. Training follows the mix strategy of "Learning to Execute" (arXiv 1410.4615):
+both are uniform from 1 to the target, drawn for each example. Evaluation has the target difficulty.
 
-    ut-trainer --problem=lte_addition --hparams_set=ut_lte
-    # "(16738*68213)-25718" as ids, "723476" as ids
-    LearningToExecute("program").examples("test", Path())
-
-How it works: the difficulty of an example is the number of digits of its numerals and, for
-programs, the number of nested operations. Training follows the mix strategy of "Learning to
-Execute" (arXiv 1410.4615): both are uniform from 1 to the target, drawn for each example. What is
-judged has the target difficulty itself. ``lte_programs`` and ``lte_zaremba`` write the programs.
-
-The checksum of an input decides its split, so that no input of one split is ever met in another,
-whatever the seed, the epoch, and the difficulty; of ten inputs one is in the test split and one in
-the validation split. Inputs of one split may repeat: there are only nine numerals of one digit.
+The checksum of an input decides its split, so that no input of one split appears in another,
+whatever the seed, the epoch and the difficulty; one of ten inputs tests, one of ten validates.
 """
 
 from __future__ import annotations
@@ -190,7 +182,7 @@ class LearningToExecute(Problem):
         return CharacterCodec(self._symbols)
 
     def _writer(self, task: Task, form: Form, operations: str) -> tuple[Write, str]:
-        """Returns what writes an example, and the characters that it may hold."""
+        """The function that writes an example, and the characters that it may hold."""
         if self._memorises:
             if operations or form != "expressions":
                 raise UserError(

@@ -1,5 +1,4 @@
-"""Programs and digit strings of learning to execute, in the form of the generator whose task names
-the paper uses.
+"""Programs as expressions, and digit strings, of learning to execute.
 
 How it is used::
 
@@ -9,16 +8,7 @@ How it is used::
     # ("3141592", "31415923141592")
     write_digits(draws, length=7, nesting=1, result=RESULTS["double"])
 
-How it works: each of `nesting` operations takes the result so far as its first operand and numerals
-of exactly `length` digits, no zero in front, as the others. What is computed is exact; the last
-result is taken modulo 10^(length + 1), which is never negative. No blanks are written.
-
-    a+b   a-b   a*b        the arithmetic of integers
-    aifb>celsed            a where b > c (or b<c: b < c), otherwise d
-    x=afor[n]x+=b          a + n * b, with n from 1 to 9
-
-Sources: the operations and their sets are those of the learning-to-execute tasks of "Relational
-recurrent neural networks" (arXiv 1806.01822), which follow "Learning to Execute" (arXiv 1410.4615).
+Operations and sets are those of "Relational recurrent neural networks" (arXiv 1806.01822).
 """
 
 from __future__ import annotations
@@ -111,6 +101,10 @@ def _for(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
     return values[0] + turns * values[1], f"x={codes[0]}for[{turns}]x+={codes[1]}"
 
 
+# Each operation takes the result so far as its first operand and numerals of exactly `length`
+# digits, no zero in front, as the others. Results are exact; the last one is taken modulo
+# 10^(length + 1), which is never negative. "if" is aifb>celsed: a where b > c (or b<c), else d;
+# "for" is x=afor[n]x+=b: a + n * b with n from 1 to 9.
 OPERATIONS = {
     "add": Operation(2, _add),
     "subtract": Operation(2, _subtract),

@@ -3,20 +3,11 @@
 
 How it is used::
 
-    write_printing_program(random.Random("train/0/0"), length=4, nesting=3, operations=("pair",
-        "assign", "loop"), signs="+-")
+    draws = random.Random("train/0/0")
     # ("j=8584\\nfor x in range(8):\\n  j+=920\\nb=(1500+j)\\nprint((b+7567))", "25011")
+    write_printing_program(draws, 4, 3, operations=("pair", "assign", "loop"), signs="+-")
 
-How it works: each of `nesting` operations takes the result so far, at a place drawn among its
-operands, and numerals of exactly `length` digits for the others. What is written is Python, and the
-target is what Python prints, with its minus sign. The full stop that ends a target in the paper is
-left out: the end of sequence says the same.
-
-    pair       (a+b) or (a-b)
-    multiply   (a*n) or (n*a), n from 1 to 4 * length
-    if         (a if b<c else d), or with >
-    loop       v=a, then n times v+=b or v-=b, n from 1 to 4 * length, in a new variable v
-    assign     v=a, then (v+b), (b+v), (v-b) or (b-v), in a new variable v
+The full stop that ends a target in the paper is left out: the end of sequence says the same.
 """
 
 from __future__ import annotations
@@ -135,6 +126,13 @@ def _assign(draft: _Draft) -> None:
     draft.combine(*operands)
 
 
+# Each operation takes the result so far, at a place drawn among its operands, and numerals of
+# exactly `length` digits for the others:
+#   pair       (a+b) or (a-b)
+#   multiply   (a*n) or (n*a), n from 1 to 4 * length
+#   if         (a if b<c else d), or with >
+#   loop       v=a, then n times v+=b or v-=b, n from 1 to 4 * length, in a new variable v
+#   assign     v=a, then (v+b), (b+v), (v-b) or (b-v), in a new variable v
 OPERATIONS: dict[str, Callable[[_Draft], None]] = {
     "pair": _pair,
     "multiply": _multiply,

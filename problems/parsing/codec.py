@@ -1,16 +1,13 @@
-"""Sentences in the Penn Treebank's tokens as people write them, and the symbols of their trees.
+"""Sentences in the Penn Treebank's tokens, and the symbols of their trees.
 
 How it is used::
 
     codec = ParseCodec(vocab_dir)
     codec.encode(tf.constant(["It works ."]))["inputs"]           # [[57, 12, 4, 1]]
-    # ["(S (NP It )NP"], or "(S (NP XX )NP" where trees have no words
-    codec.decode(tf.constant([[3, 5, 57, 6, 1]]))
+    codec.decode(tf.constant([[3, 5, 57, 6, 1]]))                 # ["(S (NP It )NP"]
 
-How it works: a word that training did not know has the id of its kind, such as ``<A>`` (a capital),
-``<0-ar>`` (a digit, a hyphen, and how it ends), or of the kind without its end where that is too
-rare: all by TensorFlow operations. Words that stand once in the training trees are unknown there,
-so that the kinds are trained.
+A word unknown in training has the id of its kind, such as ``<A>`` (a capital) or ``<0-ar>`` (a
+digit, a hyphen, and its ending), or of the kind without the ending where that is too rare.
 """
 
 from __future__ import annotations

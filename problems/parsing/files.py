@@ -46,14 +46,14 @@ class TreeSplits:
     Args:
       train, validation, test: plain trees; test may be empty.
       note: how this differs from the published benchmark; empty: it does not.
-      told: a line about what was used, for who prepares the data.
+      report: a line about what was used, printed when the data is prepared.
     """
 
     train: list[Tree]
     validation: list[Tree]
     test: list[Tree]
     note: str
-    told: str
+    report: str
 
 
 def read_tree_files(paths: Iterable[Path]) -> list[Tree]:
@@ -122,10 +122,10 @@ def split_treebank(path: Path) -> TreeSplits:
         split: [tree for name in names for tree in by_file[name]] for split, names in parts.items()
     }
     left_out = len(by_file) - sum(map(len, parts.values()))
-    told = _told(path, found) + (
+    report = _report(path, found) + (
         f"; {counted(left_out, 'file')} of other sections left out" if left_out else ""
     )
-    return TreeSplits(**found, note=note, told=told)
+    return TreeSplits(**found, note=note, report=report)
 
 
 def _by_files(path: Path, names: list[str]) -> dict[str, list[str]]:
@@ -157,10 +157,10 @@ def _named_files(folder: Path) -> TreeSplits:
         split: read_tree_files([folder / name]) if (folder / name).is_file() else []
         for split, name in _NAMED.items()
     }
-    return TreeSplits(**found, note="your own trees", told=_told(folder, found))
+    return TreeSplits(**found, note="your own trees", report=_report(folder, found))
 
 
-def _told(path: Path, found: dict[str, list[Tree]]) -> str:
+def _report(path: Path, found: dict[str, list[Tree]]) -> str:
     return (
         f"trees of {path}: {len(found['train'])} for training, {len(found['validation'])} for"
         f" validation, {len(found['test'])} for the test"
@@ -168,14 +168,14 @@ def _told(path: Path, found: dict[str, list[Tree]]) -> str:
 
 
 def _file_number(name: str) -> tuple[str, str]:
-    """Returns what files are ordered by: their own name first, so that folders within an archive
+    """The key that files are ordered by: their own name first, so that folders within an archive
     change nothing.
     """
     return _place(name).name, name
 
 
 def _place(name: str) -> PurePosixPath:
-    """Returns where a file lies: in an archive, where in the archive."""
+    """The path of a file; of one in an archive, its path in the archive."""
     return PurePosixPath(name.rpartition(":")[2])
 
 

@@ -249,14 +249,18 @@ class Parsing(Problem):
                 f"{self._files['train'][0]} has a single tree: expected one for training and one"
                 " for validation at least."
             )
-        told = (
+        report = (
             f"your own trees: {len(train)} for training, {len(validation)} for validation,"
             f" {len(test)} for the test"
         )
-        return TreeSplits(train, validation, test, "your own trees", told)
+        return TreeSplits(train, validation, test, "your own trees", report)
 
     def _prepare(self, folder: PreparedFolder, trees: TreeSplits, sources: str) -> None:
-        print(f"preparing {self.name} in {folder.path}\n{trees.told}", file=sys.stderr, flush=True)
+        print(
+            f"preparing {self.name} in {folder.path}\n{trees.report}",
+            file=sys.stderr,
+            flush=True,
+        )
         from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 
         symbols = sorted({symbol for tree in trees.train for symbol in linearise(tree)})

@@ -1,18 +1,14 @@
-"""Labelled brackets of trees compared: precision, recall, F1, by PYEVALB with the rules of EVALB's
+"""Labelled brackets compared: precision, recall and F1, by PYEVALB with the rules of EVALB's
 COLLINS.prm.
 
 How it is used::
 
     counts = [compare("(S (NP XX )NP (VP XX )VP )S", "(S (NP (PRP it)) (VP (VBZ works)))")]
-    # {"f1": 100.0, "precision": 100.0, "recall": 100.0, "exact_match": 100.0, "malformed": 0.0}
-    scores(counts)
+    scores(counts)     # {"f1": 100.0, ..., "exact_match": 100.0, "malformed": 0.0}
 
-How it works: both trees get the reference's parts of speech. Punctuation (, : `` '' .) is taken
-out, and with it constituents that hold nothing else; the root TOP does not count; PRT counts as
-ADVP. PYEVALB compares sets of (label, first, last word), so that a constituent inside of its like,
-with the same words, is numbered here: each counts for itself, as with EVALB. What a model writes is
-read by ``parsing_trees.rebuild``, which mends what is malformed: such an output counts with the
-brackets that it then has.
+Both trees get the reference's parts of speech. Punctuation (, : `` '' .) is taken out, with the
+constituents that hold nothing else; the root TOP does not count; PRT counts as ADVP. Malformed
+output is repaired by ``trees.rebuild`` and counts with the brackets that it then has.
 """
 
 from __future__ import annotations
@@ -140,7 +136,7 @@ def _for_scorer(tree: Tree) -> str | None:
 
 
 def _scored(tree: Tree, numbers: Any) -> tuple[Tree, ...]:
-    """Returns what stands in a tree's place: nothing, the tree, or its children."""
+    """The replacement of a tree: nothing, the tree, or its children."""
     if not tree.children:
         number = next(numbers)
         return () if tree.label in _PUNCTUATION else (Tree(LEAF, word=str(number)),)

@@ -1,5 +1,4 @@
-"""Constituency trees: read from brackets, made plain, written as a sequence of symbols, and made
-again from such a sequence.
+"""Constituency trees: read from brackets, simplified, linearised, and rebuilt from symbols.
 
 How it is used::
 
@@ -8,16 +7,8 @@ How it is used::
     linearise(plain)  # ["(S", "(NP", "XX", ")NP", "(VP", "XX", ")VP", "XX", ")S"]
     rebuild(linearise(plain), plain.leaves())             # (plain, False)
 
-The sequence is that of Vinyals et al. (arXiv 1412.7449) with all parts of speech written as XX: no
-word is copied, so its symbols are the labels of constituents, opened and closed, and XX. Or the
-words stand in it instead of XX: then a network that writes it need not count.
-
-How it works: ``rebuild`` reads any sequence and says whether it had to be mended. A closing symbol
-closes what is open inside of its constituent too; one whose constituent is not open is left out,
-and so is what would open more than 100; what is open at the end is closed. Symbols for words are
-aligned with the sentence's words (``parsing_alignment``): one too many is left out, words left out
-stand before the next one that is written or, at the end, become the last children of the outermost
-constituent. A constituent without a word is left out.
+The sequence is that of Vinyals et al. (arXiv 1412.7449), with all parts of speech as XX, or with
+the words instead of XX.
 """
 
 from __future__ import annotations
@@ -136,11 +127,16 @@ def linearise(tree: Tree, with_words: bool = False) -> list[str]:
 
 
 def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]:
-    """Returns the tree that symbols describe over given leaves, and whether they had to be mended
-    (see the module's text).
+    """The tree that symbols describe over given leaves, and whether they had to be repaired.
+
+    A closing symbol closes everything open inside of its constituent too; one whose constituent is
+    not open is left out, and so is an opening beyond 100; what is open at the end is closed.
+    Symbols for words are aligned with the sentence's words (``alignment``): superfluous ones are
+    left out; a word without a symbol goes before the next one that has one or, at the end, becomes
+    the last child of the outermost constituent. A constituent without a word is left out.
 
     Args:
-      symbols: any, as a model writes them; what is no bracket stands for a word.
+      symbols: any, as a model writes them; all but brackets count as words.
       leaves: the sentence's, one at least; their words and parts of speech are those of the tree.
     """
     stack = [_Open(0, ROOT)]
@@ -225,6 +221,6 @@ def _without_traces(tree: Tree) -> Tree | None:
 
 def _malformed(name: str, line: int, found: str) -> UserError:
     return UserError(
-        f"{name}, line {line}: {found}; expected trees in the Penn Treebank's brackets: mend the"
+        f"{name}, line {line}: {found}; expected trees in the Penn Treebank's brackets: correct the"
         " file."
     )

@@ -111,5 +111,5 @@ class TranslateMulti30k(Translation):
 
 
 def _path(file: str, tmp_dir: Path) -> Path:
-    """Returns where a file of Multi30k lies or would lie."""
+    """The path of a file of Multi30k, whether or not it is there."""
     return tmp_dir / file if (tmp_dir / file).is_file() else tmp_dir / FOLDER / file

@@ -107,9 +107,7 @@ class Translation(Problem):
         return []
 
     def identity(self) -> Any:
-        """Returns what, besides the settings, decides the prepared data (JSON); default:
-        nothing.
-        """
+        """What decides the prepared data besides the settings (JSON); default: nothing."""
         return None
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:

@@ -340,7 +340,7 @@ def test_a_line_that_is_none_of_the_problem_s_is_told_before_anything_is_decoded
     assert (status, answers) == (1, [])
     assert errors == [
         f"ut-decoder: error: {file}, line 2: '3x4' is not what this problem reads: expected digits,"
-        " of the digits 0 to 9; mend the line."
+        " of the digits 0 to 9; correct the line."
     ]
     status, answers, errors = decode(stdin=b"12\n3x4\n")
     assert (status, len(answers), len(errors)) == (1, 1, 1)

@@ -90,7 +90,7 @@ def test_an_output_ends_at_the_first_end_or_padding() -> None:
 )
 def test_a_line_that_is_no_example_is_named(operation: str, base: int, line: str) -> None:
     codec = Algorithmic(operation, base).text_codec(Path())
-    with pytest.raises(UserError, match=r"^digits\.txt, line 2: .*; mend the line\.$"):
+    with pytest.raises(UserError, match=r"^digits\.txt, line 2: .*; correct the line\.$"):
         list(codec.read(["", line], "digits.txt"))
 
 

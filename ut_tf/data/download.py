@@ -92,8 +92,7 @@ def find_or_download(
 def check_reachable(
     url: str, what: str, advice: str, answer_seconds: float = _ANSWER_SECONDS
 ) -> None:
-    """Returns where an address answers in time: to be asked before a library that tries for
-    minutes.
+    """Checks that an address answers in time, before a library tries it for minutes.
 
     Args:
       url: an address of what is to be downloaded.
@@ -132,7 +131,7 @@ def _open(url: str) -> Any:
 
 
 def _within(seconds: float, call: Callable[[], Any]) -> Any:
-    """Returns what `call` returns; raises TimeoutError where that takes longer (the thread is left
+    """The result of `call`; raises TimeoutError where that takes longer (the thread is left
     to end by itself).
     """
     answers: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()

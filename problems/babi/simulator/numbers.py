@@ -11,7 +11,7 @@ MANY = 1000
 def number_of(
     task: int, size: StorySize, name: str, official: int, least: int = 1, most: int = MANY
 ) -> int:
-    """Returns what `size` asks for, or what the official files have."""
+    """The number that `size` asks for or, where that is 0, the official files' own."""
     value: int = getattr(size, name) or official
     if least <= value <= most:
         return value

@@ -1,16 +1,14 @@
-"""How a simulated bAbI story is told: statements in turn, questions as soon as there is something
-to ask, distractors between them.
+"""How a simulated story is told: statements in turn, questions, distractors.
 
 How it is used::
 
     # ["Mary went to the office.", ..., Question("Where is Mary?", "office", (1,)), ...]
     tell(random.Random(7), Walkers, StorySize())
 
-How it works: a world tells one statement after the other and, when it is asked for a question,
-draws one of its latest clauses and asks about that; so the first fact that supports an answer is
-never far back, while the others may be. Worlds count statements; only here do they become lines.
-The official files have a question after every second statement that leaves anything to ask, and
-five in all.
+A world makes one statement after the other. For a question it draws one of its latest clauses, so
+the first fact that supports an answer is recent, while the others may be far back. Worlds count
+statements; lines are numbered here. The official files have a question after every second statement
+that leaves anything to ask, and five in all.
 """
 
 from __future__ import annotations

@@ -1,17 +1,10 @@
-"""Stories simulated by a small world of our own, in bAbI's format: questions with one, two or three
-supporting facts, without a download.
+"""babi_sim: stories of a small world in bAbI's format, with one, two or three supporting facts.
 
-Name: babi_sim, all three tasks jointly; with supporting_facts=1, 2 or 3 one of them. The tasks of
-bAbI itself, simulated, are in babi_simulated.
-
-The world has people, rooms and objects. A person moves to another room, takes an object that lies
-in the same room, or drops one that she carries. With one supporting fact the question is where a
-person is; with two, where an object is (the room of whoever has it, or where it was dropped); with
-three, in which room an object was before it last came into a given room.
-
-How it works: each story is played by Python's random numbers from (seed, task, split, number of the
-story) and told as lines of a bAbI file, which go through the same parser and builder as the
-archive.
+The world has people, rooms and objects. A person moves to another room, takes an object in the same
+room, or drops one that she carries. With one supporting fact the question is where a person is;
+with two, where an object is (the room of its holder, or where it was dropped); with three, in which
+room an object was before it last came into a given room. (seed, task, split, number of the story)
+decide each story. bAbI's own tasks, simulated, are in ``tasks``.
 """
 
 from __future__ import annotations

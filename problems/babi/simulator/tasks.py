@@ -1,18 +1,13 @@
-"""bAbI's twenty tasks, simulated: stories like those of the official files, as many and as long as
-asked for, without a download.
-
-Names: babi_sim_all_tasks (all twenty jointly), babi_sim_task1 … babi_sim_task20.
+"""bAbI's twenty tasks, simulated: as many stories and as long as asked for, without a download.
 
 How it is used::
 
     problem = SimulatedTasks(tasks=2, story_length=40, distractors=20)
     write_task(Path("qa2_train.txt"), task=2, questions=1000, size=StorySize(), seed=7)
 
-How it works: each task has a simulator (babi_rooms, babi_objects, babi_relations) that plays one
-story from the random numbers of (seed, task, number of the story). The sentences, words and
-frequencies are those counted in bAbI tasks 1-20 v1.2: who does what how often, when a question
-comes, which of the facts it is about, how far back they are. The stories are told as lines of a
-bAbI file, which go through the same parser and builder as the archive.
+Each task has a simulator (``rooms``, ``objects``, ``places``, ``relations``) that plays a story by
+the random numbers of (seed, task, number of the story), with the sentences, words and frequencies
+counted in bAbI tasks 1-20 v1.2.
 """
 
 from __future__ import annotations

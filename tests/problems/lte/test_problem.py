@@ -358,7 +358,7 @@ def test_a_line_with_a_foreign_symbol_is_named(symbols: str, line: str) -> None:
         UserError,
         match=(
             r"^programs\.txt, line 2: .* is no symbol of this problem: expected characters of .*;"
-            r" mend the line\.$"
+            r" correct the line\.$"
         ),
     ):
         list(CharacterCodec(symbols).read(["", line], "programs.txt"))

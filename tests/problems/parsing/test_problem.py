@@ -261,7 +261,7 @@ def test_the_usual_sections_are_the_usual_splits(tmp_path: Path) -> None:
         {"wsj_2200", "wsj_2201"},
         {"wsj_2300", "wsj_2301"},
     )
-    assert splits.note == "" and splits.told.endswith("; 6 files of other sections left out")
+    assert splits.note == "" and splits.report.endswith("; 6 files of other sections left out")
     with zipfile.ZipFile(tmp_path / "wsj.zip", "w") as archive:
         for path in folder.glob("wsj/*/*.mrg"):
             archive.write(path, path.relative_to(folder / "wsj"))

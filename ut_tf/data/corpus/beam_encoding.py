@@ -123,7 +123,7 @@ def encode_with_beam(
             str(folder / "beam"),
         )
         flags = [f"--{option.strip()}" for option in options.split(",") if option.strip()]
-        # A stopped pipeline begins anew: its records are one piece.
+        # A stopped pipeline starts again: its records are one piece.
         shutil.rmtree(folder / "beam", ignore_errors=True)
         with contextlib.redirect_stdout(io.StringIO()):
             builder.download_and_prepare(

@@ -1,19 +1,14 @@
-"""A parallel corpus made ready for training: its vocabulary, its ids, its raw validation and test
-text.
+"""A parallel corpus made ready for training: vocabulary, ids, raw validation and test text.
 
 How it is used::
 
     corpus = Corpus(folder, CorpusSettings(vocab_size=8000, exact=False))
-    if not corpus.prepared.is_complete():
-        corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files",
-            files=pairs.files)
-    corpus.vocab_size, corpus.ids("train"), corpus.text("validation")
+    corpus.prepare({"train": pairs, "validation": other_pairs}, "translate_files", pairs.files)
+    corpus.summary["vocab_size"], corpus.ids("train"), corpus.text("validation")
 
-How it works: a first pass counts the training pairs and finds what is wrong with them; a second
-feeds a sample to the training of the vocabulary; a third encodes them. Every file is complete or
-absent and ``summary.json`` is the last one written, so a stopped preparation goes on where it was.
-``plan.json`` says what the files in the folder were made from; where it says another thing than is
-wanted now, they are made anew.
+One pass counts the training pairs and checks them, a second trains the vocabulary on a sample, a
+third encodes them. A stopped preparation is continued; ``plan.json`` records its sources, and other
+sources start it again.
 """
 
 from __future__ import annotations
@@ -73,7 +68,7 @@ class CorpusSettings:
     filters: Filters = field(default_factory=Filters)
 
     def decisive(self) -> dict[str, Any]:
-        """Returns what two corpora with the same files have in common, ready for JSON: `exact` only
+        """The settings that decide the files, ready for JSON: `exact` only
         says which of them is accepted.
         """
         values = dataclasses.asdict(self)
@@ -85,7 +80,7 @@ class Corpus:
     """The folder of one prepared corpus.
 
     Args:
-      folder: where it lies.
+      folder: its path.
       settings: how it is made.
       processes: how many encode at once; 0: one for each core that this process may use.
       beam_options: of the Apache Beam pipeline that encodes the training text instead; empty: none

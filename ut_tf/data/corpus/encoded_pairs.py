@@ -84,7 +84,7 @@ def write_shard(path: Path, pairs: PairIds, counts: dict[str, int]) -> None:
 
 
 def read_counts(path: Path) -> dict[str, int]:
-    """Returns what was counted while a shard was made."""
+    """The counts that were stored with a shard."""
     with np.load(path) as shard:
         counts: dict[str, int] = json.loads(str(shard["counts"]))
     return counts

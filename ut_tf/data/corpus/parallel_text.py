@@ -1,16 +1,13 @@
-"""Pairs of lines that say the same in two languages, read from the user's files and checked on the
-way.
+"""Pairs of lines in two languages, read from the user's files and checked on the way.
 
 How it is used::
 
-    # line n of one belongs to line n of the other
+    # line n of one file is the translation of line n of the other
     pairs = ParallelFiles((Path("train.en.gz"),), (Path("train.de.gz"),))
     pairs = ParallelFiles((Path("pairs.tsv"),))  # source<TAB>target<TAB>whatever follows
     for source, target in pairs: ...
 
-How it works: lines end with a line feed (a carriage return before it is left out) and are UTF-8; a
-file that begins with gzip's mark is unpacked as it is read. Nothing is held in memory, and every
-pass over the pairs reads the files again.
+Lines are UTF-8, plain or gzip. Every pass over the pairs reads the files again.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns what each position of features["inputs"] stands for, strings [batch, length]; ""
+        """The symbol at each position of features["inputs"], strings [batch, length]; ""
         on padding.
         """
         raise NotImplementedError

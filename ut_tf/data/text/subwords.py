@@ -1,20 +1,14 @@
-"""Subword vocabularies: trained with the sentencepiece package or read from a file, and text turned
-into ids by them.
+"""Subword vocabularies: trained with sentencepiece or read from a file. Needs no TensorFlow.
 
 How it is used::
 
-    # the bytes of a sentencepiece model
-    model = train_subwords(lines, size=8000, kind="bpe", exact=True)
+    model = train_subwords(lines, size=8000, kind="bpe", exact=True)     # a sentencepiece model
     subwords = Subwords(model, "my.model")
     subwords.size, subwords.encode(["Ein Hund läuft."])  # 8000, [[17, 403, 96, 5, 1]]
 
-How it works: ids of models trained here are ours: 0 padding, 1 end, 2 unknown, then 256 bytes, so
-that no character is ever lost: what is too rare for a piece of its own is written as its UTF-8
-bytes. The ids of a model from elsewhere are moved up by 2, unless its padding and end are 0 and 1
-as well. Text is brought to Unicode's composed form (NFC) and control characters become blanks;
-nothing else is changed, so what is encoded and decoded comes back as it was, but for runs of blanks
-and blanks at the ends. This module needs no TensorFlow: processes that encode a corpus start
-quickly.
+Ids: 0 padding, 1 end, 2 unknown, then 256 bytes, so that no character is lost. The ids of a model
+from elsewhere are shifted by 2, unless its padding and end are 0 and 1 too. Text is normalized to
+NFC, and control characters become blanks.
 """
 
 from __future__ import annotations

@@ -32,9 +32,7 @@ def split_words(texts: Any) -> Any:
 
 
 def split_blanks(texts: Any) -> Any:
-    """Returns what stands between the white space of `texts` (strings [texts]) as a RaggedTensor
-    [texts, words]: for text in tokens.
-    """
+    """Splits `texts` (strings [texts]) at white space: a RaggedTensor [texts, words]."""
     return tf.strings.split(texts)
 
 
