@@ -124,9 +124,9 @@ def read_table(path: Path) -> Splits:
     trained = int(len(rows) * _TRAIN_SHARE)
     judged = trained + int(len(rows) * _VALIDATION_SHARE)
     train, validation, rest = (
-        [one for one, _ in part] for part in (rows[:trained], rows[trained:judged], ())
+        [sentence for sentence, _ in part] for part in (rows[:trained], rows[trained:judged], ())
     )
-    rest = [one for one, is_uniform in rows[judged:] if is_uniform]
+    rest = [sentence for sentence, is_uniform in rows[judged:] if is_uniform]
     if not (train and validation and rest):
         raise UserError(
             f"{path} has {counted(len(rows), 'sentence')}, too few to divide: expected the whole"
@@ -161,7 +161,7 @@ def read_simplified(folder: Path) -> Splits:
         if not tests:
             raise _missing(folder, "numpred.test.0, numpred.test.1 and so on")
         train = list(_simplified_rows(training, UNKNOWN_ATTRACTORS))
-        test = [one for rows in by_attractors.values() for one in rows]
+        test = [sentence for rows in by_attractors.values() for sentence in rows]
         report = f"{training.name}: {len(train)} lines for training; {_groups_report(test)}"
         return Splits(
             train, validation, test, "simplified files", report, tags=True, files=files_of(folder)
@@ -190,9 +190,9 @@ def _without_training_file(
     ones = list(groups[1])
     shuffled.shuffle(ones)
     cut = int(len(ones) * _TRAINED_SHARE)
-    test = [*ones[cut:], *(one for number, group in groups.items() if number != 1 for one in group)]
-    tested = {one.text for one in test}
-    pool = [one for one in [*rows, *ones[:cut]] if one.text not in tested]
+    test = [*ones[cut:], *(row for number, group in groups.items() if number != 1 for row in group)]
+    tested = {row.text for row in test}
+    pool = [row for row in [*rows, *ones[:cut]] if row.text not in tested]
     alike = len(rows) + cut - len(pool)
     shuffled.shuffle(pool)
     held_out = min(_HELD_OUT_MOST, int(len(pool) * _HELD_OUT_SHARE))
@@ -207,7 +207,7 @@ def _without_training_file(
 
 def _groups_report(test: list[Dependency]) -> str:
     counts = {
-        number: sum(one.attractors == number for one in test)
+        number: sum(row.attractors == number for row in test)
         for number in range(_MOST_ATTRACTORS + 1)
     }
     there = ", ".join(f"{count} with {number}" for number, count in counts.items() if count)
@@ -259,15 +259,15 @@ def _table_row(
     for name, value in zip(_COLUMNS[2:], (index, between, different), strict=True):
         if not value.isascii() or not value.isdigit():
             raise _malformed(path, line, f"{name} {value!r}", "a whole number")
-    one = Dependency(sentence, int(index) - 1, form, int(different))
-    if not 0 <= one.place < len(one.words):
+    dependency = Dependency(sentence, int(index) - 1, form, int(different))
+    if not 0 <= dependency.place < len(dependency.words):
         raise _malformed(
             path,
             line,
             f"verb_index {index}",
-            f"from 1 to {len(one.words)}, the number of the sentence's words",
+            f"from 1 to {len(dependency.words)}, the number of the sentence's words",
         )
-    return one, between == different
+    return dependency, between == different
 
 
 def _simplified_rows(path: Path, attractors: int) -> Iterator[Dependency]:

@@ -197,8 +197,8 @@ class _PassageTable:
         self, texts: list[Texts], passages: list[Passages], vocab_size: int, unknown_words: int
     ) -> None:
         self._vocab_size, self._unknown_words = vocab_size, unknown_words
-        self._words = tf.concat([tf.constant(one.words, tf.int32) for one in texts], 0)
-        offsets = np.cumsum([0, *(len(one.words) for one in texts)])[:-1]
+        self._words = tf.concat([tf.constant(part.words, tf.int32) for part in texts], 0)
+        offsets = np.cumsum([0, *(len(part.words) for part in texts)])[:-1]
         self._places = [
             np.concatenate(
                 [

@@ -43,7 +43,7 @@ class CharacterCodec(TextCodec):
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(symbols),) * 2
         # By id; an id that stands for nothing is written as nothing.
         self._written = tf.constant(
-            ["", "", *(_WRITTEN_LINE_END if one == _LINE_END else one for one in symbols)]
+            ["", "", *(_WRITTEN_LINE_END if symbol == _LINE_END else symbol for symbol in symbols)]
         )
 
     def encode(self, *texts: Any) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class CharacterCodec(TextCodec):
             yield line
 
     def _shown(self) -> str:
-        plain = "".join(sorted(one for one in self._symbols if one not in _LINE_END + _BLANK))
+        plain = "".join(sorted({*self._symbols} - {_LINE_END, _BLANK}))
         more = (", blanks" if _BLANK in self._symbols else "") + (
             r", and \n where a line of it ends" if _LINE_END in self._symbols else ""
         )
@@ -124,7 +124,7 @@ def text_rows(
     """
     table = np.zeros(128, np.uint8)
     table[0] = END_ID
-    table[[ord(one) for one in symbols]] = np.arange(
+    table[[ord(symbol) for symbol in symbols]] = np.arange(
         FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(symbols)
     )
     joined = "\0".join(texts) + "\0"

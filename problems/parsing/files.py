@@ -219,7 +219,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
 
 def _files(path: Path) -> list[Path]:
     return (
-        sorted(one for one in path.glob("**/*") if one.suffix == _SUFFIX and one.is_file())
+        sorted(file for file in path.glob("**/*") if file.suffix == _SUFFIX and file.is_file())
         if path.is_dir()
         else [path]
     )

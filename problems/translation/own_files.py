@@ -125,7 +125,7 @@ class TranslateFiles(Translation):
         return (
             sets
             if self._files["test"].sources
-            else [dataclasses.replace(one, split="validation") for one in sets]
+            else [dataclasses.replace(of_test, split="validation") for of_test in sets]
         )
 
 

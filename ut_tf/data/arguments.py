@@ -45,10 +45,10 @@ def checked_arguments(
     parameters = _signature(factory).parameters
     known = [
         name
-        for name, one in parameters.items()
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
-    accepts_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    accepts_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for name in arguments:
         if name not in known and not accepts_any:
             offer = f"it takes {', '.join(known)}" if known else "it takes none"
@@ -144,7 +144,7 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
             f" {_described(annotation)}{example}."
         )
     wants_tuple = any(
-        typing.get_origin(one) is tuple or one is tuple for one in _alternatives(annotation)
+        typing.get_origin(kind) is tuple or kind is tuple for kind in _alternatives(annotation)
     )
     return tuple(value) if isinstance(value, list) and wants_tuple else value
 
@@ -155,7 +155,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def _fits(annotation: Any, value: Any) -> bool:
-    return any(_fits_one(one, value) for one in _alternatives(annotation))
+    return any(_fits_one(kind, value) for kind in _alternatives(annotation))
 
 
 def _fits_one(annotation: Any, value: Any) -> bool:
@@ -163,9 +163,9 @@ def _fits_one(annotation: Any, value: Any) -> bool:
     if origin is typing.Literal:
         return value in typing.get_args(annotation)
     if origin in (tuple, list):
-        items = [one for one in typing.get_args(annotation) if one is not Ellipsis]
+        items = [kind for kind in typing.get_args(annotation) if kind is not Ellipsis]
         return isinstance(value, tuple | list) and (
-            len(items) != 1 or all(_fits(items[0], one) for one in value)
+            len(items) != 1 or all(_fits(items[0], item) for item in value)
         )
     if annotation is None:
         return value is None
