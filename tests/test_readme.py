@@ -28,6 +28,7 @@ from ut_tf.bin import (
     translate_all,
 )
 from ut_tf.bin import eval as eval_command
+from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.config.families import every_field
 from ut_tf.config.training import TrainingConfig
 from ut_tf.factories import make_hparams
@@ -151,7 +152,7 @@ def test_the_commands_shown_parse_and_their_names_exist(page, line, tmp_path, mo
     if module is sweep:
         for cell in sweep.cells_of(values):
             registry.problems.check(cell.problem)
-            trainer.checked_run(
+            checked_run(
                 [
                     f"--problem={cell.problem}",
                     f"--hparams_set={cell.hparams_set}",
