@@ -245,7 +245,8 @@ def test_the_average_is_evaluated_but_not_trained_on(
     original = Evaluator.evaluate
 
     def evaluate(self: Evaluator, sets: Any) -> dict[str, float]:
-        seen[:] = [weight.numpy() for weight in self._model.trainable_variables]
+        weights = self._context.model.trainable_variables
+        seen[:] = [weight.numpy() for weight in weights]
         return original(self, sets)
 
     monkeypatch.setattr(Evaluator, "evaluate", evaluate)

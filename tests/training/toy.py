@@ -157,7 +157,7 @@ class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
     def __init__(self, network: UniversalTransformerConfig, spec: ProblemSpec) -> None:
         super().__init__()
         self.is_class = spec.targets == "class"
-        self.ponder_weight = None if network.halting == "none" else network.act_loss_weight
+        self._ponder_weight = None if network.halting == "none" else network.act_loss_weight
         self.embedding = keras.layers.Embedding(spec.input_vocab_size, network.hidden_size)
         self.dropout = keras.layers.Dropout(network.dropout)
         self.head = keras.layers.Dense(spec.target_vocab_size)
@@ -166,6 +166,10 @@ class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
             {"inputs": tf.zeros([1, 2], tf.int32), "targets": tf.zeros([1, 2], tf.int32)},
             return_details=True,
         )
+
+    @property
+    def ponder_weight(self) -> float | None:
+        return self._ponder_weight
 
     def call(
         self, features: dict[str, Any], training: bool = False, return_details: bool = False
