@@ -15,7 +15,7 @@ ALL = "all"
 _SECTIONS = (registry.models, registry.hparams_sets, registry.problems)
 # A group of more names than these is one row; one of entries that only share a folder, if it has
 # more than these.
-_MOST_ROWS, _MOST_OF_A_FOLDER = 4, 20
+_MOST_ROWS, _MOST_OF_A_FOLDER = 4, 30
 _WIDTH = 100
 
 
