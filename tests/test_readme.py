@@ -112,30 +112,6 @@ def test_the_python_in_the_docs_runs(page, monkeypatch):
         exec(block, namespace)
 
 
-def test_the_problem_of_the_readme_is_trained_and_evaluated_by_its_commands(tmp_path, monkeypatch):
-    block = _blocks(README, "python usr_dir")[0]
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry.problems, "_registered", {})
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-    (tmp_path / "my_problems").mkdir()
-    (tmp_path / "my_problems" / "__init__.py").write_text(
-        block.replace("10_000", "64").replace("(200,", "(8,")
-    )
-    train, evaluate = (
-        shlex.split(line)[1:]
-        for name, line in _command_lines()
-        if name == "README.md" and "sort_digits" in line
-    )
-    train = [flag for flag in train if not flag.startswith("--train_steps")]
-    tiny = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64"
-    folders = [f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp"]
-    assert (
-        trainer.main([*train, *folders, f"--hparams={tiny}", "--train_steps=1", "--num_gpus=0"])
-        == 0
-    )
-    assert eval_command.main([*evaluate, *folders]) == 0
-
-
 @pytest.mark.parametrize(("page", "line"), _command_lines())
 def test_the_commands_shown_parse_and_their_names_exist(page, line, tmp_path, monkeypatch):
     del page

@@ -1,0 +1,171 @@
+"""The examples of docs/extending.md, each in a folder of its own, go through the commands that the
+page shows, in tiny sizes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+import tensorflow as tf
+
+from ut_tf import registry
+from ut_tf.bin import decoder, exporter, trainer
+from ut_tf.bin import eval as eval_command
+from ut_tf.evaluation.records import read_records
+from ut_tf.reporting.summary import headline
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
+LONGEST_EXAMPLE = 40
+COMMANDS = {module.COMMAND: module for module in (trainer, eval_command, decoder, exporter)}
+TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
+TINY_PROBLEMS = {
+    "algorithmic_copy_decimal40": (
+        "max_length=4,train_examples=64,validation_length=4,validation_examples=8,test_examples=8"
+    ),
+    "copy_first_symbol": "train_examples=64,test_examples=8",
+}
+
+
+class Section(NamedTuple):
+    """An example of the page.
+
+    Fields:
+      folder: name of the folder for --usr_dir.
+      source: of its __init__.py.
+      commands: that use it, one a line.
+    """
+
+    folder: str
+    source: str
+    commands: list[str]
+
+
+def _sections() -> list[Section]:
+    page = PAGE.read_text(encoding="utf-8")
+    blocks = re.findall(
+        r"^```python usr_dir=(\w+)\n(.*?)^```\n+^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE
+    )
+    return [Section(folder, source, lines.splitlines()) for folder, source, lines in blocks]
+
+
+SECTIONS = {section.folder: section for section in _sections()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working directory; what is registered and imported is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    for known in vars(registry).values():
+        if isinstance(known, registry.Registry):
+            monkeypatch.setattr(known, "_registered", {})
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] in SECTIONS]:
+        del sys.modules[name]
+
+
+def _write(section: Section, folder: Path) -> None:
+    """Writes the section's folder; modules that it imports are the blocks of other sections."""
+    package = folder / section.folder
+    package.mkdir()
+    (package / "__init__.py").write_text(section.source)
+    for names in re.findall(r"^from \. import (.*)$", section.source, re.MULTILINE):
+        for name in names.split(", "):
+            (package / f"{name}.py").write_text(SECTIONS[f"my_{name}"].source)
+
+
+def _tiny(words: list[str], section: Section) -> list[str]:
+    """A command's flags with tiny sizes in the place of those of the page."""
+    command, *flags = words
+    given = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
+    if command == "ut-trainer":
+        sizes = [TINY, given.get("hparams")]
+        given["hparams"] = ",".join(size for size in sizes if size)
+        given |= {"train_steps": "1", "num_gpus": "0", "data_dir": "data", "tmp_dir": "tmp"}
+        if given["problem"] in TINY_PROBLEMS:
+            given["problem_args"] = TINY_PROBLEMS[given["problem"]]
+    elif command == "ut-eval" and "algorithmic_copy" in section.commands[0]:
+        given["lengths"] = "4"
+    elif command == "ut-exporter":
+        given["signatures"] = "serving_default"
+    options = [f"--{name}={value}" for name, value in given.items()]
+    return [*options, "--nowarmup"] if command == "ut-exporter" else options
+
+
+def _run(line: str, section: Section, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs one of our commands, after a pipe with what echo writes into it."""
+    typed, _, piped = line.partition(" | ")
+    words = shlex.split(piped or typed)
+    if piped:
+        text = shlex.split(typed)[1] + "\n"
+        stdin = SimpleNamespace(buffer=io.BytesIO(text.encode()), isatty=lambda: False)
+        monkeypatch.setattr(sys, "stdin", stdin)
+    assert COMMANDS[words[0]].main(_tiny(words, section)) == 0, line
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_an_example_goes_through_its_commands(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = SECTIONS[name]
+    assert len(section.source.splitlines()) <= LONGEST_EXAMPLE
+    _write(section, folder)
+    for line in section.commands:
+        capsys.readouterr()
+        _run(line, section, monkeypatch)
+        output = capsys.readouterr().out
+        if line.startswith("ut-trainer"):
+            (run,) = (folder / "runs").iterdir()
+        elif line.startswith("ut-eval"):
+            assert json.loads(output.splitlines()[-1])
+            OUTCOMES.get(name, _nothing_more)(run)
+        elif " | ut-decoder" in line:
+            assert len(output.splitlines()) == 1
+        elif line.startswith("ut-exporter"):
+            (exported,) = (folder / "exported").glob("*/1")
+            answer = tf.saved_model.load(str(exported)).signatures["serving_default"]
+            assert answer(tf.constant(["3141"]))["outputs"].dtype == tf.string
+
+
+def _nothing_more(run: Path) -> None:
+    """An example whose outcome is that the commands accept it."""
+
+
+def _waits_for_the_second_step(run: Path) -> None:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+    times = [value for line in lines for name, value in line.items() if name == "ponder_time"]
+    assert times
+    assert min(times) >= 2.0
+
+
+def _selects_and_reports_its_own_metric(run: Path) -> None:
+    (record,) = read_records(run)
+    assert headline(record) == "first_error"
+    assert 0.0 <= record.metrics["first_error"] <= 1.0
+    assert "first_error" in record.intervals
+    assert record.selection is not None
+    assert record.selection["metric"] == "first_error"
+
+
+OUTCOMES = {
+    "my_halting": _waits_for_the_second_step,
+    "my_parts": _waits_for_the_second_step,
+    "my_method": _selects_and_reports_its_own_metric,
+}
+
+
+def test_every_kind_of_extension_has_an_example() -> None:
+    sources = "".join(section.source for section in SECTIONS.values())
+    decorators = {name for name in vars(registry) if name.startswith("register_")}
+    assert set(re.findall(r"registry\.(register_\w+)\(", sources)) <= decorators
+    for command in COMMANDS:
+        users = [section for section in SECTIONS.values() if command in str(section.commands)]
+        assert len(users) >= 2, command
