@@ -114,6 +114,10 @@ class Registry:
         folders = entry.target.partition(":")[0].split(".")[2:]
         return entry.group or (folders[0] if folders else self.kind)
 
+    def is_own(self, name: str) -> bool:
+        """Whether user code registered `name`."""
+        return name in self._registered
+
     def groups(self) -> list[Group]:
         """Every name once, in groups: those of the catalogue in its order and, last, one without a
         name for built-in names without a group and for all names of user code.

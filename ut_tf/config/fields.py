@@ -185,10 +185,10 @@ def checked_value(config_class: Any, name: str, value: Any, parse: bool = False)
 
 def without_effect(config: Any, name: str) -> str | None:
     """The sentence that a field of `config` is never read, with the values of its other fields, or
-    None where it is.
+    None where it is, or where a part of user code may read it.
     """
     condition = declaration(fields_of(type(config))[name]).only_with
-    if condition is None or condition.holds(config):
+    if condition is None or condition.holds(config) or _is_own(config, condition.field):
         return None
     options = choices(type(config), condition.field)
     readers = (
@@ -201,3 +201,9 @@ def without_effect(config: Any, name: str) -> str | None:
         f" {condition.field}={getattr(config, condition.field)}, only with"
         f" {' or '.join(str(reader) for reader in readers)}"
     )
+
+
+def _is_own(config: Any, name: str) -> bool:
+    """Whether a field of `config` names what user code registered."""
+    names_of = declaration(fields_of(type(config))[name]).names_of
+    return names_of is not None and getattr(registry, names_of).is_own(getattr(config, name))

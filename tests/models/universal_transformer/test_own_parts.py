@@ -15,6 +15,7 @@ import tensorflow as tf
 from tests.close import assert_close
 from tests.search.models import INPUTS, SPEC, random_model
 from ut_tf import registry
+from ut_tf.config.hparams import HParams
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.position_options import PositionOption
 from ut_tf.layers.transition import TransitionFunction
@@ -134,6 +135,13 @@ def test_recurrences_of_own_parts_are_saved_and_loaded(own_names: dict[str, str]
     copy.build((None, None, 8))
     assert type(copy.cell) is Damped and copy.cell.damping == 0.5
     assert [weight.shape for weight in copy.weights] == [weight.shape for weight in stack.weights]
+
+
+def test_own_parts_may_read_the_fields_of_built_in_ones(own_names: dict[str, str]) -> None:
+    hparams = HParams().change(**own_names)
+    changes = "transform_bias_init=-2.0,lstm_forget_bias=0.5,ponder_prior=0.3,learned_positions=700"
+    assert hparams.override(changes).without_effect(changes) == []
+    assert len(HParams().override(changes).without_effect(changes)) == 4
 
 
 def test_parameters_of_base_classes_are_filled_in_too() -> None:
