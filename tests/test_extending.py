@@ -123,7 +123,7 @@ def test_the_command_of_a_part_makes_a_model_of_it(name: str, folder: Path) -> N
     command, *others = section.commands
     run = trainer_flags.checked_run(_tiny(shlex.split(command), section))
     assert others == [f"ut-eval --output_dir={run.output_dir.relative_to(folder)}"]
-    model = make_model(run.hparams, make_problem(run.problem).spec(run.data_dir), seed=0)
+    model = make_model(run.hparams, make_problem(run.problem, {}).spec(run.data_dir), seed=0)
     features = {"inputs": tf.constant([[5, 4, 3, 1]]), "targets": tf.constant([[5, 4, 3, 1]])}
     assert np.isfinite(model(features, training=True)).all()
     used = [*model._flatten_layers(), model.position_option]

@@ -150,6 +150,6 @@ def test_parameters_of_base_classes_are_filled_in_too() -> None:
             super().__init__(norm_epsilon=norm_epsilon, **kwargs)
             self.epsilon = norm_epsilon
 
-    config = Config(hidden_size=6, transform_bias_init=-3.0, norm_epsilon=0.5)
+    config = Config(hidden_size=6, num_heads=2, transform_bias_init=-3.0, norm_epsilon=0.5)
     cell = make_part(Warm, config, name="cell", causal=True)
     assert (cell.epsilon, cell.transform_bias_init, cell.name) == (0.5, -3.0, "cell")
