@@ -19,6 +19,7 @@ from ut_tf.config.fields import choices, declaration, fields_of, types_of
 from ut_tf.config.hparams import HParams, converted, differences
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
+from ut_tf.factories import hparams_of
 from ut_tf.models.catalogue import MODELS
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
@@ -427,3 +428,11 @@ def test_a_model_s_configuration_must_be_its_own():
 def test_the_catalogue_and_the_class_name_the_same_configuration(name):
     model_class = registry.models.get(name).func
     assert config_class(name) is model_class.config_class
+
+
+def test_a_set_is_trained_with_another_model():
+    hparams, dropped = hparams_of("ut_babi", "num_layers=3", "transformer")
+    assert (hparams.network.transition, hparams.network.num_layers) == ("sepconv", 3)
+    assert dropped == ["position_every_step=False"]
+    with pytest.raises(UserError, match="the model transformer has no halting=basic"):
+        hparams_of("ut_act_babi", "", "transformer")

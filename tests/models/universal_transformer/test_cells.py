@@ -33,7 +33,7 @@ STATE, OUTPUT, INPUT = (RANDOM.normal(size=(2, 3, D)).astype(np.float32) for _ i
 
 
 def _cell(name: str, **changes: Any) -> Any:
-    return make_part(registry.cells.get(name), Config(**{**SMALL, **changes}))
+    return make_part(registry.cells.get(name), Config(**{**SMALL, "recurrence": name, **changes}))
 
 
 def _randomized(layer: Any) -> Any:

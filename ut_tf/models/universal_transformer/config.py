@@ -17,9 +17,11 @@ from ut_tf.config.fields import having, option, unless
 from ut_tf.config.groups import StepsConfig
 from ut_tf.config.training import TrainingConfig
 
-# Cells that take the transition's place, and those that count the steps themselves.
-_GATED = ("gru", "lstm")
-_NEVER_HALTING = ("dwa", *_GATED)
+# Rules name the built-in cells that cannot do something: a user's own cells may do everything.
+_IN_TRANSITIONS_PLACE = ("gru", "lstm")
+_NEVER_HALTING = ("dwa", *_IN_TRANSITIONS_PLACE)
+_WITHOUT_GATE = ("basic", *_NEVER_HALTING)
+_WITHOUT_MEMORY = ("basic", "highway", "skip", "dwa", "gru")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class RecurrenceConfig(StepsConfig):
     """A recurrent layer over the positions before all others: bidirectional in the encoder, forward
     in the decoder.
     """
-    transform_bias_init: float = option(-1.0, only_with=having("recurrence", "highway", "skip"))
+    transform_bias_init: float = option(-1.0, only_with=unless("recurrence", *_WITHOUT_GATE))
     """Initial bias of the transform gate of the highway and skip recurrences; at -1 they start out
     by carrying 73 %.
     """
@@ -54,7 +56,7 @@ class RecurrenceConfig(StepsConfig):
     """Whether highway and skip carry 1 - transform gate; otherwise the carry gate has weights of
     its own and the opposite bias.
     """
-    lstm_forget_bias: float = option(1.0, only_with=having("recurrence", "lstm"))
+    lstm_forget_bias: float = option(1.0, only_with=unless("recurrence", *_WITHOUT_MEMORY))
     """Added to the forget gate's logits of the lstm recurrence."""
     use_memory_as_final_state: bool = option(False, is_detail=True)
     """The lstm recurrence returns its memory instead of its state."""
@@ -68,7 +70,7 @@ class RecurrenceConfig(StepsConfig):
     def mistakes(self) -> list[str]:
         """Gates and memories belong to some recurrences only."""
         found = super().mistakes()
-        if not self.couple_carry_transform_gates and self.recurrence not in ("highway", "skip"):
+        if not self.couple_carry_transform_gates and self.recurrence in _WITHOUT_GATE:
             found.append(
                 "couple_carry_transform_gates=False needs recurrence=highway or skip, not"
                 f" {self.recurrence}"
@@ -169,7 +171,7 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f"eval_num_steps={self.eval_num_steps} is a fixed depth, and"
                 f" halting={self.halting}: use eval_act_max_steps"
             )
-        if self.use_memory_as_final_state and (self.recurrence != "lstm" or halts):
+        if self.use_memory_as_final_state and (self.recurrence in _WITHOUT_MEMORY or halts):
             found.append(
                 "use_memory_as_final_state=True needs recurrence=lstm with halting=none, not"
                 f" {self.recurrence} with {self.halting}"
@@ -215,7 +217,7 @@ class ConditionalUniversalTransformerConfig(UniversalTransformerConfig):
     def mistakes(self) -> list[str]:
         """Every step needs a transition."""
         found = super().mistakes()
-        if self.recurrence in _GATED:
+        if self.recurrence in _IN_TRANSITIONS_PLACE:
             found.append(
                 f"recurrence={self.recurrence} takes the transition's place, and the model"
                 " conditional_universal_transformer is made of transitions"
