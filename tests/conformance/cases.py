@@ -76,7 +76,7 @@ class Case:
 
     `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same
     parts, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two devices) is
-    among the slow tests.
+    among the slow tests. `is_model`: a whole model.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Case:
     call: Callable[[Any, dict[str, Any], bool], Any]
     target: Callable[[np.ndarray], np.ndarray] = lambda output: np.full_like(output, 0.3)
     repeats: bool = False
+    is_model: bool = False
 
 
 def _floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -185,6 +186,7 @@ def _model(make_model: Any, name: str, spec: ProblemSpec, **changes: Any) -> Cas
         make,
         inputs,
         lambda model, features, training: model(features, training=training),
+        is_model=True,
     )
     return dataclasses.replace(case, target=_surer) if spec.targets == "word" else case
 
@@ -392,3 +394,8 @@ CASES = [
     _again(_model(NeuralGPU, "facts, relaxed", FACTS, relaxed_sets=2, image_width=2)),
     _model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2),
 ]
+
+# The models that every costly test holds for; the others' are slow tests.
+REPRESENTATIVES = frozenset(
+    {"UniversalTransformer sequences, halting", "LSTMModel sequences, bahdanau"}
+)

@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conformance.cases import CASES, Case
+from tests.conformance.cases import CASES, REPRESENTATIVES, Case
 
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-by_case_once = pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.repeats else [])
-        for case in CASES
-    ],
-)
+
+
+def _once(case: Case, costly: bool) -> Any:
+    slow = case.repeats or (costly and case.is_model and case.name not in REPRESENTATIVES)
+    return pytest.param(case, id=case.name, marks=[pytest.mark.slow] if slow else [])
+
+
+by_case_once = pytest.mark.parametrize("case", [_once(case, False) for case in CASES])
+# Compiling a whole model takes seconds: of those made of the same layers, two are enough each time.
+by_costly_case = pytest.mark.parametrize("case", [_once(case, True) for case in CASES])
 
 
 class Probe(keras.Model):
@@ -87,7 +90,9 @@ def test_compiled_fit_lowers_the_loss(case: Case) -> None:
 
 
 @by_case_once
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
+)
 def test_mixed_precision_is_near_float32(case: Case, policy: str) -> None:
     full, mixed = made(case), made(case, policy)
     expected, got = full(tensors(case)).numpy(), mixed(tensors(case)).numpy()
@@ -97,7 +102,7 @@ def test_mixed_precision_is_near_float32(case: Case, policy: str) -> None:
     assert all(variable.dtype == "float32" for variable in mixed.trainable_variables)
 
 
-@by_case_once
+@by_costly_case
 def test_xla_gives_the_same_values_and_gradients(case: Case) -> None:
     probe = made(case)
     results = [
@@ -114,7 +119,7 @@ def test_xla_gives_the_same_values_and_gradients(case: Case) -> None:
         )
 
 
-@by_case_once
+@by_costly_case
 def test_saved_model_round_trip(case: Case, tmp_path: Path) -> None:
     probe = made(case)
     signature = {
@@ -139,7 +144,7 @@ def test_checkpoint_round_trip(case: Case, tmp_path: Path) -> None:
     np.testing.assert_array_equal(other(tensors(case)), probe(tensors(case)))
 
 
-@by_case_once
+@by_costly_case
 def test_two_devices_sum_to_one(case: Case) -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     alone = made(case)
