@@ -112,8 +112,8 @@ def test_a_beginning_that_no_example_is_short_enough_for_is_refused(tmp_path: Pa
     with pytest.raises(
         UserError,
         match=(
-            r"^curriculum_start=2: the shortest .* toy_copy has 3 symbols;"
-            r" .*curriculum_start=3\)"
+            r"^`curriculum_start`=2: the shortest .* toy_copy has 3 symbols;"
+            r" .*`curriculum_start`=3\)"
         ),
     ) as refusal:
         train(run)
