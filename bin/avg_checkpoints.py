@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow
+from ut_tf.bin.flag_values import check_choice, chosen_steps, default_destination
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.option_values import check_choice, chosen_steps, default_destination
 from ut_tf.run import Run
 
 COMMAND = "ut-avg-checkpoints"
@@ -30,7 +30,7 @@ Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_ch
 them, and the best."""
 
 FLAGS = (
-    *options.AVERAGE_FLAGS,
+    *shared_flags.AVERAGE_FLAGS,
     Flag(
         "output_dir",
         "The run directory whose checkpoints are averaged.",
@@ -50,7 +50,7 @@ FLAGS = (
         "Where",
         shown_default="none",
     ),
-    options.RUN_USR_DIR,
+    shared_flags.RUN_USR_DIR,
 )
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, scores_table, stdout_to_stderr
+from ut_tf.bin.flag_values import chosen_variants, decode_config, files, parallel_set
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.option_values import chosen_variants, decode_config, files, parallel_set
 from ut_tf.errors import UserError
 from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.run import Run
@@ -42,7 +42,7 @@ FLAGS = (
         _TEXTS,
         shown_default="with a run: the problem's",
     ),
-    *options.SCORE_FLAGS,
+    *shared_flags.SCORE_FLAGS,
     Flag(
         "checkpoints",
         "Translates with every checkpoint of a run, and scores each.",
@@ -70,10 +70,10 @@ FLAGS = (
         _RUN,
         shown_default="none",
     ),
-    options.DECODE_HPARAMS,
-    options.RUN_DATA_DIR,
-    options.RUN_TMP_DIR,
-    options.RUN_USR_DIR,
+    shared_flags.DECODE_HPARAMS,
+    shared_flags.RUN_DATA_DIR,
+    shared_flags.RUN_TMP_DIR,
+    shared_flags.RUN_USR_DIR,
 )
 
 

@@ -17,7 +17,7 @@ from tabulate import tabulate
 
 from ut_tf import registry
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked, hyperparameters
-from ut_tf.bin.options import in_flags
+from ut_tf.bin.shared_flags import in_flags
 from ut_tf.errors import UserError, marked_in
 
 if TYPE_CHECKING:

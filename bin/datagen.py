@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.option_values import problem_arguments
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.prepared import prepare_data
@@ -39,8 +39,8 @@ FLAGS = (
         "What",
         shown_default="needed",
     ),
-    options.PROBLEM_ARGS,
-    *options.FILE_FLAGS,
+    shared_flags.PROBLEM_ARGS,
+    *shared_flags.FILE_FLAGS,
     Flag(
         "random_seed",
         "Seed of generated data, for problems whose data has one.",
@@ -89,10 +89,10 @@ FLAGS = (
         "What",
         shown_default="none; several processes do it",
     ),
-    options.DATA_DIR,
-    options.TMP_DIR,
-    options.USR_DIR,
-    options.REGISTRY_HELP,
+    shared_flags.DATA_DIR,
+    shared_flags.TMP_DIR,
+    shared_flags.USR_DIR,
+    shared_flags.REGISTRY_HELP,
 )
 
 
@@ -150,7 +150,7 @@ def _training(values: Any) -> list[TrainingConfig]:
 def _next_command(problem: str, values: Any, data_dir: Path) -> str:
     given = [
         flag.name
-        for flag in (*options.FILE_FLAGS, options.PROBLEM_ARGS, options.HPARAMS)
+        for flag in (*shared_flags.FILE_FLAGS, shared_flags.PROBLEM_ARGS, shared_flags.HPARAMS)
         if values[flag.name].value
     ]
     words = [f"--problem={problem}", f"--hparams_set={values.hparams_set or '<set>'}"]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
+from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.option_values import decode_config
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import (
     Speed,
@@ -47,9 +47,9 @@ files in bAbI's own format, and gives one line for each question."""
 
 _HOW, _FILES = "How", "Text in and out"
 FLAGS = (
-    options.CHECKPOINT,
-    options.DECODE_HPARAMS,
-    options.HPARAMS_IN_USE,
+    shared_flags.CHECKPOINT,
+    shared_flags.DECODE_HPARAMS,
+    shared_flags.HPARAMS_IN_USE,
     Flag("random_seed", "Decides what is sampled.", _HOW, "integer", default=0),
     Flag(
         "decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"
@@ -87,8 +87,8 @@ FLAGS = (
         default=0,
         aliases=("worker_id",),
     ),
-    options.RUN_DIR,
-    options.RUN_USR_DIR,
+    shared_flags.RUN_DIR,
+    shared_flags.RUN_USR_DIR,
 )
 
 

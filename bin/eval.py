@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, metrics_table, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.config.hparams import HParams
@@ -83,11 +83,11 @@ FLAGS = (
         default="",
         shown_default="none",
     ),
-    options.HPARAMS_IN_USE,
-    options.RUN_DIR,
-    options.RUN_DATA_DIR,
-    options.RUN_TMP_DIR,
-    options.RUN_USR_DIR,
+    shared_flags.HPARAMS_IN_USE,
+    shared_flags.RUN_DIR,
+    shared_flags.RUN_DATA_DIR,
+    shared_flags.RUN_TMP_DIR,
+    shared_flags.RUN_USR_DIR,
 )
 
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.option_values import decode_config
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
 from ut_tf.storage.layout import EXPORT_FOLDER
@@ -30,9 +30,9 @@ The last line on standard output is the folder that was written, <export_dir>/<v
 
 _HOW = "How"
 FLAGS = (
-    options.CHECKPOINT,
-    options.DECODE_HPARAMS,
-    options.HPARAMS_IN_USE,
+    shared_flags.CHECKPOINT,
+    shared_flags.DECODE_HPARAMS,
+    shared_flags.HPARAMS_IN_USE,
     Flag(
         "signatures",
         "Names of the signatures to export, separated by commas.",
@@ -60,7 +60,7 @@ FLAGS = (
         "boolean",
         default=True,
     ),
-    options.RUN_DIR,
+    shared_flags.RUN_DIR,
     Flag(
         "export_dir",
         "Directory that holds the versions of the served model.",
@@ -74,7 +74,7 @@ FLAGS = (
         "integer",
         shown_default="one more than the highest there is",
     ),
-    options.RUN_USR_DIR,
+    shared_flags.RUN_USR_DIR,
 )
 _CHOICES = {"dtype": ("float32", "bfloat16"), "quantize": ("", "int8")}
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ut_tf import registry
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flags import Flag
 
@@ -43,12 +43,12 @@ FLAGS = (
         "integer",
         shown_default="the row that was trained",
     ),
-    options.PROBLEM_ARGS,
+    shared_flags.PROBLEM_ARGS,
     Flag("t2t_dir", "tensor2tensor's output directory.", "Where", required=True),
     Flag("output_dir", "Where the run directory is written.", "Where", required=True),
-    options.DATA_DIR,
-    options.TMP_DIR,
-    options.USR_DIR,
+    shared_flags.DATA_DIR,
+    shared_flags.TMP_DIR,
+    shared_flags.USR_DIR,
 )
 
 

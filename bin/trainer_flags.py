@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
+from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.option_values import problem_arguments
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps
@@ -21,17 +21,17 @@ The same command goes on where it stopped. The run directory then holds all that
 
 _TRAINING = "Training"
 FLAGS = (
-    options.PROBLEM,
-    options.HPARAMS_SET,
-    options.HPARAMS,
-    options.PROBLEM_ARGS,
-    options.MODEL,
-    options.RANDOM_SEED,
-    options.OUTPUT_DIR,
-    options.DATA_DIR,
-    options.TMP_DIR,
-    options.USR_DIR,
-    *options.FILE_FLAGS,
+    shared_flags.PROBLEM,
+    shared_flags.HPARAMS_SET,
+    shared_flags.HPARAMS,
+    shared_flags.PROBLEM_ARGS,
+    shared_flags.MODEL,
+    shared_flags.RANDOM_SEED,
+    shared_flags.OUTPUT_DIR,
+    shared_flags.DATA_DIR,
+    shared_flags.TMP_DIR,
+    shared_flags.USR_DIR,
+    *shared_flags.FILE_FLAGS,
     Flag(
         "train_steps",
         "Updates to train for, counted from the first.",
@@ -105,7 +105,7 @@ FLAGS = (
         default=0,
         shown_default="TensorFlow's choice",
     ),
-    options.REGISTRY_HELP,
+    shared_flags.REGISTRY_HELP,
 )
 _SCHEDULES = {
     "train": "train",

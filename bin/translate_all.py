@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, options
+from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import (
     execute,
     import_tensorflow,
@@ -19,8 +19,7 @@ from ut_tf.bin.command import (
     scores_table,
     stdout_to_stderr,
 )
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.option_values import (
+from ut_tf.bin.flag_values import (
     check_choice,
     chosen_steps,
     chosen_variants,
@@ -29,6 +28,7 @@ from ut_tf.bin.option_values import (
     files,
     parallel_set,
 )
+from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.run import Run
@@ -48,9 +48,9 @@ It is what ut-avg-checkpoints, ut-decoder and ut-bleu do one after the other."""
 
 _TEXTS = "Texts"
 FLAGS = (
-    *options.AVERAGE_FLAGS,
-    options.DECODE_HPARAMS,
-    *options.SCORE_FLAGS,
+    *shared_flags.AVERAGE_FLAGS,
+    shared_flags.DECODE_HPARAMS,
+    *shared_flags.SCORE_FLAGS,
     Flag(
         "source",
         "File to translate, one sentence a line.",
@@ -75,16 +75,16 @@ FLAGS = (
         _TEXTS,
         shown_default="<avg_dir>/translations/<source or split>",
     ),
-    options.RUN_DIR,
+    shared_flags.RUN_DIR,
     Flag(
         "avg_dir",
         "Where the averaged run is written.",
         "Where",
         shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>",
     ),
-    options.RUN_DATA_DIR,
-    options.RUN_TMP_DIR,
-    options.RUN_USR_DIR,
+    shared_flags.RUN_DATA_DIR,
+    shared_flags.RUN_TMP_DIR,
+    shared_flags.RUN_USR_DIR,
 )
 
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.download import find_or_download
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec

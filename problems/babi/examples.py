@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ut_tf.data.table import ExampleTable
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.text.vocabulary import WordVocabulary
 from ut_tf.symbols import END_ID
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.data.text.vocabulary import (
     UNKNOWN,
     WordVocabulary,

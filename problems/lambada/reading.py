@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet
-from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.codec import PassageCodec

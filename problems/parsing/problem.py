@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, PairTable, Side, read_shards, write_shard
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.parsing.alignment import LEAF

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Literal
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import PairTable
 from ut_tf.data.corpus.encoding import Filters, Pair
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable, example_order
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords
 from ut_tf.errors import UserError

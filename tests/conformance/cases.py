@@ -42,7 +42,7 @@ from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_me
 from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
 from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.models.neural_gpu.model import NeuralGPU
-from ut_tf.models.parts import make_block, make_layer_stack, make_part
+from ut_tf.models.parts_from_config import make_block, make_layer_stack, make_part
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.cells import (
     BasicCell,
@@ -53,7 +53,7 @@ from ut_tf.models.universal_transformer.cells import (
     SkipCell,
 )
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
-from ut_tf.models.universal_transformer.halting.basic import Basic
+from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.parts import make_recurrence, make_stack
 from ut_tf.problem_spec import ProblemSpec

@@ -11,8 +11,8 @@ import pytest
 
 from ut_tf import registry
 from ut_tf.data.arguments import absolute_files, checked_arguments
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.batch_plan import bucket_bounds
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.pipeline import eval_batches, train_batches, worker_share
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 

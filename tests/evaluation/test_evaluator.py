@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 from ut_tf import registry
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.evaluation.methods.batches import PredictionMethod, pondering

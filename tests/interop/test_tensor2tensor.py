@@ -27,9 +27,9 @@ from ut_tf.interop.tensor2tensor_files import named_problem
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore
-from ut_tf.training.checkpoint import training_checkpoint
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.saver import training_checkpoint
 from ut_tf.training.step import TrainingStep
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"

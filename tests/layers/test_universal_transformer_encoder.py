@@ -9,7 +9,7 @@ import pytest
 import ut_tf
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
-from ut_tf.models.parts import make_block
+from ut_tf.models.parts_from_config import make_block
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.training.toy import ToyDetails
-from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.metrics import losses
 
 

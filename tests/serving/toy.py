@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec

@@ -15,8 +15,8 @@ from tests.close import assert_close
 from tests.training.toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.pipeline import train_batches
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights

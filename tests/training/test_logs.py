@@ -15,8 +15,8 @@ from tensorboard.context import RequestContext
 
 from ut_tf.training.logs import RunLog, drop_lines_after
 from ut_tf.training.progress import ProgressLine, format_duration
-from ut_tf.training.report import StepReport
 from ut_tf.training.state import TrainingState, Window
+from ut_tf.training.step_report import StepReport
 
 
 class Terminal(io.StringIO):

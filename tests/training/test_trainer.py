@@ -20,8 +20,8 @@ from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.batches import Position, TrainingBatches
-from ut_tf.training.checkpoint import Saver
 from ut_tf.training.distribution import Workers
+from ut_tf.training.saver import Saver
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
 

@@ -12,10 +12,10 @@ import tensorflow as tf
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, converted
 from ut_tf.config.training import TrainingConfig
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable
-from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
@@ -23,8 +23,8 @@ from ut_tf.run import Run
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import make_optimizer
-from ut_tf.training.report import StepReport
 from ut_tf.training.step import TrainingStep
+from ut_tf.training.step_report import StepReport
 
 VOCABULARY = 7
 EXAMPLES = 60

@@ -17,7 +17,7 @@ def main(output_dir: str, report: str, *assignments: str) -> None:
     strategy = make_strategy()
     from toy import toy_run
 
-    from ut_tf.training.checkpoint import Saver
+    from ut_tf.training.saver import Saver
     from ut_tf.training.trainer import train
 
     changes = {

@@ -29,8 +29,8 @@ from ut_tf.data.batch_plan import (
     evenly_spaced,
     plan_batches,
 )
+from ut_tf.data.example_table import ExampleTable, trim_batch
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.table import ExampleTable, trim_batch
 from ut_tf.errors import UserError
 
 WEIGHT = "weight"

@@ -27,7 +27,7 @@ from ut_tf.symbols import FIRST_SYMBOL_ID as FIRST_SYMBOL_ID
 from ut_tf.symbols import PADDING_ID as PADDING_ID
 
 if TYPE_CHECKING:
-    from ut_tf.data.table import ExampleTable
+    from ut_tf.data.example_table import ExampleTable
     from ut_tf.data.text.codec import TextCodec
 
 
@@ -84,7 +84,7 @@ class Problem(ABC):
             raise UserError(
                 f"problem class {cls.__name__} defines `dataset`, which follows from `examples`:"
                 " rename the method to `examples` and return ExampleTable.from_dataset(dataset)"
-                " (ut_tf.data.table)."
+                " (ut_tf.data.example_table)."
             )
 
     @abstractmethod

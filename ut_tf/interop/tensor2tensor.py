@@ -43,8 +43,8 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
-from ut_tf.training.checkpoint import training_checkpoint
 from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.saver import training_checkpoint
 from ut_tf.training.state import TrainingState
 
 __all__ = [

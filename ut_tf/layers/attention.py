@@ -13,9 +13,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.cache import MASKED, CachePosition, empty_entries, read, write
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.key_value_cache import MASKED, CachePosition, empty_entries, read, write
 from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul, scaled
 
 

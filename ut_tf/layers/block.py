@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import keras
 
-from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.transition import StepTransitions

@@ -21,8 +21,8 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.block import Block, BlockContext, PositionContext
-from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.composite import Composite
+from ut_tf.layers.key_value_cache import CachePosition
 
 
 def each_block(

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.layers.cache import MASKED
+from ut_tf.layers.key_value_cache import MASKED
 
 
 def padding_scores(mask: Any) -> Any:

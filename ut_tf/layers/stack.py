@@ -20,10 +20,10 @@ import tensorflow as tf
 
 from ut_tf.layers.block import Block, BlockContext, PositionContext
 from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
-from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.coordinates import add_signal
-from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
+from ut_tf.layers.key_value_cache import CachePosition
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
 
 
 @keras.saving.register_keras_serializable("ut_tf")

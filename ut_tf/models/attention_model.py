@@ -19,14 +19,14 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.cache import next_cache_position
-from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.layers.key_value_cache import next_cache_position
 from ut_tf.layers.positions import Positions
-from ut_tf.models.attention_cache import empty_cache, reordered, resized
+from ut_tf.layers.recurrence_details import RecurrenceDetails
+from ut_tf.models.attention_decoding import empty_cache, reordered, resized
 from ut_tf.models.attention_positions import AttentionPositions, InputPositions
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.interfaces import CallOptions, Encoded
-from ut_tf.models.parts import make_part, make_position_option
+from ut_tf.models.parts_from_config import make_part, make_position_option
 from ut_tf.search.contract import Cache
 
 

@@ -24,9 +24,9 @@ import tensorflow as tf
 from ut_tf.config.base import Config
 from ut_tf.config.families import as_config
 from ut_tf.errors import UserError
-from ut_tf.layers.details import Observer, RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import affine
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 from ut_tf.models.embeddings import make_input_embedding, make_target_embedding, make_target_start
 from ut_tf.models.export_signature import export_signature
 from ut_tf.models.generation import generate

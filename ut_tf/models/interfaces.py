@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from ut_tf.layers.details import Observer, RecurrenceDetails
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 
 
 class Encoded(NamedTuple):

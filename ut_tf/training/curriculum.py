@@ -38,9 +38,9 @@ import tensorflow as tf
 
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.batch_plan import Lengths, bucket_bounds, evenly_spaced
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.pipeline import tell_left_out, train_batches
 from ut_tf.data.problem import Problem
-from ut_tf.data.table import ExampleTable
 from ut_tf.errors import UserError
 
 CHECK_FREQUENCY = 10

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.hooks.hook import Hook, StoppedBy
-from ut_tf.training.reports import PendingReports
+from ut_tf.training.pending_reports import PendingReports
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from ut_tf.training.batches import Position
 from ut_tf.training.curriculum import CurriculumState
-from ut_tf.training.report import StepReport
+from ut_tf.training.step_report import StepReport
 
 
 @dataclass

@@ -25,7 +25,7 @@ from ut_tf.metrics import losses
 from ut_tf.training.distribution import Workers
 from ut_tf.training.judging import Judge, Judged
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.report import StepReport
+from ut_tf.training.step_report import StepReport
 
 
 class Counts(NamedTuple):

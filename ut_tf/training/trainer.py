@@ -41,7 +41,6 @@ from ut_tf.storage.layout import (
 )
 from ut_tf.storage.locks import held_alone
 from ut_tf.training.batches import TrainingBatches
-from ut_tf.training.checkpoint import Saver
 from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.distribution import Workers, describe_devices, make_strategy
 from ut_tf.training.hooks.first_update import FirstUpdate
@@ -53,8 +52,9 @@ from ut_tf.training.hooks.validation import Validation
 from ut_tf.training.logs import RunLog
 from ut_tf.training.loop import TrainingLoop
 from ut_tf.training.optimizer import Optimizer, make_optimizer
+from ut_tf.training.pending_reports import PendingReports
 from ut_tf.training.progress import ProgressLine, Speedometer
-from ut_tf.training.reports import PendingReports
+from ut_tf.training.saver import Saver
 from ut_tf.training.signals import StopRequest
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep

@@ -21,7 +21,7 @@ from ut_tf.models.memory_transformer.config import MemoryTransformerConfig
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
-from ut_tf.models.parts import make_layer_stack
+from ut_tf.models.parts_from_config import make_layer_stack
 from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig

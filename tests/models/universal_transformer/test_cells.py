@@ -16,7 +16,7 @@ from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
-from ut_tf.models.parts import make_part
+from ut_tf.models.parts_from_config import make_part
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 

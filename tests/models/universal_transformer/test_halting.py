@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.close import assert_close
-from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.layers.recurrence_details import RecurrenceDetails
+from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Accumulated, Basic
 from ut_tf.models.universal_transformer.halting.base import halting_step, start_halting
-from ut_tf.models.universal_transformer.halting.basic import Accumulated, Basic
 
 THRESHOLD = 0.99
 

@@ -19,10 +19,10 @@ from ut_tf.config.hparams import HParams
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.position_options import PositionOption
 from ut_tf.layers.transition import TransitionFunction
-from ut_tf.models.parts import make_part
+from ut_tf.models.parts_from_config import make_part
 from ut_tf.models.universal_transformer.cells import BasicCell, HighwayCell
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
-from ut_tf.models.universal_transformer.halting.basic import Basic
+from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 TARGETS = np.array([[3, 4, 5, 1], [8, 1, 0, 0], [5, 5, 1, 0]], np.int32)

@@ -16,7 +16,7 @@ from tests.close import assert_close
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
-from ut_tf.layers.details import StepView
+from ut_tf.layers.recurrence_details import StepView
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence

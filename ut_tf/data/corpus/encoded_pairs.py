@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.data.table import ExampleTable
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.storage.files import write_bytes
 
 Array = npt.NDArray[Any]

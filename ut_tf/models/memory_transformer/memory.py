@@ -33,10 +33,10 @@ import tensorflow as tf
 
 from ut_tf.layers.attention import causal_bias
 from ut_tf.layers.block import Block, BlockContext, PositionContext, Rotation
-from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.coordinates import add_signal
-from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
+from ut_tf.layers.key_value_cache import CachePosition
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
 from ut_tf.layers.stack import LayerStack
 
 

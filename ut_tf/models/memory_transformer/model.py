@@ -23,13 +23,13 @@ import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.layers.cache import next_cache_position
+from ut_tf.layers.key_value_cache import next_cache_position
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.interfaces import CallOptions, Encoded
 from ut_tf.models.memory_transformer.config import MemoryTransformerConfig
 from ut_tf.models.memory_transformer.memory import in_front, unturned_in_front
 from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
-from ut_tf.models.parts import make_layer_stack
+from ut_tf.models.parts_from_config import make_layer_stack
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
-from ut_tf.models.parts import make_block, make_layer_stack, make_norm, make_part
+from ut_tf.models.parts_from_config import make_block, make_layer_stack, make_norm, make_part
 
 
 def make_memory_stack(

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.layers.stretch import stretched
 from ut_tf.models.interfaces import Encoded
 from ut_tf.models.neural_gpu.image_steps import ImageSteps

@@ -16,9 +16,9 @@ import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.layers.details import RecurrenceDetails
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear
+from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.embeddings import make_input_embedding
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.heads import class_logits, make_classifier

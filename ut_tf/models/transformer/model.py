@@ -20,7 +20,7 @@ import keras
 
 from ut_tf.layers.stack import LayerStack
 from ut_tf.models.attention_model import AttentionModel
-from ut_tf.models.parts import make_layer_stack
+from ut_tf.models.parts_from_config import make_layer_stack
 from ut_tf.models.transformer.config import TransformerConfig
 
 

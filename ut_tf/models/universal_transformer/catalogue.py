@@ -19,9 +19,12 @@ CELLS = {
 HALTING_FORMS = {
     "none": Entry(f"{_HALTING}.fixed_depth:FixedDepth", "all positions take all steps"),
     "basic": Entry(
-        f"{_HALTING}.basic:Basic", "adaptive computation time as in the Universal Transformer"
+        f"{_HALTING}.adaptive_computation_time:Basic",
+        "adaptive computation time as in the Universal Transformer",
     ),
-    "accumulated": Entry(f"{_HALTING}.basic:Accumulated", "adaptive computation time, Graves'"),
+    "accumulated": Entry(
+        f"{_HALTING}.adaptive_computation_time:Accumulated", "adaptive computation time, Graves'"
+    ),
     "global": Entry(
         f"{_HALTING}.global_halting:Global", "by the mean of the sequence's probabilities"
     ),

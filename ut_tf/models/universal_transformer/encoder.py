@@ -24,7 +24,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.attention import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.positions import Positions
-from ut_tf.models.parts import make_part, make_position_option
+from ut_tf.models.parts_from_config import make_part, make_position_option
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.parts import make_stack

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from ut_tf.layers.block import PositionContext
-from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.coordinates import add_signal
+from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 
 if TYPE_CHECKING:

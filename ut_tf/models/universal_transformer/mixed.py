@@ -23,9 +23,9 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext, PositionContext
-from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.composite import Composite
-from ut_tf.layers.details import Observer, RecurrenceDetails
+from ut_tf.layers.key_value_cache import CachePosition
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 

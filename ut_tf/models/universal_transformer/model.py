@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.layers.details import RecurrenceDetails
+from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.halting.base import Halting

@@ -9,7 +9,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.recurrent_layer import RecurrentLayer
-from ut_tf.models.parts import (
+from ut_tf.models.parts_from_config import (
     make_block,
     make_layer_stack,
     make_norm,

@@ -22,11 +22,11 @@ import tensorflow as tf
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.block_sequence import BlockSequence
-from ut_tf.layers.cache import CachePosition
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.coordinates import Coordinates, add_signal
-from ut_tf.layers.details import Observer, RecurrenceDetails
+from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.optional_outputs import OptionalOutputs
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.incremental import PositionRun

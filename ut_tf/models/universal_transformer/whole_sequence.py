@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from ut_tf.layers.block import BlockContext
-from ut_tf.layers.details import Observer, RecurrenceDetails, StepView
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ut_tf.training.checkpoint import Saver
 from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, StoppedBy
+from ut_tf.training.saver import Saver
 from ut_tf.training.signals import StopRequest
 from ut_tf.training.state import TrainingState
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.training.checkpoint import Saver
 from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.logs import RunLog
 from ut_tf.training.progress import ProgressLine, Speedometer
+from ut_tf.training.saver import Saver
 from ut_tf.training.state import TrainingState
 
 

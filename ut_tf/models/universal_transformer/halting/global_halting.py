@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 from ut_tf.models.universal_transformer.halting.base import sequence_mean
-from ut_tf.models.universal_transformer.halting.basic import Basic
 
 
 def mean_so_far(values: Any, counted: Any) -> Any:

@@ -26,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.layers.linear import affine
+from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 from ut_tf.models.universal_transformer.halting.base import (
     HaltingState,
     accumulated,
@@ -33,7 +34,6 @@ from ut_tf.models.universal_transformer.halting.base import (
     interpolated,
     sequence_mean,
 )
-from ut_tf.models.universal_transformer.halting.basic import Basic
 
 
 def log_distribution(log_odds: Any) -> Any:

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.dropout import replica_seed
-from ut_tf.models.universal_transformer.halting.basic import Basic
+from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -1,9 +1,9 @@
 """The cache of a decoder of attention blocks: who sees which position, and each block's keys and
 values.
 
-``layers/cache.py`` says how the hypotheses of a beam share it without copies. Here the entry
-"visible" belongs to all blocks, and "blocks" is a list of one dictionary per block: "attention" has
-keys and values, "transition" tensors [batch, beam_size, ...].
+``layers/key_value_cache.py`` says how the hypotheses of a beam share it without copies. Here the
+entry "visible" belongs to all blocks, and "blocks" is a list of one dictionary per block:
+"attention" has keys and values, "transition" tensors [batch, beam_size, ...].
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.layers.cache import MASKED, extended, nothing_visible
+from ut_tf.layers.key_value_cache import MASKED, extended, nothing_visible
 from ut_tf.search.contract import Cache, gather_examples, gather_hypotheses
 
 

@@ -10,7 +10,7 @@ from absl import flags as absl_flags
 
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError, integers
-from ut_tf.bin.options import BOTH, FILE_FLAGS
+from ut_tf.bin.shared_flags import BOTH, FILE_FLAGS
 from ut_tf.data.arguments import absolute_paths
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.factories import parse_problem_args
