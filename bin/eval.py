@@ -166,11 +166,13 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
 
 
 def _changed(trained: HParams, used: HParams) -> str:
-    """What differs in use, "name=value,name=value" in the order of the fields: empty where
+    """What differs in use, "name=value,name=value" in alphabetical order: empty where
     nothing does.
     """
     before, after = vars(trained.network), vars(used.network)
-    return ",".join(f"{name}={value}" for name, value in after.items() if value != before[name])
+    return ",".join(
+        f"{name}={value}" for name, value in sorted(after.items()) if value != before[name]
+    )
 
 
 def _record(

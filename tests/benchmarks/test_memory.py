@@ -67,7 +67,7 @@ def test_command_prints_a_table_and_json(
     ("models", "mistake"),
     [
         ("mem_transformer,transformers", "unknown model 'transformers'"),
-        ("memn2n", "use a problem such as babi_qa"),
+        ("memn2n", "the model memn2n does not have it"),
     ],
 )
 def test_models_that_cannot_be_measured_are_named(

@@ -436,3 +436,11 @@ def test_a_set_is_trained_with_another_model():
     assert dropped == ["position_every_step=False"]
     with pytest.raises(UserError, match="the model transformer has no halting=basic"):
         hparams_of("ut_act_babi", "", "transformer")
+
+
+def test_another_model_does_not_go_without_what_a_set_asks_for():
+    deep = HParams().change(mix_layers_before=1, recurrence_layers=2)
+    with pytest.raises(UserError, match=r"no recurrence_layers=2 and no mix_layers_before=1"):
+        converted(deep, "transformer")
+    unordered, dropped = converted(HParams().change(position="none", num_steps=5), "lstm")
+    assert (unordered.model, dropped) == ("lstm", ["num_steps=5"])

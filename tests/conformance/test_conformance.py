@@ -78,7 +78,7 @@ def test_configuration_makes_the_same_layer(case: Case, tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded(tensors(case)), probe(tensors(case)))
 
 
-@by_case_once
+@by_costly_case
 def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     probe = made(case)
     probe.compile(optimizer=keras.optimizers.Adam(0.05), loss="mse", jit_compile=False)

@@ -92,8 +92,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
     "gru": {"recurrence": "gru", "step_encoding": "none"},
     "lstm": {"recurrence": "lstm", "norm": "pre", "use_memory_as_final_state": True},
-    "halting, gru": {**ACT, "recurrence": "gru"},
-    "halting, lstm": {**ACT, "recurrence": "lstm", "act_halting_bias_init": 0.5},
     "deeper at evaluation": {"eval_num_steps": 3, "target_space_embedding": True},
 }
 TRANSFORMERS: dict[str, dict[str, Any]] = {
@@ -246,9 +244,9 @@ class Mixing(BasicCell):
 def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(CELLS, "gru", Entry(f"{__name__}:Mixing"))
+    monkeypatch.setitem(CELLS, "mixing", Entry(f"{__name__}:Mixing"))
     test_steps_give_the_logits_of_whole_prefixes(
-        random_model, {"recurrence": "gru", "num_steps": 3, **changes}
+        random_model, {"recurrence": "mixing", "num_steps": 3, **changes}
     )
 
 

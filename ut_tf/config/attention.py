@@ -47,7 +47,7 @@ class BlockConfig(NormConfig, SizeConfig):
     """equal: the key kernel starts as a copy of the query kernel, so that attention starts out by
     likeness of contents and positions.
     """
-    relative_bias: int = option(0, at_least=0)
+    relative_bias: int = option(0, at_least=0, is_structure=True)
     """Reach of a learned bias per head and relative position in self-attention (0: none); farther
     positions share the last value.
     """
@@ -76,7 +76,7 @@ class PositionConfig(Config):
 
     title: ClassVar[str] = "Positions"
 
-    position: str = option("paper", names_of="positions")
+    position: str = option("paper", names_of="positions", asks_nothing=("none",))
     """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; learned (a
     table); rotary: queries and keys turned.
     """
@@ -90,7 +90,7 @@ class PositionConfig(Config):
     """Position of the last symbol where they count from the end; 0: it is an end symbol, and the
     one before it has position 1.
     """
-    position_separator: int = option(0, at_least=0)
+    position_separator: int = option(0, at_least=0, is_structure=True)
     """Id of a symbol of the inputs behind which their positions begin again (0: none), such as the
     sign between two summands.
     """

@@ -70,6 +70,8 @@ class Declaration:
     only_with: Condition | None = None
     in_use: bool = False
     is_detail: bool = False
+    is_structure: bool = False
+    asks_nothing: tuple[Any, ...] = ()
     absent: Any = None
 
     def expectation(self, value: Any) -> str | None:
@@ -100,6 +102,9 @@ def option(default: Any, **declared: Any) -> Any:
       names_of: the registry, by its name in ``ut_tf.registry``, whose names a text is one of.
       only_with: the condition under which the field is read at all.
       in_use: whether a trained model may be used with another value.
+      is_structure: of a number, that it asks for a part, which a model without the field cannot
+        silently go without.
+      asks_nothing: further values than the default that a model without the field can go without.
       is_detail: of a choice, that it says how a part works and not whether it is there: a model
         without the part loses nothing by not having the field.
       absent: the value that a stored configuration without the field had, if not the default.

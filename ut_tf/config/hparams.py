@@ -219,10 +219,11 @@ def converted(hparams: HParams, model: str) -> tuple[HParams, list[str]]:
         value = getattr(old, name)
         if name in known:
             taken[name] = value
-        elif value != item.default:
+        elif value not in (item.default, *declaration(item).asks_nothing):
             declared = declaration(item)
             is_choice = isinstance(value, str | bool) and not declared.is_detail
-            lost = refused if is_choice and declared.only_with is None else dropped
+            asks_for_a_part = declared.is_structure or (is_choice and declared.only_with is None)
+            lost = refused if asks_for_a_part else dropped
             lost.append(f"{name}={value}")
     if refused:
         raise UserError(

@@ -36,7 +36,7 @@ class TrainingConfig(Config):
 
     # Optimisation.
     train_steps: int = option(250_000, at_least=1)
-    """Updates to train for, unless --train_steps says otherwise."""
+    """Updates to train for, unless the run says otherwise."""
     learning_rate: float = option(2.0, above=0)
     """Factor of the schedule: for noam, lr = learning_rate * hidden_size^-0.5 * min(1, step/warmup)
     * max(step, warmup)^-0.5.

@@ -240,7 +240,7 @@ def _updates(
             LastUpdate(parts.train_steps),
             Signal(stop, parts.saver, workers),
         ]
-        return TrainingLoop(
+        ended = TrainingLoop(
             step,
             batches,
             state,
@@ -248,6 +248,9 @@ def _updates(
             [*logging, *hooks, *endings],
             run.hparams.training.accumulate_steps,
         ).run()
+        # A hook of the user's own may have ended it without a checkpoint.
+        parts.saver.save(state)
+        return ended
 
 
 def _make_datasets(parts: _Parts) -> Callable[[int, int], Any]:

@@ -113,13 +113,13 @@ class MemBottleneckTransformer(AttentionModel):
             raise UserError(
                 "the model mem_bottleneck_transformer writes all of a sequence into its memory"
                 " before a symbol reads it, so a symbol of a language model would see those behind"
-                " it: take --model=mem_transformer."
+                " it: use `model`=mem_transformer."
             )
         if self.network.relative_bias and not self.has_decoder:
             raise UserError(
                 "symbols of a mem_bottleneck_transformer do not attend to each other, and memory"
                 f" has no position, so relative_bias={self.network.relative_bias} has no place in"
-                " its encoder: set it to 0, or take --model=mem_transformer."
+                " its encoder: set it to 0, or use `model`=mem_transformer."
             )
         return make_bottleneck_stack(self.network, returns_memory=self.has_decoder, **options)
 

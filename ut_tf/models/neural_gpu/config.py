@@ -35,7 +35,7 @@ class NeuralGPUConfig(StretchConfig, ConvolutionConfig, LayersConfig, EmbeddingC
     """c: gates are c * sigmoid - (c - 1) / 2, cut to [0, 1], so that they can close and open fully;
     1: a plain sigmoid.
     """
-    relaxed_sets: int = option(1, at_least=1)
+    relaxed_sets: int = option(1, at_least=1, is_structure=True)
     """Sets of parameters that the steps take in turn; above 1 training pulls them together, until
     their mean takes their place.
     """

@@ -30,7 +30,7 @@ class RecurrenceConfig(StepsConfig):
 
     title: ClassVar[str] = "The recurrence"
 
-    steps_per_position: float = option(0.0, at_least=0)
+    steps_per_position: float = option(0.0, at_least=0, is_structure=True)
     """Added steps per input symbol of an example: T = num_steps + ceil(steps_per_position * length)
     (Appendix B).
     """
@@ -38,11 +38,11 @@ class RecurrenceConfig(StepsConfig):
     """How the block's output and the state combine: basic (the output is the new state), highway,
     skip, dwa (depth-wise attention over the states of all steps so far), gru, lstm.
     """
-    recurrence_layers: int = option(1, at_least=1)
+    recurrence_layers: int = option(1, at_least=1, is_structure=True)
     """Blocks that one recurrent step applies in turn, each with weights of its own."""
-    mix_layers_before: int = option(0, at_least=0)
+    mix_layers_before: int = option(0, at_least=0, is_structure=True)
     """Layers with weights of their own before the recurrence, on either side."""
-    mix_layers_after: int = option(0, at_least=0)
+    mix_layers_after: int = option(0, at_least=0, is_structure=True)
     """The same behind the recurrence."""
     recurrent_layer: Literal["none", "gru", "lstm"] = option("none")
     """A recurrent layer over the positions before all others: bidirectional in the encoder, forward
