@@ -89,10 +89,7 @@ def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
     assert train(moved, "--train_steps=3", hparams=f"{TINY},dropout=0.5") == 1
 
     # With a learning rate of nothing, a warm start ends where it began.
-    still = f"{TINY},learning_rate=1e-30,num_layers=2"
+    still = f"{TINY},learning_rate=1e-30,act_epsilon=0.02"
     assert train(second, "--train_steps=1", f"--warm_start_from={moved}", hparams=still) == 0
-    assert (
-        "warning: num_layers=2 has no effect on the model universal_transformer, whose depth is"
-        " num_steps." in capsys.readouterr().err
-    )
+    assert "warning: act_epsilon=0.02 has no effect with halting=none" in capsys.readouterr().err
     assert _evaluate(second, capsys, "--lengths=4") == _evaluate(moved, capsys, "--lengths=4")

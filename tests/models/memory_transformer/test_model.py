@@ -322,7 +322,7 @@ def test_what_needs_a_recurrence_is_refused(kind: Any, name: str, change: dict[s
 
 
 def test_a_bottleneck_is_no_language_model() -> None:
-    with pytest.raises(UserError, match="would see those behind it: take --model=mem_transformer"):
+    with pytest.raises(UserError, match="would see those behind it: use `model`=mem_transformer"):
         MemBottleneckTransformer(MemoryTransformerConfig(**SMALL), LANGUAGE)
 
 
