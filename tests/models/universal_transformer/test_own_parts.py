@@ -30,15 +30,19 @@ TARGETS = np.array([[3, 4, 5, 1], [8, 1, 0, 0], [5, 5, 1, 0]], np.int32)
 
 @keras.saving.register_keras_serializable("tests")
 class Damped(BasicCell):
-    """Half of the state stays."""
+    """Half of the state stays; the other half is the mean of all steps' outputs."""
 
     def __init__(self, num_heads: int, damping: float = 0.5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_heads, self.damping = num_heads, damping
 
+    def start(self, inputs: Any) -> Any:
+        return tf.zeros_like(inputs), tf.zeros_like(inputs[..., :1])
+
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         del inputs
-        return self.damping * state + (1.0 - self.damping) * block_output, memory
+        total, steps = memory[0] + block_output, memory[1] + 1.0
+        return self.damping * state + (1.0 - self.damping) * total / steps, (total, steps)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -126,6 +130,15 @@ def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], f
         # Padded targets pay nothing and halt at once in the whole sequence.
         counted = TARGETS[:, index] > 0
         assert_close(logits[counted], whole[:, index][counted], 3e-5)
+
+
+def test_an_own_cell_s_memory_goes_with_a_depth_per_example(own_names: dict[str, str]) -> None:
+    model = random_model(recurrence=own_names["recurrence"], steps_per_position=1.0)
+    together, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
+    depths = np.asarray(details.encoder.ponder_times).max(1)
+    assert len(set(depths.tolist())) > 1
+    shortest = {"inputs": INPUTS[1:2, :3], "targets": TARGETS[1:2]}
+    assert_close(together[1], model(shortest)[0], 3e-5)
 
 
 def test_recurrences_of_own_parts_are_saved_and_loaded(own_names: dict[str, str]) -> None:

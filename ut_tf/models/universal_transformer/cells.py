@@ -10,7 +10,8 @@ How it is used, once per recurrent step::
 
 How it works: states are [batch, length, hidden_size] (one new position in decoding: [rows,
 hidden_size]), `inputs` is the embedded input of the recurrence and `memory` what the cell itself
-carries along. ``uses_transition`` says whether the block in front of it ends with the transition
+carries along: a tensor shaped like the states but for its last axis, or a nested structure of such
+tensors. ``uses_transition`` says whether the block in front of it ends with the transition
 function, ``sees_earlier_states`` that its memory grows from step to step, so that it goes with a
 fixed depth only. With x the input, s the state and T the block's output:
 
@@ -89,10 +90,10 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         del weights
         if type(self).call is BasicCell.call:
             return block_output, memory
-        new_state, new_memory = self(
-            block_output[:, None], state[:, None], memory[:, None], inputs[:, None]
-        )
-        return new_state[:, 0], new_memory[:, 0]
+        arguments = (block_output, state, memory, inputs)
+        results = self(*tf.nest.map_structure(lambda rows: rows[:, None], arguments))
+        new_state, new_memory = tf.nest.map_structure(lambda result: result[:, 0], results)
+        return new_state, new_memory
 
 
 @keras.saving.register_keras_serializable("ut_tf")

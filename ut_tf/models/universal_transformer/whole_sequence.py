@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -69,9 +70,8 @@ class SequenceRun:
         def body(step: Any, state: Any, memory: Any, records: Any) -> Any:
             _, new_state, new_memory, weights = self._advance(step, state, memory)
             running = (step < steps)[:, None, None]
-            new_state, new_memory = (
-                tf.where(running, new_state, state),
-                tf.where(running, new_memory, memory),
+            new_state, new_memory = tf.nest.map_structure(
+                functools.partial(tf.where, running), (new_state, new_memory), (state, memory)
             )
             self._observe(step, new_state, None, None, weights)
             records = self._record(records, step, self._kept(weights))
