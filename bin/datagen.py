@@ -20,6 +20,7 @@ from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
+from ut_tf.data.arguments import naming_problem_args
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
@@ -128,12 +129,9 @@ def _main(argv: list[str]) -> None:
     hparams = _training(values)
     import_tensorflow()
     for name in names:
-        with stdout_to_stderr():
-            prepare_data(
-                make_problem(name, _with_own_flags(name, arguments, values), *hparams),
-                data_dir,
-                tmp_dir,
-            )
+        problem = make_problem(name, _with_own_flags(name, arguments, values), *hparams)
+        with stdout_to_stderr(), naming_problem_args(arguments):
+            prepare_data(problem, data_dir, tmp_dir)
         print(f"{name}: data in {data_dir}")
     print(f"\n{_next_command(names[0], values, data_dir)}")
 

@@ -18,7 +18,6 @@ ARGUMENT_FLAGS = {
     "destination": "avg_dir",
 }
 
-
 _WHAT, _WHERE = "What", "Where"
 
 PROBLEM = Flag("problem", "Registered name of the problem.", _WHAT, shown_default="needed")
@@ -129,6 +128,7 @@ FILE_FLAGS = (
         shown_default="none",
     ),
 )
+_FILE_ARGUMENTS = frozenset(flag.name for flag in FILE_FLAGS)
 REGISTRY_HELP = Flag(
     "registry_help",
     "Lists the models, hyperparameter sets and problems; --registry_help=babi lists all names with"
@@ -190,8 +190,9 @@ def in_flags(
 ) -> str:
     """A message of the library in a command's words.
 
-    `` `name` `` becomes ``--name`` where the command has such a flag, and `` `name`=value ``
-    becomes ``--hparams=name=value`` for a hyperparameter; all other names lose their backticks.
+    `` `name` `` becomes ``--name`` where the command has such a flag; `` `name`=value `` becomes
+    ``--hparams=name=value`` for a hyperparameter, and `` `problem_args.name`=value `` becomes
+    ``--problem_args=name=value``. All other names lose their backticks.
 
     Args:
       message: of a UserError or a warning.
@@ -199,11 +200,19 @@ def in_flags(
       hyperparameters: names that the command's --hparams takes; empty where it has no such flag.
     """
 
-    def shown(found: re.Match[str]) -> str:
-        name, equals = found[1], found[2]
-        flag = next((flag for flag in (ARGUMENT_FLAGS.get(name), name) if flag in flags), None)
+    def shown(match: re.Match[str]) -> str:
+        of_problem, name, equals = match.groups()
+        if of_problem:
+            candidates = [name] if name in _FILE_ARGUMENTS else []
+        else:
+            candidates = [ARGUMENT_FLAGS.get(name, name), name]
+        flag = next((candidate for candidate in candidates if candidate in flags), None)
         if flag is not None:
             return f"--{flag}{equals}"
-        return f"--hparams={name}=" if equals and name in hyperparameters else f"{name}{equals}"
+        if equals and of_problem and "problem_args" in flags:
+            return f"--problem_args={name}="
+        if equals and not of_problem and name in hyperparameters:
+            return f"--hparams={name}="
+        return f"{name}{equals}"
 
-    return re.sub(r"`([a-z][a-z0-9_]*)`(=?)", shown, message)
+    return re.sub(r"`(problem_args\.)?([a-z][a-z0-9_]*)`(=?)", shown, message)

@@ -223,14 +223,17 @@ def test_another_run_in_the_same_directory_is_refused(create, changes, expected)
         (
             {"problem_args": "limit=many"},
             (
-                "argument `limit`=many of problem 'words': expected a whole number, such as its"
+                "`problem_args.limit`=many of problem 'words': expected a whole number, such as its"
                 " default 3."
             ),
         ),
         ({"problem_args": "limit=1.5"}, "expected a whole number"),
         ({"problem_args": "limit=true"}, "expected a whole number"),
-        ({"problem_args": "limit=1+2"}, "argument `limit`=1+2 of problem"),
-        ({"problem_args": "words=7"}, "argument `words`=7 of problem 'words': expected a text"),
+        ({"problem_args": "limit=1+2"}, "`problem_args.limit`=1+2 of problem"),
+        (
+            {"problem_args": "words=7"},
+            "`problem_args.words`=7 of problem 'words': expected a text",
+        ),
         ({"seed": -1}, "`seed`=-1: expected a whole number from 0 to 4294967295"),
         ({"seed": 2**32}, "`seed`=4294967296"),
     ],
@@ -293,8 +296,8 @@ def test_a_tuple_as_argument_is_no_other_run(create):
     with pytest.raises(
         UserError,
         match=(
-            r"`tasks`=x of problem 'chosen': expected several with . between, such as 1.2.3 or a"
-            r" whole number"
+            r"`problem_args.tasks`=x of problem 'chosen': expected several with . between, such as"
+            r" 1.2.3 or a whole number"
         ),
     ):
         make_problem("chosen", {"tasks": "x"})

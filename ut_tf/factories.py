@@ -10,7 +10,12 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, converted
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.arguments import checked_arguments, hyperparameter_arguments
+from ut_tf.data.arguments import (
+    checked_arguments,
+    hyperparameter_arguments,
+    naming_problem_args,
+    parameters_of,
+)
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
@@ -51,9 +56,10 @@ def make_problem(
       UserError: the name or an argument is unknown, or a value is of the wrong type.
     """
     factory = registry.problems.get(name)
-    if training is not None:
-        arguments = {**hyperparameter_arguments(name, factory, training), **arguments}
-    problem: Problem = factory(**checked_arguments(name, factory, arguments))
+    by_hparams = {} if training is None else hyperparameter_arguments(name, factory, training)
+    own_names = {*arguments, *(parameters_of(factory) - by_hparams.keys())}
+    with naming_problem_args(own_names):
+        problem: Problem = factory(**checked_arguments(name, factory, {**by_hparams, **arguments}))
     return problem
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from ut_tf import registry
 from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.data.arguments import absolute_files
+from ut_tf.data.arguments import absolute_files, naming_problem_args
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
@@ -213,7 +213,8 @@ class Run(RunConfig):
           UserError: the data cannot be had, or it is not the data that the run was made with.
         """
         problem = self.make_problem() if problem is None else problem
-        prepare_data(problem, self.data_dir, self.tmp_dir)
+        with naming_problem_args(self.problem_args):
+            prepare_data(problem, self.data_dir, self.tmp_dir)
         spec = problem.spec(self.data_dir)
         if self.spec is not None and spec != self.spec:
             raise UserError(

@@ -6,7 +6,7 @@ import pytest
 
 from ut_tf.bin.shared_flags import in_flags
 
-FLAGS = {"random_seed", "output_dir", "hparams"}
+FLAGS = {"random_seed", "output_dir", "hparams", "problem_args", "source_files"}
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,10 @@ FLAGS = {"random_seed", "output_dir", "hparams"}
         ("`dropout`=2: expected", "--hparams=dropout=2: expected"),
         ("raise `max_length` or name `data_dir`", "raise max_length or name data_dir"),
         ("a `line of the user` stays", "a `line of the user` stays"),
+        ("`problem_args.seed`=-1: expected", "--problem_args=seed=-1: expected"),
+        ("`problem_args.dropout`=2: expected", "--problem_args=dropout=2: expected"),
+        ("`problem_args.source_files` is missing", "--source_files is missing"),
+        ("leave `problem_args.seed` out", "leave seed out"),
     ],
 )
 def test_arguments_become_flags(message: str, shown: str) -> None:
@@ -26,3 +30,4 @@ def test_arguments_become_flags(message: str, shown: str) -> None:
 def test_a_seed_that_is_the_flag_s_own_name_is_found() -> None:
     assert in_flags("`seed`=1", {"seed"}) == "--seed=1"
     assert in_flags("`dropout`=1", {"output_dir"}) == "dropout=1"
+    assert in_flags("`problem_args.seed`=1", {"seed"}) == "seed=1"

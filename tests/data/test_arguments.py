@@ -105,7 +105,7 @@ def test_a_run_on_ones_own_files_is_used_from_another_folder(
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(UserError, match=r"argument `note`=3 of problem 'own_lines': expected a t"):
+    with pytest.raises(UserError, match=r"`note`=3 of problem 'own_lines': expected a t"):
         checked_arguments("own_lines", OwnLines, {"note": 3})
     with pytest.raises(UserError, match=r"no argument 'text'; did you mean texts\?"):
         checked_arguments("own_lines", OwnLines, {"text": "a"})

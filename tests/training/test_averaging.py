@@ -160,7 +160,7 @@ def test_mistakes(run: Run, tmp_path: Path) -> None:
     (run.output_dir / "metrics.jsonl").write_text(
         json.dumps({"kind": "eval", "step": 2, "loss": 1.0})
     )
-    with pytest.raises(UserError, match=r"`n`=2: .* has 1 intact checkpoints judged by loss"):
+    with pytest.raises(UserError, match=r"`best`=2: .* has 1 intact checkpoints judged by loss"):
         best_steps(run, 2)
     with pytest.raises(UserError, match="already exists"):
         average_checkpoints(run, [2], run.output_dir)

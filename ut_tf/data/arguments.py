@@ -7,11 +7,13 @@ lists of these); any other annotation, or none, accepts everything.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
+import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from ut_tf import registry
@@ -115,10 +117,36 @@ def hyperparameter_arguments(
     for name, value in values.items():
         if name not in parameters:
             raise UserError(
-                f"hyperparameter `{name}`={value}: problem {problem!r} trains no subword"
+                f"`{name}`={value}: problem {problem!r} trains no subword"
                 f" vocabulary; set `{name}`={getattr(default, name)}."
             )
     return values
+
+
+@contextlib.contextmanager
+def naming_problem_args(names: Collection[str]) -> Iterator[None]:
+    """Marks arguments of a problem in the UserErrors of the ``with`` statement's body:
+    "`seed`=-1" becomes "`problem_args.seed`=-1".
+
+    A run has a seed of its own, and training a vocab_size: a command could not tell which is meant.
+
+    Args:
+      names: of the problem's arguments.
+    """
+    try:
+        yield
+    except UserError as error:
+        sentence = re.sub(
+            r"`(\w+)`",
+            lambda match: f"`problem_args.{match[1]}`" if match[1] in names else match[0],
+            str(error),
+        )
+        raise UserError(sentence) from error
+
+
+def parameters_of(factory: Callable[..., Any]) -> frozenset[str]:
+    """The names of the parameters of what makes a problem."""
+    return frozenset(_signature(factory).parameters)
 
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:
@@ -140,7 +168,7 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
             else f", such as its default {_shown(default)}"
         )
         raise UserError(
-            f"argument `{name}`={_shown(value)} of problem {problem!r}: expected"
+            f"`{name}`={_shown(value)} of problem {problem!r}: expected"
             f" {_described(annotation)}{example}."
         )
     wants_tuple = any(

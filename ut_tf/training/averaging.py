@@ -115,11 +115,11 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
 
 
 def averaged_steps(destination: Path) -> list[int]:
-    """The steps of the checkpoints whose mean lies in `destination`; empty where there is
-    no such mean.
+    """The steps of the checkpoints whose mean lies in `destination`; empty where there is no such
+    mean.
     """
-    found: list[int] = _state(destination).get(_STEPS, [])
-    return found
+    steps: list[int] = _state(destination).get(_STEPS, [])
+    return steps
 
 
 def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
@@ -139,8 +139,8 @@ def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
 
 
 def last_steps(run: Run, n: int | None = None) -> list[int]:
-    """The steps of the last `n` intact checkpoints, ascending; without `n` of all there
-    are, at most MOST.
+    """The steps of the last `n` intact checkpoints, ascending; without `n` of all there are, at
+    most MOST.
 
     Damaged checkpoints are skipped with a warning.
 
@@ -148,19 +148,22 @@ def last_steps(run: Run, n: int | None = None) -> list[int]:
       UserError: there are fewer than `n`, or none.
     """
     store = CheckpointStore(run.output_dir)
-    return _chosen(run, reversed(store.steps()), n, "intact checkpoints")
+    return _chosen(run, reversed(store.steps()), "n", n, "intact checkpoints")
 
 
-def best_steps(run: Run, n: int | None = None) -> list[int]:
-    """The steps of the best `n` intact checkpoints, ascending; without `n` of all that were
-    judged, at most MOST.
+def best_steps(run: Run, best: int | None = None) -> list[int]:
+    """The steps of the best intact checkpoints, ascending.
+
+    Args:
+      run: trained and judged.
+      best: how many; without it all that were judged, at most MOST.
 
     Best is by the problem's selection_metric, as metrics.jsonl has it of the evaluation at that
     step.
 
     Raises:
-      UserError: fewer than `n` of the checkpoints that are there were judged by that metric, or
-        none.
+      UserError: fewer than `best` of the checkpoints that are there were judged by that metric,
+        or none.
     """
     name, direction = run.make_problem().selection_metric
     there = {*CheckpointStore(run.output_dir).steps()}
@@ -176,29 +179,33 @@ def best_steps(run: Run, n: int | None = None) -> list[int]:
     ranking = sorted(
         values, key=lambda step: (values[step] if direction == "min" else -values[step], -step)
     )
-    return _chosen(run, ranking, n, f"intact checkpoints judged by {name}")
+    return _chosen(run, ranking, "best", best, f"intact checkpoints judged by {name}")
 
 
-def _chosen(run: Run, candidates: Iterable[int], n: int | None, what: str) -> list[int]:
-    """The first `n` intact ones of `candidates`, ascending."""
+def _chosen(
+    run: Run, candidates: Iterable[int], argument: str, count: int | None, kind: str
+) -> list[int]:
+    """The first `count` intact checkpoints of `candidates`, ascending; `argument` and `kind` name
+    the count and the candidates in messages.
+    """
     store = CheckpointStore(run.output_dir)
-    found: list[int] = []
+    intact: list[int] = []
     for step in candidates:
-        if len(found) == (n or MOST):
+        if len(intact) == (count or MOST):
             break
         fault = checkpoints.find_fault(store.path(step))
         if fault is None:
-            found.append(step)
+            intact.append(step)
         else:
             checkpoints.warn_of_fault(store.path(step), fault)
-    if len(found) < (n or 1):
-        kept, needed = run.hparams.training.keep_checkpoint_max, n or 1
+    if len(intact) < (count or 1):
+        kept, needed = run.hparams.training.keep_checkpoint_max, count or 1
         raise UserError(
-            f"`n`={needed}: {store.folder} has {len(found)} {what}; ask for no more, or train on"
-            f" with `keep_checkpoint_max`={max(needed, kept)} (the run's was {kept}), which keeps"
-            " that many of the latest."
+            f"`{argument}`={needed}: {store.folder} has {len(intact)} {kind}; ask for no more, or"
+            f" train on with `keep_checkpoint_max`={max(needed, kept)} (the run's was {kept}),"
+            " which keeps that many of the latest."
         )
-    return sorted(found)
+    return sorted(intact)
 
 
 def _judged(path: Path, name: str) -> Iterator[tuple[int, float]]:
