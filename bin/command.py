@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -19,6 +20,7 @@ from ut_tf import registry
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked, hyperparameters
 from ut_tf.bin.shared_flags import in_flags
 from ut_tf.errors import UserError, marked_in
+from ut_tf.notices import worded, worded_by
 
 if TYPE_CHECKING:
     from ut_tf.metrics.bleu import Score
@@ -32,13 +34,18 @@ EXIT_BROKEN_PIPE = 141
 def execute(command: str, flags: Sequence[Flag], body: Callable[[], int | None]) -> int:
     """Runs `body` and returns the exit status: the body's own, or what its error deserves.
 
-    A user's mistake becomes one line on standard error, which names `flags`. Any other exception
-    passes, with its trace: it is a bug, and the trace is what a report needs.
+    A user's mistake becomes one line on standard error. It names `flags`, as all texts of the
+    library do that `body` passes through ``worded``. Any other exception passes, with its trace: it
+    is a bug, and the trace is what a report needs.
     """
+    names = frozenset(flag.name for flag in flags)
     try:
         # User code imports TensorFlow at once.
-        with registry.before_user_code(import_tensorflow):
-            return _answer(command, flags, body)
+        with (
+            registry.before_user_code(import_tensorflow),
+            worded_by(functools.partial(_with_flags, names)),
+        ):
+            return _answer(command, body)
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -49,28 +56,33 @@ def execute(command: str, flags: Sequence[Flag], body: Callable[[], int | None])
         return EXIT_BROKEN_PIPE
 
 
-def _answer(command: str, flags: Sequence[Flag], body: Callable[[], int | None]) -> int:
+def _answer(command: str, body: Callable[[], int | None]) -> int:
     status = 0
     try:
         status = body() or 0
     except HelpAsked as asked:
         print(asked)
     except UserError as error:
-        print(f"{command}: error: {_one_line(_typed(str(error), flags))}", file=sys.stderr)
+        tell(command, f"error: {error}")
         status = EXIT_FLAG_ERROR if isinstance(error, FlagError) else EXIT_USER_ERROR
     except Exception as error:
         # A check inside a graph, where no UserError can be raised.
         sentence = marked_in(error)
         if sentence is None:
             raise
-        print(f"{command}: error: {_one_line(_typed(sentence, flags))}", file=sys.stderr)
+        tell(command, f"error: {sentence}")
         status = EXIT_USER_ERROR
     sys.stdout.flush()
     return status
 
 
-def _typed(message: str, flags: Sequence[Flag]) -> str:
-    names = {flag.name for flag in flags}
+def tell(command: str, message: str) -> None:
+    """Prints a message, with texts of the library in it, as one line on standard error."""
+    print(f"{command}: {' '.join(worded(message).split())}", file=sys.stderr, flush=True)
+
+
+def _with_flags(names: frozenset[str], message: str) -> str:
+    """A message of the library in the words of the command whose flags have these names."""
     return in_flags(message, names, hyperparameters() if "hparams" in names else frozenset())
 
 
@@ -79,8 +91,7 @@ def import_tensorflow() -> None:
     TF_CPP_MIN_LOG_LEVEL below 3.
 
     Some of its lines ignore that variable: they are written to file descriptor 2 before
-      TensorFlow's log is set up. Where the import
-    fails they are shown, since they may say why.
+    TensorFlow's log is set up. Where the import fails they are shown, since they may say why.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") in ("0", "1", "2"):
         return
@@ -157,7 +168,3 @@ def _number(value: float, digits: int = 6) -> str:
     return (
         str(int(number)) if number.is_integer() and abs(number) < 1e12 else f"{number:.{digits}g}"
     )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
+from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr, tell
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
@@ -25,6 +25,7 @@ from ut_tf.inference.text_files import (
     shard_path,
     share,
 )
+from ut_tf.notices import warn
 from ut_tf.run import LARGEST_SEED, Run
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _warn_of_unknown_words(codec: TextCodec, examples: Sequence[Texts], name: st
     if words:
         shown = ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
         lacks = "words that the run's vocabulary lacks, read as unknown"
-        print(f"warning: {name} has {len(words)} {lacks}: {shown}.", file=sys.stderr, flush=True)
+        warn(f"{name} has {len(words)} {lacks}: {shown}.")
 
 
 def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Iterator[str], int]:
@@ -276,7 +277,7 @@ def _interact(translator: Translator) -> None:
                     )
             return
         except UserError as error:
-            print(f"{COMMAND}: error: {error}", file=sys.stderr, flush=True)
+            tell(COMMAND, f"error: {error}")
 
 
 def _prompted(lines: Iterator[str], prompt: str) -> Iterator[str]:

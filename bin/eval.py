@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, metrics_table, stdout_to_stderr
+from ut_tf.bin.command import execute, import_tensorflow, metrics_table, stdout_to_stderr, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files
@@ -208,7 +208,7 @@ def _keep(run: Run, record: Record) -> None:
     try:
         append_record(run.output_dir, record)
     except UserError as error:
-        print(f"{COMMAND}: warning: no record is kept: {error}", file=sys.stderr)
+        tell(COMMAND, f"warning: no record is kept: {error}")
 
 
 def _check_lengths(run: Run, problem: Problem, lengths: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ut_tf.bin import flags
-from ut_tf.bin.command import execute
+from ut_tf.bin.command import execute, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.reporting.filling import make_report
@@ -71,7 +71,7 @@ def _main(argv: list[str]) -> None:
     numbers = [number.strip() for number in values.tables.split(",") if number.strip()]
     runs, warnings = find_runs([Path(place).expanduser() for place in values.runs])
     for warning in warnings:
-        print(f"{COMMAND}: warning: {warning}", file=sys.stderr)
+        tell(COMMAND, f"warning: {warning}")
     if not runs:
         raise UserError("no run could be read, see the warnings: name other folders.")
     text = _FORMATS[values.format](make_report(PAPER_TABLES, runs, numbers, _evaluation))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ut_tf.bin import flags, trainer_flags
-from ut_tf.bin.command import EXIT_INTERRUPTED, EXIT_USER_ERROR, execute
+from ut_tf.bin.command import EXIT_INTERRUPTED, EXIT_USER_ERROR, execute, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
@@ -237,7 +237,7 @@ def _run(sweep: Sweep) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"{COMMAND}: {text}", file=sys.stderr, flush=True)
+    tell(COMMAND, text)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from ut_tf.bin.command import (
     import_tensorflow,
     metrics_table,
     stdout_to_stderr,
+    tell,
 )
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.registry_page import registry_page
@@ -63,7 +64,7 @@ def _train(values: Any) -> int:
     strategy = make_strategy(values.num_gpus)
     with stdout_to_stderr():
         for note in (*plan.notes, *plan.hparams.without_effect(values.hparams)):
-            print(f"{COMMAND}: warning: {note}.", flush=True)
+            tell(COMMAND, f"warning: {note}.")
         run = plan.start()
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
         result = train(

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -29,6 +28,7 @@ from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
+from ut_tf.notices import warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run_config import RunConfig, changes_of, from_values, read_values, write_config
 from ut_tf.storage.files import sha256_of, write_bytes
@@ -318,13 +318,11 @@ class Run(RunConfig):
 
 @functools.cache
 def _warn_of_the_future(folder: Path) -> None:
-    print(
-        f"warning: the decoder of {folder} halts by the mean over all target symbols"
+    warn(
+        f"the decoder of {folder} halts by the mean over all target symbols"
         " (global_mean=sequence), so with given targets each symbol's probability depends on later"
         " ones: its losses and perplexities are too good. Train with global_mean=past for right"
-        " ones.",
-        file=sys.stderr,
-        flush=True,
+        " ones."
     )
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ut_tf.bin import avg_checkpoints, command, datagen, trainer
+from ut_tf.bin import avg_checkpoints, command, datagen, shared_flags, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError, marked
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import Record, read_records
+from ut_tf.notices import warn
 from ut_tf.run import Run
 
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
@@ -167,6 +168,21 @@ def test_errors_and_their_exit_statuses(capsys):
     assert capsys.readouterr().err == "ut-x: error: too long: cut it.\n"
     assert command.execute("ut-x", (), lambda: None) == 0
     assert command.execute("ut-x", (), lambda: 5) == 5
+
+
+def test_warnings_of_the_library_name_flags_within_a_command(capsys):
+    def body() -> None:
+        warn("`seed`=3 and `data_dir`")
+        command.tell("ut-x", "warning: no record is kept: name another `output_dir`.")
+
+    flags = (shared_flags.RANDOM_SEED, shared_flags.OUTPUT_DIR)
+    assert command.execute("ut-x", flags, body) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: --random_seed=3 and data_dir",
+        "ut-x: warning: no record is kept: name another --output_dir.",
+    ]
+    warn("`seed`=3")
+    assert capsys.readouterr().err == "warning: `seed`=3\n"
 
 
 def test_a_table_is_sorted_and_aligned():

@@ -267,6 +267,7 @@ def test_examples_that_are_left_out_are_counted_once(capsys: pytest.CaptureFixtu
     for epoch in (0, 1):
         train_batches(problem, DATA_DIR, TrainingConfig(max_length=16), 1, seed=0, epoch=epoch)
     told = (
-        "2 of 3 training examples of partly long are longer than max_length=16, and are left out\n"
+        "2 of 3 training examples of partly long are longer than `max_length`=16, and are left"
+        " out\n"
     )
     assert capsys.readouterr().err == told

@@ -328,7 +328,7 @@ def test_two_replicas_go_through_the_stages_as_one_device(
         for size in (8, 4)
     )
     train(one, log_frequency=14)
-    assert "training examples of toy_copy are longer than max_length=6" in capsys.readouterr().err
+    assert "training examples of toy_copy are longer than `max_length`=6" in capsys.readouterr().err
     train(two, strategy=mirrored(2), log_frequency=14)
     assert [line["curriculum_length"] for line in lines(two, "train")] == [5.0, 6.0, 6.0]
     for step, loss in losses(one).items():

@@ -53,7 +53,7 @@ def test_num_gpus_that_is_not_used_is_said(
     )
     monkeypatch.setattr(distribution, "_multi_worker_strategy", lambda: "workers")
     assert make_strategy(1) == "workers"
-    assert "num_gpus=1 is not used" in capsys.readouterr().err
+    assert "`num_gpus`=1 is not used" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("num_gpus", [None, 0])

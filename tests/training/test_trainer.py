@@ -308,6 +308,7 @@ def test_a_rate_of_0_is_foretold(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (warning,) = [
         line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")
     ]
-    assert "train_steps=3 is above decay_steps=2" in warning and "set decay_steps=3" in warning
+    assert "`train_steps`=3 is above `decay_steps`=2" in warning
+    assert "set `decay_steps`=3" in warning
     train(toy_run(tmp_path / "other", schedule="cosine", decay_steps=3, train_steps=3))
     assert "warning" not in capsys.readouterr().err

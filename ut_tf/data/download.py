@@ -13,7 +13,6 @@ import functools
 import hashlib
 import os
 import queue
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.storage.files import sha256_of
 
 # Resolving a name has no timeout of its own, so the whole wait for a first answer, over all
@@ -114,11 +114,9 @@ def check_reachable(
 def _warn_of_another(path: Path, archive: Archive, what: str) -> None:
     found = sha256_of(path) if archive.sha256 else ""
     if found != archive.sha256:
-        print(
-            f"warning: {path} is not the published archive (its sha256 is {found}, expected"
-            f" {archive.sha256}): {what} uses it as it is.",
-            file=sys.stderr,
-            flush=True,
+        warn(
+            f"{path} is not the published archive (its sha256 is {found}, expected"
+            f" {archive.sha256}): {what} uses it as it is."
         )
 
 

@@ -32,6 +32,7 @@ from ut_tf.data.batch_plan import (
 from ut_tf.data.example_table import ExampleTable, trim_batch
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
+from ut_tf.notices import worded
 
 WEIGHT = "weight"
 
@@ -169,12 +170,11 @@ def tell_left_out(problem: Problem, lengths: Lengths, max_length: int) -> None:
     """Prints to stderr how many training examples are too long, if any."""
     left_out = int((lengths > max_length).sum())
     if left_out:
-        print(
+        sentence = (
             f"{left_out} of {len(lengths)} training examples of {problem.name} are longer than"
-            f" max_length={max_length}, and are left out",
-            file=sys.stderr,
-            flush=True,
+            f" `max_length`={max_length}, and are left out"
         )
+        print(worded(sentence), file=sys.stderr, flush=True)
 
 
 def _planned(

@@ -13,12 +13,12 @@ import contextlib
 import errno
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.storage.files import sha256_of, write_text
 from ut_tf.storage.locks import exclusive
 
@@ -150,11 +150,9 @@ class PreparedFolder:
 
     def warn_of_other_sources(self, problem: Problem, sources: str) -> None:
         """Prints that `sources`, present now, are not those that the data was prepared from."""
-        print(
-            f"warning: {problem.name} uses the data in {self.path}, prepared earlier from other"
-            f" files than {sources}: delete that folder to prepare it from these.",
-            file=sys.stderr,
-            flush=True,
+        warn(
+            f"{problem.name} uses the data in {self.path}, prepared earlier from other"
+            f" files than {sources}: delete that folder to prepare it from these."
         )
 
     def _check_digest(self, summary: Mapping[str, Any], name: str) -> None:

@@ -13,7 +13,6 @@ with Wilson's intervals.
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from ut_tf.factories import make_problem
 from ut_tf.inference.translator import Texts, Translator, check_vocabulary
 from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.metrics.sums import group_name
+from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
@@ -168,7 +168,7 @@ def _warn_of_the_unknown(
 ) -> None:
     words = codec.unknown_words(text for columns in texts for text in columns)
     if words:
-        _warn(
+        warn(
             f"{problem} has {len(words)} words that the vocabulary of {run.output_dir} lacks, read"
             f" as unknown: {_named(words)}."
         )
@@ -179,7 +179,7 @@ def _warn_of_the_unknown(
         never = [answer for answer, number in zip(distinct, classes, strict=True) if number < 0]
         if never:
             count = sum(_plain(answer) in {*never} for answer in answers)
-            _warn(
+            warn(
                 f"{problem} has {len(never)} answers that {run.output_dir} cannot give, in {count}"
                 f" examples: {_named(never)}."
             )
@@ -198,13 +198,13 @@ def _warn_of_cut_facts(codec: TextCodec, texts: Sequence[Texts], problem: str, r
     # The question has a row of its own.
     kept = max(shape[1] for shape in shapes) - 1
     if longest_text > kept:
-        _warn(
+        warn(
             f"{problem} has texts of up to {longest_text} sentences, of which"
             f" {run.output_dir} reads the last {kept}."
         )
     longest = max(shape[2] for shape in shapes)
     if longest > run.spec.max_words:
-        _warn(
+        warn(
             f"{problem} has sentences of up to {longest} words, of which {run.output_dir} reads the"
             f" first {run.spec.max_words}."
         )
@@ -214,7 +214,3 @@ def _named(words: Iterable[str]) -> str:
     first = [*words]
     more = f" and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
     return ", ".join(first[:_NAMED]) + more
-
-
-def _warn(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr, flush=True)

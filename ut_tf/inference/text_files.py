@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 
 if TYPE_CHECKING:
     from ut_tf.inference.translator import Hypothesis
@@ -47,11 +48,8 @@ def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
             text = plain.decode("utf-8")
         except UnicodeDecodeError as error:
             text = plain.decode("utf-8", errors="replace")
-            print(
-                f"warning: {name}, line {number}: byte {error.start + 1} is no UTF-8; it is read as"
-                " U+FFFD.",
-                file=sys.stderr,
-                flush=True,
+            warn(
+                f"{name}, line {number}: byte {error.start + 1} is no UTF-8; it is read as U+FFFD."
             )
         yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
 

@@ -13,7 +13,6 @@ are classes is answered by its most probable classes and their log-probabilities
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -33,6 +32,7 @@ from ut_tf.inference.batches import (
     stacked,
     trimmed,
 )
+from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
@@ -271,11 +271,9 @@ class Translator:
         for side, ids in (("input", inputs), ("target", targets)):
             if ids is not None and ids.ndim == 1 and len(ids) > most:
                 left = "first" if self._classifies else "last"
-                print(
-                    f"warning: {side} {number} has more than max_input_length={most} symbols: the"
-                    f" {left} ones are left out.",
-                    file=sys.stderr,
-                    flush=True,
+                warn(
+                    f"{side} {number} has more than max_input_length={most} symbols: the"
+                    f" {left} ones are left out."
                 )
         if inputs.ndim == 1:
             inputs = cut(inputs, most, keep_end=self._classifies)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.storage import layout
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
@@ -169,10 +169,7 @@ class CheckpointStore:
         try:
             directory.rename(doomed)
         except OSError as error:
-            print(
-                f"warning: could not remove the old checkpoint {directory}: {error}.",
-                file=sys.stderr,
-            )
+            warn(f"could not remove the old checkpoint {directory}: {error}.")
             return
         shutil.rmtree(doomed, ignore_errors=True)
 
@@ -237,10 +234,7 @@ def find_fault(directory: Path) -> str | None:
 
 def warn_of_fault(directory: Path, fault: str) -> None:
     """Says on stderr, in one line, that a damaged checkpoint is passed over."""
-    print(
-        f"warning: skipped the checkpoint {directory}: {fault}; going back to the one before it.",
-        file=sys.stderr,
-    )
+    warn(f"skipped the checkpoint {directory}: {fault}; going back to the one before it.")
 
 
 def find_checkpoint(output_dir: Path, which: str) -> Path:
@@ -259,11 +253,7 @@ def find_checkpoint(output_dir: Path, which: str) -> Path:
         fault = find_fault(store.path(best))
         if fault is None:
             return store.path(best)
-        print(
-            f"warning: skipped the best checkpoint {store.path(best)}: {fault}; the last one is"
-            " used.",
-            file=sys.stderr,
-        )
+        warn(f"skipped the best checkpoint {store.path(best)}: {fault}; the last one is used.")
     if which in ("best", "last"):
         last = store.newest_intact()
         if last is None:

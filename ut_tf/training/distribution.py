@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ import tensorflow as tf
 
 from ut_tf.data.pipeline import worker_share
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 
 _NO_GPU = "no GPU found; GPUs need pip install 'ut-tf[cuda]'"
 
@@ -41,17 +41,16 @@ def make_strategy(num_gpus: int | None = None) -> Any:
     """
     if worker_count() > 1:
         if num_gpus is not None:
-            print(
-                f"warning: num_gpus={num_gpus} is not used with several workers (TF_CONFIG): each"
-                " trains on all GPUs that it sees; choose them by CUDA_VISIBLE_DEVICES.",
-                file=sys.stderr,
+            warn(
+                f"`num_gpus`={num_gpus} is not used with several workers (TF_CONFIG): each"
+                " trains on all GPUs that it sees; choose them by CUDA_VISIBLE_DEVICES."
             )
         return _multi_worker_strategy()
     gpus = tf.config.list_logical_devices("GPU")
     if num_gpus is not None and (num_gpus < 0 or num_gpus > len(gpus)):
         raise UserError(
-            f"num_gpus={num_gpus}: TensorFlow finds {len(gpus)} GPUs on this machine; ask for 0 to"
-            f" {len(gpus)}."
+            f"`num_gpus`={num_gpus}: TensorFlow finds {len(gpus)} GPUs on this machine; ask for 0"
+            f" to {len(gpus)}."
         )
     wanted = gpus if num_gpus is None else gpus[:num_gpus]
     if len(wanted) > 1:

@@ -27,6 +27,7 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.notices import worded
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage.checkpoints import CheckpointStore
@@ -293,11 +294,13 @@ def _say_what_begins(parts: _Parts) -> None:
     training = run.hparams.training
     decay_steps = training.decay_steps or training.train_steps
     if training.schedule == "cosine" and parts.train_steps > decay_steps:
-        say(
-            f"warning: train_steps={parts.train_steps} is above decay_steps={decay_steps}, from"
-            " which on the cosine schedule's learning rate is 0 and nothing is learned: set"
-            f" decay_steps={parts.train_steps}, in another output_dir if this one has a checkpoint."
+        sentence = (
+            f"`train_steps`={parts.train_steps} is above `decay_steps`={decay_steps}, from which on"
+            " the cosine schedule's learning rate is 0 and nothing is learned: set"
+            f" `decay_steps`={parts.train_steps}, in another `output_dir` if this one has a"
+            " checkpoint."
         )
+        say(f"warning: {worded(sentence)}")
     devices = describe_devices(parts.workers.strategy)
     say(f"training {run.hparams.model} ({parts.model.count_params():,} parameters) on {devices}")
     if state.step:

@@ -1,0 +1,39 @@
+"""Warnings of the library, in the words of whoever shows them.
+
+::
+
+    warn("`seed`=-1 is odd.")         # a program prints: warning: `seed`=-1 is odd.
+    with worded_by(as_flags):
+        warn("`seed`=-1 is odd.")     # ut-trainer prints: warning: --random_seed=-1 is odd.
+
+Texts of the library name arguments in backticks. A command shows them as its flags.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_wording: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
+
+
+def worded(text: str) -> str:
+    """A text of the library in the words of the program that runs."""
+    return _wording.get()(text)
+
+
+def warn(sentence: str) -> None:
+    """Prints a warning to standard error."""
+    print(f"warning: {worded(sentence)}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def worded_by(wording: Callable[[str], str]) -> Iterator[None]:
+    """Words the texts of the library by `wording` in the body of the ``with`` statement."""
+    token = _wording.set(wording)
+    try:
+        yield
+    finally:
+        _wording.reset(token)
