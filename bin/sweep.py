@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 from ut_tf.bin import flags, trainer_flags
 from ut_tf.bin.command import EXIT_INTERRUPTED, EXIT_USER_ERROR, execute, tell
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, make_cells
-from ut_tf.sweeping.sweep import OWN_FLAGS, Sweep, run_sweep, summary
+from ut_tf.sweeping.sweep import Sweep, run_sweep, summary
 
 COMMAND = "ut-sweep"
 DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each
@@ -168,26 +169,25 @@ def _expanded(
     flag: str, words: Sequence[str], expand: Callable[[Sequence[str]], list[T]], expected: str
 ) -> list[T]:
     try:
-        found = expand(words)
+        expanded = expand(words)
     except ValueError as error:
         raise FlagError(f"--{flag}={','.join(words)}: {error}; expected {expected}.") from None
-    if not found:
+    if not expanded:
         raise FlagError(f"--{flag} names nothing: expected {expected}.")
-    return found
+    return expanded
 
 
 def _sweep(values: Any) -> Sweep:
     if values.parallel < 1:
         raise FlagError(f"--parallel={values.parallel}: expected at least 1.")
     flags.integers(values.lengths, "lengths")
-    eval_flags = [
+    evaluation_options = [
         f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
     ]
     return Sweep(
         Path(values.output_dir).expanduser(),
         cells_of(values),
-        values.trainer_flags,
-        eval_flags,
+        CellCommands(values.trainer_flags, evaluation_options),
         values.parallel,
     )
 
@@ -202,7 +202,7 @@ def _check(sweep: Sweep) -> None:
             trainer_flags.COMMAND,
             trainer_flags.DESCRIPTION,
             trainer_flags.FLAGS,
-            sweep.trainer_flags,
+            sweep.commands.training_options,
         )
     for name in OWN_FLAGS:
         if given[name].present:
@@ -216,7 +216,7 @@ def _check(sweep: Sweep) -> None:
             " as its parent."
         )
     for cell in sweep.cells:
-        checked_run(sweep.training(cell))
+        checked_run(sweep.training(cell).arguments)
 
 
 def _run(sweep: Sweep) -> int:

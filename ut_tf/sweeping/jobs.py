@@ -37,10 +37,17 @@ COMMAND_MARK = "$ "
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a job: the words of its process, and its name for messages and logs."""
+    """A command of a job.
 
-    what: str
-    words: tuple[str, ...]
+    Args:
+      name: for messages and logs.
+      program: the words that its process begins with.
+      arguments: the words behind them.
+    """
+
+    name: str
+    program: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,10 +171,10 @@ class Jobs:
         try:
             one.job.log.parent.mkdir(parents=True, exist_ok=True)
             with one.job.log.open("ab") as log:
-                log.write(f"{COMMAND_MARK}{command.what}\n".encode())
+                log.write(f"{COMMAND_MARK}{command.name}\n".encode())
                 log.flush()
                 one.process = subprocess.Popen(
-                    command.words,
+                    (*command.program, *command.arguments),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -176,7 +183,7 @@ class Jobs:
                 )
         except OSError as error:
             raise UserError(
-                f"{command.what} of {one.job.name} cannot begin, with the log {one.job.log}:"
+                f"{command.name} of {one.job.name} cannot begin, with the log {one.job.log}:"
                 f" {error.strerror or error}."
             ) from error
 
@@ -201,7 +208,7 @@ class Jobs:
         if status is None:
             return None
         if status == 0:
-            one.done.append(one.job.commands[len(one.done)].what)
+            one.done.append(one.job.commands[len(one.done)].name)
             if len(one.done) < len(one.job.commands) and not self.stopping:
                 self._next_command(one)
                 return None

@@ -2,8 +2,10 @@
 
 ::
 
-    sweep = Sweep(folder, cells, trainer_flags=["--train_steps=2000"], eval_flags=[], parallel=2)
+    sweep = Sweep(folder, cells, commands, parallel=2)
     result = run_sweep(sweep, say=print)
+
+How a cell is trained and evaluated says whoever makes the sweep (``Commands``).
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ut_tf.errors import UserError, counted
 from ut_tf.evaluation.records import read_records
@@ -25,29 +27,44 @@ from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE
 from ut_tf.sweeping.grid import Cell, Progress, State
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
 
-# The flags of ut-trainer that a sweep sets itself.
-OWN_FLAGS = ("problem", "hparams_set", "random_seed", "output_dir")
-_THREADS = ("intra_op_threads", "inter_op_threads")
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Commands(Protocol):
+    """How the cells of a sweep are trained and evaluated."""
+
+    @property
+    def training_options(self) -> Sequence[str]:
+        """What is the same for the training of all cells; with others a cell trains on."""
+
+    @property
+    def evaluation_options(self) -> Sequence[str]:
+        """What is the same for the evaluation of all cells; with others a cell is judged again."""
+
+    def training(self, cell: Cell, place: Path, threads: int | None) -> Command:
+        """The command that trains a cell in the run directory `place`; `threads`: its share of the
+        cores, None where it has all.
+        """
+
+    def evaluation(self, place: Path) -> Command:
+        """The command that evaluates the run in `place`."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is to be done: the cells, the flags of their commands, and where.
+    """What is to be done: the cells, their commands, and where.
 
     Args:
       folder: holds the run directories.
       cells: of the grid.
-      trainer_flags: of ut-trainer, the same for every cell.
-      eval_flags: of ut-eval likewise.
+      commands: how they are trained and evaluated.
       parallel: cells at a time.
       progress: what was done before; without it what sweep.json says.
     """
 
     folder: Path
     cells: list[Cell]
-    trainer_flags: list[str]
-    eval_flags: list[str]
+    commands: Commands
     parallel: int
     progress: Progress = field(init=False)
 
@@ -62,22 +79,15 @@ class Sweep:
         """A cell's run directory."""
         return self.folder / cell.name
 
-    def training(self, cell: Cell) -> list[str]:
-        """The flags of a cell's ut-trainer."""
-        own = (cell.problem, cell.hparams_set, str(cell.seed), str(self.place(cell)))
-        return [
-            *map(_flag, OWN_FLAGS, own),
-            *self._thread_flags(),
-            *self.trainer_flags,
-        ]
-
-    def evaluation(self, cell: Cell) -> list[str]:
-        """The flags of a cell's ut-eval."""
-        return [_flag("output_dir", self.place(cell)), *self.eval_flags]
+    def training(self, cell: Cell) -> Command:
+        """The command that trains a cell."""
+        threads = self._threads() if self.parallel > 1 else None
+        return self.commands.training(cell, self.place(cell), threads)
 
     def reached(self, cell: Cell) -> State | None:
         """How far a cell has come, as sweep.json says, as long as its files are there."""
-        reached = self.progress.reached(cell, self.trainer_flags, self.eval_flags)
+        options = self.commands.training_options, self.commands.evaluation_options
+        reached = self.progress.reached(cell, *options)
         if not (self.place(cell) / CONFIG_FILE).is_file():
             return None
         return (
@@ -86,29 +96,25 @@ class Sweep:
             else reached
         )
 
-    def commands(self, cell: Cell) -> list[tuple[str, str, list[str]]]:
-        """(name, module, flags) of the commands that a cell still needs."""
-        training = ("ut-trainer", "trainer", self.training(cell))
-        evaluation = ("ut-eval", "eval", self.evaluation(cell))
+    def open_commands(self, cell: Cell) -> list[Command]:
+        """The commands that a cell still needs: none of a finished one."""
+        training, evaluation = self.training(cell), self.commands.evaluation(self.place(cell))
         return {None: [training, evaluation], "trained": [evaluation]}.get(self.reached(cell), [])
 
     def described(self) -> list[str]:
         """The commands as they would be typed; finished cells as comments."""
         lines = []
         for cell in self.cells:
-            commands = self.commands(cell)
-            lines += [shlex.join([name, *words]) for name, _, words in commands] or [
-                f"# {cell.name} is finished."
+            typed = [
+                shlex.join([command.name, *command.arguments])
+                for command in self.open_commands(cell)
             ]
+            lines += typed or [f"# {cell.name} is finished."]
         return lines
 
     def job(self, cell: Cell) -> Job:
         """The job of a cell that is not finished."""
-        commands = (
-            Command(name, (sys.executable, "-m", f"ut_tf.bin.{module}", *words))
-            for name, module, words in self.commands(cell)
-        )
-        return Job(cell.name, tuple(commands), self.place(cell) / SWEEP_LOG_FILE)
+        return Job(cell.name, tuple(self.open_commands(cell)), self.place(cell) / SWEEP_LOG_FILE)
 
     def environments(self) -> list[dict[str, str]]:
         """What each of the runs at a time adds to its environment.
@@ -141,13 +147,6 @@ class Sweep:
             else os.cpu_count() or 1
         )
         return max(1, cores // self.parallel)
-
-    def _thread_flags(self) -> list[str]:
-        return [_flag(name, self._threads()) for name in _THREADS] if self.parallel > 1 else []
-
-
-def _flag(name: str, value: object) -> str:
-    return f"--{name}={value}"
 
 
 @dataclass(frozen=True)
@@ -185,20 +184,20 @@ def run_sweep(sweep: Sweep, say: Callable[[str], None]) -> SweepResult:
     ) as jobs:
         for outcome in jobs.run([sweep.job(cell) for cell in open_cells.values()]):
             cell = open_cells[outcome.job.name]
-            state = _state(sweep, cell, outcome)
-            sweep.progress.note(
-                cell, state, sweep.trainer_flags, sweep.eval_flags, outcome.seconds / 60
-            )
+            state = _state(outcome)
+            options = sweep.commands.training_options, sweep.commands.evaluation_options
+            sweep.progress.note(cell, state, *options, outcome.seconds / 60)
             say(f"{places[cell.name]}: {_ending(sweep, cell, state, outcome)}")
             failed += [] if state == "finished" or outcome.stopped else [cell.name]
     return SweepResult(failed, jobs.stopping)
 
 
-def _state(sweep: Sweep, cell: Cell, outcome: Outcome) -> State:
-    if outcome.status == 0 and len(outcome.done) == len(outcome.job.commands):
+def _state(outcome: Outcome) -> State:
+    commands_left = len(outcome.job.commands) - len(outcome.done)
+    if outcome.status == 0 and not commands_left:
         return "finished"
-    if "ut-trainer" in outcome.done or sweep.reached(cell) == "trained":
-        return "trained"
+    if commands_left <= 1:
+        return "trained"  # The last command is the evaluation.
     return "stopped" if outcome.stopped else "failed"
 
 

@@ -1,0 +1,50 @@
+"""The commands of a sweep's cells: ut-trainer and ut-eval with their flags."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ut_tf.sweeping.grid import Cell
+from ut_tf.sweeping.jobs import Command
+
+# The flags of ut-trainer that a sweep sets itself.
+OWN_FLAGS = ("problem", "hparams_set", "random_seed", "output_dir")
+_THREADS = ("intra_op_threads", "inter_op_threads")
+
+
+@dataclass(frozen=True)
+class CellCommands:
+    """``ut_tf.sweeping.sweep.Commands`` in the words of this package.
+
+    Args:
+      training_options: flags of ut-trainer, the same for every cell.
+      evaluation_options: flags of ut-eval likewise.
+    """
+
+    training_options: list[str]
+    evaluation_options: list[str]
+
+    def training(self, cell: Cell, place: Path, threads: int | None) -> Command:
+        """The cell's ut-trainer, with its share of the cores where there is one."""
+        own = (cell.problem, cell.hparams_set, str(cell.seed), str(place))
+        flags = [
+            *map(_flag, OWN_FLAGS, own),
+            *(_flag(name, threads) for name in _THREADS if threads is not None),
+            *self.training_options,
+        ]
+        return _command("ut-trainer", "trainer", flags)
+
+    def evaluation(self, place: Path) -> Command:
+        """The ut-eval of the run in `place`."""
+        flags = [_flag("output_dir", place), *self.evaluation_options]
+        return _command("ut-eval", "eval", flags)
+
+
+def _command(name: str, module: str, flags: list[str]) -> Command:
+    return Command(name, (sys.executable, "-m", f"ut_tf.bin.{module}"), tuple(flags))
+
+
+def _flag(name: str, value: object) -> str:
+    return f"--{name}={value}"
