@@ -46,6 +46,8 @@ class Entry:
       group: the group that it is listed in (``Registry.groups``); empty: it stands alone.
       file_arguments: of a problem, ``Problem.file_arguments`` of its class.
       config: of a model, ``"module:attribute"`` of the class of its configuration.
+      attributes: class attributes of the target that are asked for without importing it.
+      row: what the row of a table calls it; empty: its name.
     """
 
     target: str
@@ -54,6 +56,8 @@ class Entry:
     group: str = ""
     file_arguments: Mapping[str, str] = field(default_factory=dict)
     config: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    row: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,24 @@ class Registry:
             declared: Mapping[str, str] = getattr(self._registered[name][0], "file_arguments", {})
             return declared
         return self._entry(name).file_arguments
+
+    def attribute(self, name: str, attribute: str, default: Any) -> Any:
+        """A class attribute of what is behind `name`; imports nothing behind the name.
+
+        Args:
+          name: registered, or unknown.
+          attribute: of the class; of a built-in name, as its entry gives it.
+          default: where the name is unknown or the attribute is not given.
+        """
+        if name in self._registered:
+            return getattr(self._registered[name][0], attribute, default)
+        entry = self._entries().get(name)
+        return default if entry is None else entry.attributes.get(attribute, default)
+
+    def row(self, name: str) -> str:
+        """What the row of a table calls `name`; empty where it has no other name there."""
+        entry = None if name in self._registered else self._entries().get(name)
+        return "" if entry is None else entry.row
 
     def check(self, name: str) -> None:
         """Raises UserError, with the near names, where `name` is unknown; imports nothing behind

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ut_tf import registry
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, read_records
@@ -194,11 +195,9 @@ def _system(model: str, network: Mapping[str, Any]) -> str:
         return parts[0]
     if network["recurrence"] != "basic":
         parts.append(f"{network['recurrence']} recurrence")
-    if network["halting"] != "none":
-        parts.append(
-            "dynamic halting"
-            + ("" if network["halting"] == "basic" else f" ({network['halting']})")
-        )
+    form = network["halting"]
+    if registry.halting_forms.attribute(form, "dynamic", default=True):
+        parts.append(registry.halting_forms.row(form) or f"dynamic halting ({form})")
     return ", ".join(parts)
 
 

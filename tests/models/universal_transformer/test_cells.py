@@ -161,7 +161,7 @@ def test_depthwise_attention_needs_a_fixed_depth() -> None:
     with pytest.raises(UserError, match="needs recurrence=basic, highway or skip, not dwa"):
         Config(**SMALL, recurrence="dwa", halting="basic")
     recurrence = make_recurrence(Config(**SMALL, recurrence="dwa"))
-    with pytest.raises(UserError, match="needs a fixed depth"):
+    with pytest.raises(UserError, match="needs the same depth for all positions"):
         _called(recurrence, tf.constant(INPUT), steps=tf.constant([1, 2]))
 
 

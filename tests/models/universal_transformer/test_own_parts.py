@@ -16,13 +16,16 @@ from tests.close import assert_close
 from tests.search.models import INPUTS, SPEC, random_model
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
+from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.position_options import PositionOption
 from ut_tf.layers.transition import TransitionFunction
 from ut_tf.models.parts_from_config import make_part
+from ut_tf.models.universal_transformer.catalogue import HALTING_FORMS
 from ut_tf.models.universal_transformer.cells import BasicCell, HighwayCell
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
+from ut_tf.models.universal_transformer.halting.fixed_depth import FixedDepth
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 TARGETS = np.array([[3, 4, 5, 1], [8, 1, 0, 0], [5, 5, 1, 0]], np.int32)
@@ -155,6 +158,30 @@ def test_own_parts_may_read_the_fields_of_built_in_ones(own_names: dict[str, str
     changes = "transform_bias_init=-2.0,lstm_forget_bias=0.5,ponder_prior=0.3,learned_positions=700"
     assert hparams.override(changes).without_effect(changes) == []
     assert len(HParams().override(changes).without_effect(changes)) == 4
+
+
+def test_the_configuration_asks_an_own_form_whether_it_is_dynamic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Twice(FixedDepth):
+        """A fixed depth of a user's own."""
+
+    own = {"own_fixed": (Twice, ""), "own_dynamic": (Patient, "")}
+    monkeypatch.setattr(registry.halting_forms, "_registered", own)
+    assert Config(halting="own_fixed", recurrence="gru", eval_num_steps=9).eval_num_steps == 9
+    with pytest.raises(UserError, match="halting=own_fixed: leave it out"):
+        Config(halting="own_fixed", eval_act_max_steps=9)
+    with pytest.raises(UserError, match="halting=own_dynamic needs recurrence=basic"):
+        Config(halting="own_dynamic", recurrence="gru")
+
+
+@pytest.mark.parametrize("name", sorted(HALTING_FORMS))
+def test_the_catalogue_says_of_halting_forms_what_their_classes_say(name: str) -> None:
+    form = registry.halting_forms.get(name).func  # type: ignore[attr-defined]
+    for attribute, default in (("dynamic", True), ("trains_all_steps", False)):
+        assert registry.halting_forms.attribute(name, attribute, default) == getattr(
+            form, attribute
+        )
 
 
 def test_parameters_of_base_classes_are_filled_in_too() -> None:

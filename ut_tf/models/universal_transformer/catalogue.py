@@ -17,10 +17,15 @@ CELLS = {
 }
 
 HALTING_FORMS = {
-    "none": Entry(f"{_HALTING}.fixed_depth:FixedDepth", "all positions take all steps"),
+    "none": Entry(
+        f"{_HALTING}.fixed_depth:FixedDepth",
+        "all positions take all steps",
+        attributes={"dynamic": False},
+    ),
     "basic": Entry(
         f"{_HALTING}.adaptive_computation_time:Basic",
         "adaptive computation time as in the Universal Transformer",
+        row="dynamic halting",
     ),
     "accumulated": Entry(
         f"{_HALTING}.adaptive_computation_time:Accumulated", "adaptive computation time, Graves'"
@@ -30,6 +35,8 @@ HALTING_FORMS = {
     ),
     "random": Entry(f"{_HALTING}.random_halting:Random", "probabilities drawn at random"),
     "pondernet": Entry(
-        f"{_HALTING}.pondernet:PonderNet", "trained by the loss of every step's answer"
+        f"{_HALTING}.pondernet:PonderNet",
+        "trained by the loss of every step's answer",
+        attributes={"trains_all_steps": True},
     ),
 }

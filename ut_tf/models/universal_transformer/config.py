@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from ut_tf import registry
 from ut_tf.config.attention import AttentionModelConfig
 from ut_tf.config.base import Config
 from ut_tf.config.fields import having, option, unless
@@ -138,12 +139,17 @@ class HaltingConfig(Config):
     def mistakes(self) -> list[str]:
         """A bound of dynamic halting needs dynamic halting."""
         found = super().mistakes()
-        if self.halting == "none" and self.eval_act_max_steps != self.act_max_steps:
+        if not self._halts and self.eval_act_max_steps != self.act_max_steps:
             found.append(
                 f"eval_act_max_steps={self.eval_act_max_steps} bounds dynamic halting, and"
-                " halting=none: leave it out"
+                f" halting={self.halting}: leave it out"
             )
         return found
+
+    @property
+    def _halts(self) -> bool:
+        """Whether depth depends on the states, as the halting form says."""
+        return bool(registry.halting_forms.attribute(self.halting, "dynamic", True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,28 +164,28 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
     def mistakes(self) -> list[str]:
         """Halting, recurrence and depth must fit together."""
         found = super().mistakes()
-        halts = self.halting != "none"
-        if halts and self.recurrence in _NEVER_HALTING:
+        if self._halts and self.recurrence in _NEVER_HALTING:
             found.append(
                 f"halting={self.halting} needs recurrence=basic, highway or skip, not"
                 f" {self.recurrence}"
             )
-        if halts and self.steps_per_position:
+        if self._halts and self.steps_per_position:
             found.append("steps_per_position sets a fixed depth: it goes with halting=none")
-        if halts and self.eval_num_steps != self.num_steps:
+        if self._halts and self.eval_num_steps != self.num_steps:
             found.append(
                 f"eval_num_steps={self.eval_num_steps} is a fixed depth, and"
                 f" halting={self.halting}: use eval_act_max_steps"
             )
-        if self.use_memory_as_final_state and (self.recurrence in _WITHOUT_MEMORY or halts):
+        if self.use_memory_as_final_state and (self.recurrence in _WITHOUT_MEMORY or self._halts):
             found.append(
                 "use_memory_as_final_state=True needs recurrence=lstm with halting=none, not"
                 f" {self.recurrence} with {self.halting}"
             )
-        if self.halting == "pondernet" and self.mix_layers_after:
+        answers_from_all = registry.halting_forms.attribute(self.halting, "trains_all_steps", False)
+        if answers_from_all and self.mix_layers_after:
             found.append(
-                "halting=pondernet answers from the states of every step, so no layers can follow:"
-                " it needs mix_layers_after=0"
+                f"halting={self.halting} answers from the states of every step, so no layers can"
+                " follow: it needs mix_layers_after=0"
             )
         return found + self._impossible_depths()
 
@@ -194,7 +200,7 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
 
     def _impossible_depths(self) -> list[str]:
         found = []
-        name = "num_steps" if self.halting == "none" else "act_max_steps"
+        name = "act_max_steps" if self._halts else "num_steps"
         trained, used = getattr(self, name), getattr(self, f"eval_{name}")
         for learned, instead in self._learned_per_step():
             if used > trained:

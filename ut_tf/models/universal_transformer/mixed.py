@@ -60,9 +60,10 @@ class MixedStack(Composite):
     ) -> None:
         super().__init__(**kwargs)
         if after is not None and recurrence.halting_unit.with_step_outputs:
+            form = type(recurrence.halting_unit).__name__
             raise UserError(
-                "halting=pondernet answers from the states of every step, so no layers can follow:"
-                " set mix_layers_after=0."
+                f"{form} answers from the states of every step, so no layers can follow: leave"
+                " `after` out (mix_layers_after=0)."
             )
         self.recurrent = recurrent
         self.before = before

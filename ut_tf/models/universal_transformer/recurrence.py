@@ -93,8 +93,9 @@ class Recurrence(OptionalOutputs, Composite):
             _refuse_depth(cell)
         if use_memory_as_final_state and (halting.dynamic or not cell.has_final_memory):
             raise UserError(
-                "use_memory_as_final_state=True needs recurrence=lstm with halting=none, not"
-                f" {type(cell).__name__} with {type(halting).__name__}."
+                "`use_memory_as_final_state`=True needs a cell with a memory and a halting form of"
+                f" fixed depth (LSTMCell and FixedDepth), not {type(cell).__name__} with"
+                f" {type(halting).__name__}."
             )
 
     def build(self, input_shape: Any) -> None:
@@ -251,5 +252,6 @@ class Recurrence(OptionalOutputs, Composite):
 
 def _refuse_depth(cell: BasicCell) -> None:
     raise UserError(
-        f"{type(cell).__name__} needs a fixed depth: halting=none and steps_per_position=0."
+        f"{type(cell).__name__} needs the same depth for all positions: a halting form of fixed"
+        " depth (halting=none) and steps_per_position=0."
     )
