@@ -84,12 +84,15 @@ class Registry:
         look-up.
       groups: "module:attribute" of the dictionary from the groups' names to their descriptions;
         empty: there are none.
+      check: "module:attribute" of a function of a name and what user code registers by it, which
+        raises UserError where that cannot be; empty: everything can.
     """
 
-    def __init__(self, kind: str, catalogue: str, groups: str = "") -> None:
+    def __init__(self, kind: str, catalogue: str, groups: str = "", check: str = "") -> None:
         self.kind = kind
         self._catalogue = catalogue
         self._groups = groups
+        self._check = check
         self._registered: dict[str, tuple[Any, str]] = {}
 
     @property
@@ -203,7 +206,11 @@ class Registry:
         return _load(self._entry(name).config or default, f"{self.kind} {name!r}")
 
     def register(self, name: str, value: T) -> T:
-        """Adds `name`; raises UserError where the name is taken, naming both places."""
+        """Adds `name` for `value` and returns the value.
+
+        Raises:
+          UserError: the name is taken, or the value cannot be registered.
+        """
         place = _place(value)
         taken = self._registered[name][1] if name in self._registered else None
         if taken is None and name in self._entries():
@@ -213,6 +220,8 @@ class Registry:
                 f"{self.kind} {name!r} is registered twice, in {taken} and in {place}: give one of"
                 " them another name."
             )
+        if self._check:
+            _load(self._check, f"{self.kind} {name!r}")(name, value)
         self._registered[name] = (value, place)
         return value
 
@@ -252,7 +261,7 @@ problems = Registry(
     "problem", "ut_tf.problems.catalogue:PROBLEMS", groups="ut_tf.problems.catalogue:GROUPS"
 )
 hparams_sets = Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS")
-models = Registry("model", "ut_tf.models.catalogue:MODELS")
+models = Registry("model", "ut_tf.models.catalogue:MODELS", check="ut_tf.config.fields:check_model")
 cells = Registry("recurrence", "ut_tf.models.universal_transformer.catalogue:CELLS")
 halting_forms = Registry(
     "halting form", "ut_tf.models.universal_transformer.catalogue:HALTING_FORMS"
@@ -276,8 +285,8 @@ def register_hparams(name: str) -> Callable[[T], T]:
 def register_model(name: str) -> Callable[[T], T]:
     """Decorator: registers a keras.Model class, called with a configuration and a ProblemSpec.
 
-    Its attribute ``config_class`` is the class of the configuration; without it that is a
-    ``UniversalTransformerConfig``.
+    Its attribute ``config_class`` is the class of the configuration, a frozen dataclass; without it
+    that is a ``UniversalTransformerConfig``.
     """
     return lambda value: models.register(name, value)
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from ut_tf.config.fields import checked_value, declaration, fields_of
+from ut_tf.config.fields import checked_value, declaration, default_of, fields_of
 from ut_tf.errors import UserError, near_names
 
 if TYPE_CHECKING:
@@ -124,14 +124,14 @@ def absent_values(config_class: type[Config]) -> dict[str, Any]:
     configuration lacks.
     """
     declared = {name: declaration(field) for name, field in fields_of(config_class).items()}
-    return {name: one.absent for name, one in declared.items() if one.absent is not None}
+    return {name: item.absent for name, item in declared.items() if item.absent is not None}
 
 
 def _unchecked(config_class: type[Config], values: Mapping[str, Any]) -> Config:
     """A configuration with every field filled in, whose pairs of fields may not go together."""
     config: Config = object.__new__(config_class)
     for name, field in fields_of(config_class).items():
-        object.__setattr__(config, name, values.get(name, field.default))
+        object.__setattr__(config, name, values[name] if name in values else default_of(field))
     for name, value in _filled_in(config).items():
         object.__setattr__(config, name, value)
     return config

@@ -1,14 +1,13 @@
 """How a hyperparameter declares, at its field, what it may be and when it is read.
 
-How it is used::
+::
 
     @dataclass(frozen=True, kw_only=True)
     class DropoutConfig(Config):
         dropout: float = option(0.1, at_least=0, below=1)
         lstm_forget_bias: float = option(1.0, only_with=having("recurrence", "lstm"))
 
-A field's type gives its choices: a ``Literal`` lists them; a ``str`` with ``names_of`` has those of
-a registry, so that names which user code registers are accepted.
+A ``Literal`` lists its choices; a ``str`` with ``names_of`` has those of a registry.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ut_tf import registry
-from ut_tf.config.overrides import coerce
-from ut_tf.errors import near_names
+from ut_tf.config.overrides import SUPPORTED, chosen, coerce, described, is_supported
+from ut_tf.errors import UserError, near_names
 
 _DECLARATION = "declaration"
 
@@ -139,22 +138,60 @@ def _types_of(config_class: Any) -> Mapping[str, Any]:
     return {name: hints[name] for name in fields_of(config_class)}
 
 
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """A field's default, whether it was given as a value or as a factory."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def check_model(name: str, factory: Any) -> None:
+    """Checks the configuration class of a model that user code registers.
+
+    Args:
+      name: of the model.
+      factory: what makes it; its attribute ``config_class`` is the class, if it has one.
+
+    Raises:
+      UserError: the class is no frozen dataclass, or has a field that --hparams could not set.
+    """
+    config_class = getattr(factory, "config_class", None)
+    if config_class is None:
+        return
+    place = f"model {name!r}: its `config_class` {getattr(config_class, '__name__', config_class)}"
+    parameters = getattr(config_class, "__dataclass_params__", None)
+    if not isinstance(config_class, type) or parameters is None or not parameters.frozen:
+        raise UserError(f"{place} is no frozen dataclass: derive it from a built-in configuration.")
+    try:
+        types = types_of(config_class)
+    except (NameError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{place} has a type that cannot be read ({error}): import it outside TYPE_CHECKING."
+        ) from error
+    for field in dataclasses.fields(config_class):
+        if not field.init or default_of(field) is dataclasses.MISSING:
+            raise UserError(f"{place} has the field {field.name} without a default: give it one.")
+        if not is_supported(types[field.name]):
+            raise UserError(
+                f"{place} has the field {field.name} of type {described(types[field.name])}:"
+                f" expected {SUPPORTED}."
+            )
+
+
 def choices(config_class: Any, name: str) -> tuple[Any, ...]:
-    """The texts that a field is one of; of a number none."""
+    """The values that a field is one of; none where it may be any number or text."""
     declared, annotation = declaration(fields_of(config_class)[name]), types_of(config_class)[name]
     if declared.names_of is not None:
         names = getattr(registry, declared.names_of).names()
         return tuple(names)
-    if typing.get_origin(annotation) is Literal:
-        return typing.get_args(annotation)
-    return next(
-        (
-            typing.get_args(part)
-            for part in typing.get_args(annotation)
-            if typing.get_origin(part) is Literal
-        ),
-        (),
-    )
+    if typing.get_origin(annotation) is tuple:
+        return ()
+    literals = [
+        part
+        for part in (annotation, *typing.get_args(annotation))
+        if typing.get_origin(part) is Literal
+    ]
+    return typing.get_args(literals[0]) if literals else ()
 
 
 def checked_value(config_class: Any, name: str, value: Any, parse: bool = False) -> Any:
@@ -174,17 +211,19 @@ def checked_value(config_class: Any, name: str, value: Any, parse: bool = False)
         optional = type(None) in typing.get_args(annotation)
         if optional and (value is None or (parse and value == "None")):
             return None
-        if value not in options:
-            near = near_names(str(value), options)
+        try:
+            return chosen(value, options, parse)
+        except ValueError as error:
+            near = near_names(str(value), map(str, options))
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-            raise ValueError(f"one of {', '.join(options)}{hint}")
-        return value
+            raise ValueError(f"{error}{hint}") from None
     value = coerce(value, annotation, parse)
     if value is None or isinstance(value, bool):
         return value
-    expected = declaration(fields_of(config_class)[name]).expectation(value)
-    if expected is not None:
-        raise ValueError(expected)
+    declared = declaration(fields_of(config_class)[name])
+    for element in value if isinstance(value, tuple) else (value,):
+        if (expected := declared.expectation(element)) is not None:
+            raise ValueError(expected)
     return value
 
 

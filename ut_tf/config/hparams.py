@@ -21,7 +21,13 @@ from typing import Any, Self
 
 from ut_tf.config.base import Config, checked, stored_values
 from ut_tf.config.families import config_class, every_field, models_with
-from ut_tf.config.fields import checked_value, declaration, fields_of, without_effect
+from ut_tf.config.fields import (
+    checked_value,
+    declaration,
+    default_of,
+    fields_of,
+    without_effect,
+)
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.tensor2tensor import HINTS
 from ut_tf.config.training import TrainingConfig
@@ -219,7 +225,7 @@ def converted(hparams: HParams, model: str) -> tuple[HParams, list[str]]:
         value = getattr(old, name)
         if name in known:
             taken[name] = value
-        elif value not in (item.default, *declaration(item).asks_nothing):
+        elif value not in (default_of(item), *declaration(item).asks_nothing):
             declared = declaration(item)
             is_choice = isinstance(value, str | bool) and not declared.is_detail
             asks_for_a_part = declared.is_structure or (is_choice and declared.only_with is None)
@@ -240,15 +246,15 @@ def differences(
     """One text "name: old -> new" for each field in which two sets differ, except for the ignored
     ones; of two models, for the fields that both have.
     """
-    found = [] if old.model == new.model else [f"model: {old.model} -> {new.model}"]
+    changes = [] if old.model == new.model else [f"model: {old.model} -> {new.model}"]
     for before, after in ((old.network, new.network), (old.training, new.training)):
         for name in fields_of(type(before)):
             if name not in fields_of(type(after)) or name in ignored:
                 continue
             was, is_now = getattr(before, name), getattr(after, name)
             if was != is_now:
-                found.append(f"{name}: {was} -> {is_now}")
-    return found
+                changes.append(f"{name}: {was} -> {is_now}")
+    return changes
 
 
 def _raise_all(mistakes: list[str]) -> None:
