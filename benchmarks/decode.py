@@ -228,8 +228,8 @@ def save_ctranslate2(
         ):
             if attention is not None:
                 norm(attention.layer_norm)
-                for one, units in zip(attention.linear, outputs, strict=True):
-                    linear(one, units, width)
+                for layer, units in zip(attention.linear, outputs, strict=True):
+                    linear(layer, units, width)
         norm(part.ffn.layer_norm)
         linear(part.ffn.linear_0, network.filter_size, width)
         linear(part.ffn.linear_1, width, network.filter_size)
@@ -332,9 +332,12 @@ def make_networks(flags: argparse.Namespace) -> dict[str, Any]:
     else:
         flags.models = flags.models or "universal_transformer,transformer"
         made = {name: HParams(name) for name in _names(flags)}
-        made = {name: one.override(_own(one, DEFAULT_SIZES)) for name, one in made.items()}
+        made = {
+            name: hparams.override(_own(hparams, DEFAULT_SIZES)) for name, hparams in made.items()
+        }
     return {
-        name: one.override(_own(one, flags.hparams)).resolve().network for name, one in made.items()
+        name: hparams.override(_own(hparams, flags.hparams)).resolve().network
+        for name, hparams in made.items()
     }
 
 
@@ -381,7 +384,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     measurements = list(_measurements(flags, networks))
     if flags.peak_repetitions:
         peaks.append(machine_peaks(["float32"], flags.peak_repetitions)["float32"])
-    rows = _compared([one.row() for one in measurements])
+    rows = _compared([measurement.row() for measurement in measurements])
     same = all(getattr(flags, name) == value for name, value in TENSOR2TENSOR_SHAPE.items())
     if peaks and same and flags.hparams_set in TENSOR2TENSOR_SETS:
         rows = [

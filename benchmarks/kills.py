@@ -165,9 +165,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(Path(folder), arguments)
-    print(json.dumps(found))
-    sys.exit(found["equal"] != found["runs"])
+        result = measure(Path(folder), arguments)
+    print(json.dumps(result))
+    sys.exit(result["equal"] != result["runs"])
 
 
 if __name__ == "__main__":

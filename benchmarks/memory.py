@@ -84,7 +84,7 @@ def measure(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, f
             started = time.perf_counter()
             step()
             times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(seconds_of) for name, seconds_of in times.items()}
 
 
 def rows_of(times: dict[int, dict[str, float]], models: Sequence[str]) -> list[dict[str, Any]]:
@@ -93,14 +93,14 @@ def rows_of(times: dict[int, dict[str, float]], models: Sequence[str]) -> list[d
     """
     rows: list[dict[str, Any]] = []
     before: dict[str, float] = {}
-    for length, found in times.items():
+    for length, times_of in times.items():
         row: dict[str, Any] = {"length": length}
         for model in models:
-            row[f"{model}_ms"] = round(1e3 * found[model], 2)
-            row[f"{model}_growth"] = round(found[model] / before[model], 2) if before else None
-        row["ratio"] = round(found[models[-1]] / found[models[0]], 2)
+            row[f"{model}_ms"] = round(1e3 * times_of[model], 2)
+            row[f"{model}_growth"] = round(times_of[model] / before[model], 2) if before else None
+        row["ratio"] = round(times_of[models[-1]] / times_of[models[0]], 2)
         rows.append(row)
-        before = found
+        before = times_of
     return rows
 
 

@@ -257,53 +257,53 @@ def summary(
     """Returns all numbers, ready for JSON; with `reference`, beside tensor2tensor's speed scaled by
     the float32 peak.
     """
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "peak_gflop_per_second": {kind: round(peak / 1e9, 1) for kind, peak in peaks.items()}
     }
     scale = peaks["float32"] / TENSOR2TENSOR_PEAK
     if reference:
-        found["tensor2tensor_steps_per_second"] = round(scale * TENSOR2TENSOR_STEPS_PER_SECOND, 3)
-    for one in measurements:
+        numbers["tensor2tensor_steps_per_second"] = round(scale * TENSOR2TENSOR_STEPS_PER_SECOND, 3)
+    for measured in measurements:
         values = {
-            "steps": one.steps,
-            "seconds": round(one.seconds, 2),
-            "steps_per_second": round(one.steps_per_second, 3),
-            "tokens_per_second": round(one.tokens / one.seconds, 1),
-            "cpu_ms_per_step": round(1e3 * one.cpu_seconds / one.steps, 1),
-            "gflop_per_step": round(one.flop / one.steps / 1e9, 2),
-            "gflop_per_second": round(one.flop_per_second / 1e9, 1),
-            "share_of_float32_peak": round(one.flop_per_second / peaks["float32"], 3),
-            "padding": round(one.padding, 3),
-            "loss": round(one.loss, 4),
+            "steps": measured.steps,
+            "seconds": round(measured.seconds, 2),
+            "steps_per_second": round(measured.steps_per_second, 3),
+            "tokens_per_second": round(measured.tokens / measured.seconds, 1),
+            "cpu_ms_per_step": round(1e3 * measured.cpu_seconds / measured.steps, 1),
+            "gflop_per_step": round(measured.flop / measured.steps / 1e9, 2),
+            "gflop_per_second": round(measured.flop_per_second / 1e9, 1),
+            "share_of_float32_peak": round(measured.flop_per_second / peaks["float32"], 3),
+            "padding": round(measured.padding, 3),
+            "loss": round(measured.loss, 4),
         }
-        kind = PEAK_KINDS.get(one.dtype_policy, "float32")
+        kind = PEAK_KINDS.get(measured.dtype_policy, "float32")
         if kind != "float32":
-            values[f"share_of_{kind}_peak"] = round(one.flop_per_second / peaks[kind], 3)
+            values[f"share_of_{kind}_peak"] = round(measured.flop_per_second / peaks[kind], 3)
         if reference:
             values["times_tensor2tensor"] = round(
-                one.steps_per_second / (scale * TENSOR2TENSOR_STEPS_PER_SECOND), 2
+                measured.steps_per_second / (scale * TENSOR2TENSOR_STEPS_PER_SECOND), 2
             )
-        found[one.dtype_policy] = values
-    return found
+        numbers[measured.dtype_policy] = values
+    return numbers
 
 
-def table(found: dict[str, Any], policies: Sequence[str]) -> str:
+def table(numbers: dict[str, Any], policies: Sequence[str]) -> str:
     """Returns the numbers as lines: a row for each quantity, a column for each dtype policy."""
-    names = list(dict.fromkeys(name for policy in policies for name in found[policy]))
+    names = list(dict.fromkeys(name for policy in policies for name in numbers[policy]))
     rows = [
         ["", *policies],
-        *[[name, *[str(found[policy].get(name, "")) for policy in policies]] for name in names],
+        *[[name, *[str(numbers[policy].get(name, "")) for policy in policies]] for name in names],
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
     ]
-    peaks = ", ".join(f"{kind} {peak}" for kind, peak in found["peak_gflop_per_second"].items())
+    peaks = ", ".join(f"{kind} {peak}" for kind, peak in numbers["peak_gflop_per_second"].items())
     return "\n".join(
         [
             (
                 f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peaks}; load average"
-                f" {found['load_average']}"
+                f" {numbers['load_average']}"
             ),
             *lines,
         ]
@@ -401,9 +401,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = {
         name: getattr(flags, name) for name in (*DEFAULTS, "intra_op_threads", "inter_op_threads")
     }
-    found = {**settings, "load_average": round(load, 2), **summary(measurements, peaks, reference)}
-    print(table(found, policies))
-    print(json.dumps(found))
+    numbers = {
+        **settings,
+        "load_average": round(load, 2),
+        **summary(measurements, peaks, reference),
+    }
+    print(table(numbers, policies))
+    print(json.dumps(numbers))
     return 0
 
 

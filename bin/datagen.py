@@ -165,17 +165,17 @@ def _names(values: Any) -> list[str]:
         if values.only_list:
             return registry.problems.names()
         raise FlagError(f"--problem is missing: see {COMMAND} --only_list for the names.")
-    found: list[str] = []
+    matched: list[str] = []
     for part in filter(None, (part.strip() for part in values.problem.split(","))):
         matching = fnmatch.filter(registry.problems.names(), part) if "*" in part else [part]
         if not matching:
             raise UserError(
                 f"--problem={part} matches no problem: see {COMMAND} --only_list for the names."
             )
-        found += [name for name in matching if name not in found]
-    for name in found:
+        matched += [name for name in matching if name not in matched]
+    for name in matched:
         registry.problems.check(name)
-    return found
+    return matched
 
 
 def _without_files(names: list[str], values: Any) -> list[str]:

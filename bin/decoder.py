@@ -179,13 +179,15 @@ def _decode(
             input_lines(sys.stdin.buffer, "standard input"), "standard input"
         )
         return (
-            output_line(one, config.write_beam_scores) for one in translator.translate(texts)
+            output_line(hypotheses, config.write_beam_scores)
+            for hypotheses in translator.translate(texts)
         ), None
     read = list(codec.read(lines, values.decode_from_file))
     _warn_of_unknown_words(codec, read, values.decode_from_file)
     examples, first = share(read, values.decode_shards, values.shard)
     return (
-        output_line(one, config.write_beam_scores) for one in translator.translate(examples, first)
+        output_line(hypotheses, config.write_beam_scores)
+        for hypotheses in translator.translate(examples, first)
     ), len(examples)
 
 

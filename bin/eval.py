@@ -115,18 +115,20 @@ def _main(argv: list[str]) -> None:
             if values.test_problem
             else ""
         )
-        found = _measure_transfer(run, values) if other else _measure(run, values, lengths)
+        measured = _measure_transfer(run, values) if other else _measure(run, values, lengths)
         particular = (f", judged on {other}" if other else "") + (
             f", used with {values.hparams}" if values.hparams else ""
         )
-        title = f"{run.problem} with {run.hparams_set}, checkpoint of step {found.step}{particular}"
-        print(f"{title}\n{metrics_table(found.metrics, found.intervals)}")
+        title = (
+            f"{run.problem} with {run.hparams_set}, checkpoint of step {measured.step}{particular}"
+        )
+        print(f"{title}\n{metrics_table(measured.metrics, measured.intervals)}")
         record = dataclasses.replace(
-            _record(run, values.checkpoint, lengths, found, other),
+            _record(run, values.checkpoint, lengths, measured, other),
             hparams=_changed(trained, run.hparams),
         )
         _keep(run, record)
-    print(record.to_json() if values.json == "record" else json_line(found.metrics))
+    print(record.to_json() if values.json == "record" else json_line(measured.metrics))
 
 
 def _check_test_problem(values: Any) -> None:
@@ -179,7 +181,7 @@ def _record(
     run: Run,
     checkpoint: str,
     lengths: tuple[int, ...],
-    found: CheckpointMeasurement,
+    measured: CheckpointMeasurement,
     test_problem: str,
 ) -> Record:
     return Record(
@@ -188,19 +190,19 @@ def _record(
         hparams_set=run.hparams_set,
         seed=run.seed,
         checkpoint=checkpoint,
-        step=found.step,
-        split=found.split,
+        step=measured.step,
+        split=measured.split,
         lengths=lengths,
-        metrics=found.metrics,
-        intervals=found.intervals,
-        examples=found.examples,
-        data_note=found.data_note,
+        metrics=measured.metrics,
+        intervals=measured.intervals,
+        examples=measured.examples,
+        data_note=measured.data_note,
         test_problem=test_problem,
-        parameters=found.parameters,
-        training_minutes=found.training_minutes,
-        selection=found.selection,
-        signatures=found.signatures,
-        headlines=found.headlines,
+        parameters=measured.parameters,
+        training_minutes=measured.training_minutes,
+        selection=measured.selection,
+        signatures=measured.signatures,
+        headlines=measured.headlines,
     )
 
 
@@ -212,7 +214,7 @@ def _keep(run: Run, record: Record) -> None:
 
 
 def _check_lengths(run: Run, problem: Problem, lengths: tuple[int, ...]) -> None:
-    if lengths and not any(one.length for one in problem.evaluation_sets(lengths)):
+    if lengths and not any(examples.length for examples in problem.evaluation_sets(lengths)):
         raise UserError(
             f"--lengths={','.join(map(str, lengths))}: {run.problem} makes no examples of a given"
             " length; leave the flag out."

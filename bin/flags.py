@@ -106,7 +106,7 @@ def parse(
     # Otherwise the first word without dashes would end the flags.
     values.set_gnu_getopt(positional is not None)
     try:
-        rest = values([command, *_with_values(flags, argv)])[1:]
+        words = values([command, *_with_values(flags, argv)])[1:]
     except absl_flags.UnrecognizedFlagError as error:
         known = [name for flag in flags for name in (flag.name, *flag.aliases)]
         near = did_you_mean(error.flagname, known)
@@ -120,10 +120,10 @@ def parse(
     if values.help:
         raise HelpAsked(help_page(description, flags))
     if positional is not None:
-        values[positional.name].value = [*(values[positional.name].value or []), *rest]
-    elif rest:
+        values[positional.name].value = [*(values[positional.name].value or []), *words]
+    elif words:
         raise FlagError(
-            f"unexpected argument {rest[0]!r}: every value belongs to a flag, --name=value; see"
+            f"unexpected argument {words[0]!r}: every value belongs to a flag, --name=value; see"
             f" {command} --help."
         )
     for flag in flags:
@@ -192,11 +192,11 @@ def _define(flag: Flag, values: absl_flags.FlagValues) -> None:
 
 def _wrong_value(message: str, command: str, flags: Sequence[Flag]) -> str:
     """Absl's message on a bad value in our words."""
-    found = re.match(r"flag --(\w+)=(.*?):", message)
+    match = re.match(r"flag --(\w+)=(.*?):", message)
     named = {name: flag for flag in flags for name in (flag.name, *flag.aliases)}
-    if found and found[1] in named:
+    if match and match[1] in named:
         return (
-            f"--{found[1]}={found[2]}: expected {_EXPECTED[named[found[1]].kind]}; see {command}"
+            f"--{match[1]}={match[2]}: expected {_EXPECTED[named[match[1]].kind]}; see {command}"
             " --help."
         )
     return f"{message.rstrip('.')}; see {command} --help."

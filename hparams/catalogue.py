@@ -112,16 +112,16 @@ _TRANSLATION = {
 def _tensor2tensor() -> dict[str, Entry]:
     room = "ut_tf.hparams.tensor2tensor"
     available = {
-        name: Entry(f"{room}:variant", one.description, {"size": one.size, **one.changes})
-        for name, one in tensor2tensor.SETS.items()
+        name: Entry(f"{room}:variant", entry.description, {"size": entry.size, **entry.changes})
+        for name, entry in tensor2tensor.SETS.items()
     }
     missing = {
         name: Entry(
             f"{room}:unavailable",
-            f"not available yet: use {one.nearest}",
-            {"name": name, "missing": one.missing, "nearest": one.nearest},
+            f"not available yet: use {entry.nearest}",
+            {"name": name, "missing": entry.missing, "nearest": entry.nearest},
         )
-        for name, one in tensor2tensor.UNAVAILABLE.items()
+        for name, entry in tensor2tensor.UNAVAILABLE.items()
     }
     return available | missing
 

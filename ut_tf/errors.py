@@ -43,9 +43,11 @@ def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     is much less like it than the best.
     """
     near = difflib.get_close_matches(name, list(known), n=count, cutoff=0.5)
-    likeness = [difflib.SequenceMatcher(None, one, name).ratio() for one in near]
+    likeness = [difflib.SequenceMatcher(None, candidate, name).ratio() for candidate in near]
     return [
-        one for one, ratio in zip(near, likeness, strict=True) if ratio > likeness[0] - _MUCH_LESS
+        candidate
+        for candidate, ratio in zip(near, likeness, strict=True)
+        if ratio > likeness[0] - _MUCH_LESS
     ]
 
 

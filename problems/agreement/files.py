@@ -98,8 +98,8 @@ def find_source(tmp_dir: Path, source: Source) -> Path | None:
     folders = [tmp_dir / folder for folder in _FOLDERS]
     tables = [folder / TABLE.file for folder in folders if (folder / TABLE.file).is_file()]
     simplified = [folder for folder in folders if any(folder.glob("numpred.*"))]
-    found = {"auto": tables + simplified, "table": tables, "simplified": simplified}[source]
-    return found[0] if found else None
+    sources = {"auto": tables + simplified, "table": tables, "simplified": simplified}[source]
+    return sources[0] if sources else None
 
 
 def files_of(source: Path) -> list[Path]:
@@ -123,20 +123,20 @@ def read_table(path: Path) -> Splits:
     random.Random(_SEED).shuffle(rows)
     trained = int(len(rows) * _TRAIN_SHARE)
     judged = trained + int(len(rows) * _VALIDATION_SHARE)
-    train, validation, rest = (
+    train, validation, test = (
         [sentence for sentence, _ in part] for part in (rows[:trained], rows[trained:judged], ())
     )
-    rest = [sentence for sentence, is_uniform in rows[judged:] if is_uniform]
-    if not (train and validation and rest):
+    test = [sentence for sentence, is_uniform in rows[judged:] if is_uniform]
+    if not (train and validation and test):
         raise UserError(
             f"{path} has {counted(len(rows), 'sentence')}, too few to divide: expected the whole"
             " table; put it in its place."
         )
     report = (
         f"{path.name}: {len(train)} sentences for training, {len(validation)} for validation,"
-        f" {len(rest)} for the test"
+        f" {len(test)} for the test"
     )
-    return Splits(train, validation, rest, report=report, files=[path])
+    return Splits(train, validation, test, report=report, files=[path])
 
 
 def read_simplified(folder: Path) -> Splits:
@@ -187,12 +187,15 @@ def _without_training_file(
     name: str, rows: list[Dependency], groups: dict[int, list[Dependency]], files: list[Path]
 ) -> Splits:
     shuffled = random.Random(_SEED)
-    ones = list(groups[1])
-    shuffled.shuffle(ones)
-    cut = int(len(ones) * _TRAINED_SHARE)
-    test = [*ones[cut:], *(row for number, group in groups.items() if number != 1 for row in group)]
+    one_attractor = list(groups[1])
+    shuffled.shuffle(one_attractor)
+    cut = int(len(one_attractor) * _TRAINED_SHARE)
+    test = [
+        *one_attractor[cut:],
+        *(row for number, group in groups.items() if number != 1 for row in group),
+    ]
     tested = {row.text for row in test}
-    pool = [row for row in [*rows, *ones[:cut]] if row.text not in tested]
+    pool = [row for row in [*rows, *one_attractor[:cut]] if row.text not in tested]
     alike = len(rows) + cut - len(pool)
     shuffled.shuffle(pool)
     held_out = min(_HELD_OUT_MOST, int(len(pool) * _HELD_OUT_SHARE))
@@ -308,8 +311,8 @@ def _lines(path: Path) -> Iterator[str]:
         ) from error
 
 
-def _malformed(path: Path, line: int, found: str, expected: str) -> UserError:
+def _malformed(path: Path, line: int, fault: str, expected: str) -> UserError:
     return UserError(
-        f"{path}, line {line}: {found}, expected {expected}; put the whole published file in its"
+        f"{path}, line {line}: {fault}, expected {expected}; put the whole published file in its"
         " place."
     )

@@ -90,12 +90,12 @@ class Agreement(Problem):
 
     @abstractmethod
     def example(
-        self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
+        self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example | str:
         """Returns the example that a dependency makes or, where it makes none, why it is left out.
 
         Args:
-          one: the dependency.
+          dependency: of the sentence.
           ids: of the words of the vocabulary.
           trained: whether it belongs to the training split.
           tags: whether the verb's tag stands in the verb's place.
@@ -179,12 +179,15 @@ class Agreement(Problem):
             ("validation", splits.validation),
             ("test", splits.test),
         ):
-            made = [self.example(one, ids, split == "train", splits.tags) for one in dependencies]
-            left_out = Counter(one for one in made if isinstance(one, str))
+            made = [
+                self.example(dependency, ids, split == "train", splits.tags)
+                for dependency in dependencies
+            ]
+            left_out = Counter(example for example in made if isinstance(example, str))
             counts[split] = {"examples": len(made) - left_out.total(), **left_out}
             _write_examples(
                 folder.path / f"{split}.npz",
-                [one for one in made if isinstance(one, Example)],
+                [example for example in made if isinstance(example, Example)],
                 len(ids) + FIRST_SYMBOL_ID,
             )
             for reason, count in sorted(left_out.items()):
@@ -205,16 +208,16 @@ class Agreement(Problem):
         )
 
     def _read(self, tmp_dir: Path) -> Splits:
-        found = find_source(tmp_dir, self._source)
-        if found is not None and found.is_dir():
-            return read_simplified(found)
+        source = find_source(tmp_dir, self._source)
+        if source is not None and source.is_dir():
+            return read_simplified(source)
         if self._source == "simplified":
             raise UserError(
                 f"{self.name} needs the simplified files (numpred.val, numpred.test.1 and so on),"
                 f" which are not in {tmp_dir}: put their folder rnn_agr_simple there, or set"
                 " `tmp_dir` to the folder that has it."
             )
-        return read_table(found or find_or_download(TABLE, tmp_dir, self.name))
+        return read_table(source or find_or_download(TABLE, tmp_dir, self.name))
 
     def _changed(self, folder: PreparedFolder, tmp_dir: Path) -> bool:
         """Whether a file that would be read now was not read then, or had another content."""
@@ -265,7 +268,7 @@ class SvaLanguageModeling(Agreement):
         super().__init__(name, source)
 
     def example(
-        self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
+        self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example | str:
         """Returns the whole sentence and the end or, to be judged, the words up to the verb and the
         id of the verb's wrong form.
@@ -273,21 +276,21 @@ class SvaLanguageModeling(Agreement):
         Where the verb's tag stands in its place nothing comes after it, in training neither: not
         even the end.
         """
-        words = one.words
+        words = dependency.words
         numbers = [ids.get(word, FIRST_SYMBOL_ID) for word in words]
         if trained:
-            return Example(numbers if tags else [*numbers, END_ID], 0, one.attractors)
-        verb = words[one.place]
+            return Example(numbers if tags else [*numbers, END_ID], 0, dependency.attractors)
+        verb = words[dependency.place]
         if verb not in ids or (verb in FORMS and not tags):
             return "the verb is not in the vocabulary"
-        others = FORMS if tags else other_forms(verb, one.form)
+        others = FORMS if tags else other_forms(verb, dependency.form)
         if not others:
             return "no other form of the verb is known"
         known = [ids[other] for other in others if other in ids and other != verb]
         # Words are numbered by how common they are: of "am" and "are", the wrong forms of "is", the
         # more common one.
         return (
-            Example(numbers[: one.place + 1], min(known), one.attractors)
+            Example(numbers[: dependency.place + 1], min(known), dependency.attractors)
             if known
             else "the verb's other form is not in the vocabulary"
         )
@@ -330,12 +333,12 @@ class SvaNumberPrediction(Agreement):
         super().__init__(name, source)
 
     def example(
-        self, one: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
+        self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example:
         """Returns the words before the verb, the end, and the class."""
         del trained, tags
-        before = [ids.get(word, FIRST_SYMBOL_ID) for word in one.words[: one.place]]
-        return Example([*before, END_ID], FORMS.index(one.form), one.attractors)
+        before = [ids.get(word, FIRST_SYMBOL_ID) for word in dependency.words[: dependency.place]]
+        return Example([*before, END_ID], FORMS.index(dependency.form), dependency.attractors)
 
     def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length], "targets", "attractors": int32 [batch]}."""
@@ -367,7 +370,7 @@ class SvaNumberPrediction(Agreement):
 
 def _vocabulary(dependencies: Iterable[Dependency]) -> list[str]:
     """The words that occur more than once, the most common first, and the verbs' tags."""
-    counts = Counter(word for one in dependencies for word in one.words)
+    counts = Counter(word for dependency in dependencies for word in dependency.words)
     words = [
         word for word, count in counts.items() if (count > 1 or word in FORMS) and word != UNKNOWN
     ]
@@ -375,10 +378,10 @@ def _vocabulary(dependencies: Iterable[Dependency]) -> list[str]:
 
 
 def _write_examples(path: Path, examples: list[Example], vocab_size: int) -> None:
-    side = Side.of([one.ids for one in examples], vocab_size)
+    side = Side.of([example.ids for example in examples], vocab_size)
     content = io.BytesIO()
     answers, attractors = (
-        np.array([getattr(one, name) for one in examples], np.int32)
+        np.array([getattr(example, name) for example in examples], np.int32)
         for name in ("answer", "attractors")
     )
     np.savez(content, ids=side.ids, lengths=side.lengths, answers=answers, attractors=attractors)

@@ -135,8 +135,8 @@ def _lookup(characters: Any, symbols: str) -> Any:
     `symbols`; -1 for all others.
     """
     same = tf.equal(characters[:, tf.newaxis], tf.constant([*symbols])[tf.newaxis])
-    found = FIRST_SYMBOL_ID + tf.argmax(tf.cast(same, tf.int32), 1, output_type=tf.int32)
-    return tf.where(tf.reduce_any(same, 1), found, -1)
+    ids = FIRST_SYMBOL_ID + tf.argmax(tf.cast(same, tf.int32), 1, output_type=tf.int32)
+    return tf.where(tf.reduce_any(same, 1), ids, -1)
 
 
 def _turn(texts: Any) -> Any:

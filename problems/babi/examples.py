@@ -126,8 +126,8 @@ def _sentences(statements: Any, begin: Any, end: Any, question: Any, empty: int)
     columns = tf.range(tf.reduce_max(sizes) + 1)[tf.newaxis, :]
     places = tf.minimum(begin[:, tf.newaxis] + columns, tf.size(statements) - 1)
     facts = tf.gather(statements, places)
-    rest = tf.where(columns == sizes, question[:, tf.newaxis], empty)
-    return tf.where(columns < sizes, facts, rest)
+    ending = tf.where(columns == sizes, question[:, tf.newaxis], empty)
+    return tf.where(columns < sizes, facts, ending)
 
 
 def _flatten(rows: Any) -> Any:

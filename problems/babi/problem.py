@@ -104,9 +104,9 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
     try:
         with tarfile.open(archive) as tar:
             for member in tar:
-                found = pattern.fullmatch(member.name)
-                if found and member.isfile():
-                    files[int(found[1]), found[2]] = (member.name, _text(tar, member))
+                match = pattern.fullmatch(member.name)
+                if match and member.isfile():
+                    files[int(match[1]), match[2]] = (member.name, _text(tar, member))
     except (tarfile.TarError, EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(
             f"{archive} cannot be read as an archive ({error or type(error).__name__}): it may be"

@@ -85,8 +85,8 @@ def split_validation(stories: list[Story]) -> tuple[list[Story], list[Story]]:
     At least one story is left for training.
     """
     wanted = _VALIDATION_SHARE * sum(len(story.questions) for story in stories)
-    first, found = len(stories), 0
-    while first > 1 and found < wanted:
+    first, questions = len(stories), 0
+    while first > 1 and questions < wanted:
         first -= 1
-        found += len(stories[first].questions)
+        questions += len(stories[first].questions)
     return stories[:first], stories[first:]

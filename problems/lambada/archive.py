@@ -76,10 +76,10 @@ class Sources:
         Raises:
           UserError: the archive lacks the file, or a line has fewer than two words.
         """
-        found = self._text(PASSAGE_FILES[split])
-        if found is None:
+        text_and_name = self._text(PASSAGE_FILES[split])
+        if text_and_name is None:
             return None
-        text, name = found
+        text, name = text_and_name
         passages = [line.lower().split() for line in text.removesuffix("\n").split("\n")]
         for number, words in enumerate(passages, start=1):
             if len(words) < 2:
@@ -97,10 +97,10 @@ class Sources:
           UserError: the archive lacks the file, a row is not a word, a tab and a count, or a word
             has two rows.
         """
-        found = self._text(VOCABULARY_FILE)
-        if found is None:
+        text_and_name = self._text(VOCABULARY_FILE)
+        if text_and_name is None:
             return None
-        text, name = found
+        text, name = text_and_name
         rows: dict[str, int] = {}
         for number, row in enumerate(text.removesuffix("\n").split("\n"), start=1):
             word, count = _vocabulary_row(row, number, name)
@@ -213,13 +213,13 @@ def text_files(train: Path) -> list[Path]:
     """
     if not train.is_dir():
         return [train]
-    found = [
+    paths = [
         Path(folder) / file
         for folder, _, files in os.walk(train, onerror=_refuse)
         for file in files
         if file.endswith(".txt")
     ]
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in paths if path.is_file())
 
 
 def _refuse(error: OSError) -> None:
@@ -230,13 +230,13 @@ def _refuse(error: OSError) -> None:
 
 
 def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
-    word, *rest = row.rstrip("\r").split("\t")
-    if not word.strip() or len(rest) != 1 or not rest[0].strip().isdecimal():
+    word, *columns = row.rstrip("\r").split("\t")
+    if not word.strip() or len(columns) != 1 or not columns[0].strip().isdecimal():
         raise UserError(
-            f"{name}, line {number}: {row[:80]!r} has {len(rest) + 1} columns: expected two, a word"
-            " and its count, with a tab between; correct the line."
+            f"{name}, line {number}: {row[:80]!r} has {len(columns) + 1} columns: expected two, a"
+            " word and its count, with a tab between; correct the line."
         )
-    return word.strip(), int(rest[0])
+    return word.strip(), int(columns[0])
 
 
 def _plain_content(path: Path) -> bytes:

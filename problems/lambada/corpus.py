@@ -160,9 +160,9 @@ class LambadaCorpus:
         """
         print(f"preparing {name} in {self.folder}", file=sys.stderr, flush=True)
         passages = {
-            split: found
+            split: of_split
             for split in PASSAGE_FILES
-            if (found := sources.passages(split)) is not None
+            if (of_split := sources.passages(split)) is not None
         }
         numbers = _Numbers()
         books = sources.books(settings.tokenize) if settings.use_novels else iter(())
@@ -172,7 +172,7 @@ class LambadaCorpus:
                 books, desc="reading", unit=" books", delay=1.0, mininterval=_SECONDS
             )
         )
-        judged = {split: numbers.texts(found) for split, found in passages.items()}
+        judged = {split: numbers.texts(of_split) for split, of_split in passages.items()}
         given = sources.vocabulary() if settings.use_novels else None
         if given is not None:
             words = [
@@ -198,7 +198,7 @@ class LambadaCorpus:
             "words": len(words),
             "own_vocabulary": given is None,
             "own_text": sources.train is not None or not settings.use_novels,
-            "splits": {split: _counts(found, size) for split, found in texts.items()},
+            "splits": {split: _counts(numbered, size) for split, numbered in texts.items()},
             "words_sha256": sha256_of(self.words_file),
             "files": [source_record(path, digest=False) for path in sources.files],
         }
@@ -288,17 +288,17 @@ class _Numbers:
             of_book = np.bincount(texts.words[start:end], minlength=len(counts))
             counts += of_book
             books += of_book > 0
-        found = [
+        ranking = [
             (-int(counts[number]), word)
             for word, number in self._numbers.items()
             if books[number] >= max(min_books, 1)
         ]
-        if not found:
+        if not ranking:
             raise UserError(
                 f"`min_books`={min_books}: no word stands in that many of the {len(texts)} training"
                 " texts; give fewer, or more texts."
             )
-        return [word for _, word in sorted(found)[:size]]
+        return [word for _, word in sorted(ranking)[:size]]
 
     def ids(self, words: list[str], first: int) -> Ids:
         """Returns the id of every word by its number: from `first` on for `words`, above those for

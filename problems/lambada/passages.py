@@ -178,13 +178,13 @@ def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
     kinds = _Kinds.of(words)
     # Book by book: arrays over all words of the published novels would fill a small machine's
     # memory.
-    found = [
+    of_books = [
         _cut_book(texts.words[start:end], kinds, longest).moved(start)
         for start, end in itertools.pairwise(texts.starts)
     ]
     return Passages(
         *(
-            np.concatenate([getattr(some, side) for some in found])
+            np.concatenate([getattr(some, side) for some in of_books])
             for side in ("starts", "questions", "answers")
         )
     )
@@ -192,7 +192,7 @@ def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
 
 def answerable(texts: Texts, passages: Passages) -> Passages:
     """Returns the passages whose last word stands in the context."""
-    found = np.zeros(len(passages), np.bool_)
+    answered = np.zeros(len(passages), np.bool_)
     for first in range(0, len(passages), _AT_ONCE):
         some = passages.taken(np.arange(first, min(first + _AT_ONCE, len(passages))))
         places = some.starts[:, np.newaxis] + np.arange((some.questions - some.starts).max())
@@ -201,8 +201,8 @@ def answerable(texts: Texts, passages: Passages) -> Passages:
             texts.words[np.minimum(places, len(texts.words) - 1)]
             == texts.words[some.answers][:, np.newaxis]
         )
-        found[first : first + len(some)] = (same & inside).any(axis=1)
-    return passages.taken(np.flatnonzero(found))
+        answered[first : first + len(some)] = (same & inside).any(axis=1)
+    return passages.taken(np.flatnonzero(answered))
 
 
 def gathered(texts: Texts, passages: Passages) -> tuple[Texts, Passages]:

@@ -108,10 +108,10 @@ class CharacterCodec(TextCodec):
 
     def _shown(self) -> str:
         plain = "".join(sorted({*self._symbols} - {_LINE_END, _BLANK}))
-        more = (", blanks" if _BLANK in self._symbols else "") + (
+        others = (", blanks" if _BLANK in self._symbols else "") + (
             r", and \n where a line of it ends" if _LINE_END in self._symbols else ""
         )
-        return f"characters of {plain!r}{more}"
+        return f"characters of {plain!r}{others}"
 
 
 def text_rows(

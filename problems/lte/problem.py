@@ -140,15 +140,15 @@ class LearningToExecute(Problem):
             "test": self.test_examples,
         }[split]
         draws = random.Random(f"{split}/{seed}/{epoch}" if split == "train" else split)
-        found: list[tuple[str, str]] = []
+        pairs: list[tuple[str, str]] = []
         for _ in range(_DRAWS_PER_EXAMPLE * (count + 10)):
             digits = length or 1 + draws.randrange(self.length)
             nesting = self.nesting if length else 1 + draws.randrange(self.nesting)
             pair = self._write(draws, digits, nesting)
             if split_of(pair[0]) == split:
-                found.append(pair)
-            if len(found) == count:
-                return found
+                pairs.append(pair)
+            if len(pairs) == count:
+                return pairs
         most = length or self.length
         raise UserError(
             f"{self.name} has no inputs of {most} digits or less that belong to its {split} split:"

@@ -31,7 +31,9 @@ def align(written: Sequence[str], words: Sequence[str]) -> list[list[int]]:
         # looked for from the end.
         if here == costs[row][column - 1] + _GAP:
             column -= 1
-            later = next((one for one in stands_for[row:] if one), None)
+            later = next(
+                (words_of_symbol for words_of_symbol in stands_for[row:] if words_of_symbol), None
+            )
             if later is not None:
                 later.insert(0, column)
         elif here == costs[row - 1][column] + _GAP:
@@ -39,7 +41,7 @@ def align(written: Sequence[str], words: Sequence[str]) -> list[list[int]]:
         else:
             row, column = row - 1, column - 1
             stands_for[row].insert(0, column)
-    first = next((one for one in stands_for if one), None)
+    first = next((words_of_symbol for words_of_symbol in stands_for if words_of_symbol), None)
     if first is not None:
         first[:0] = range(column)
     return stands_for

@@ -118,14 +118,14 @@ def split_treebank(path: Path) -> TreeSplits:
     else:
         parts = _by_files(path, sorted(by_file, key=_file_number))
         note = f"other trees: {path.name}, divided by files"
-    found = {
+    splits = {
         split: [tree for name in names for tree in by_file[name]] for split, names in parts.items()
     }
     left_out = len(by_file) - sum(map(len, parts.values()))
-    report = _report(path, found) + (
+    report = _report(path, splits) + (
         f"; {counted(left_out, 'file')} of other sections left out" if left_out else ""
     )
-    return TreeSplits(**found, note=note, report=report)
+    return TreeSplits(**splits, note=note, report=report)
 
 
 def _by_files(path: Path, names: list[str]) -> dict[str, list[str]]:
@@ -153,17 +153,17 @@ def _named_files(folder: Path) -> TreeSplits:
         raise UserError(
             f"{folder} has no {missing[0]}: expected it beside {_NAMED['train']}; put it there."
         )
-    found = {
+    splits = {
         split: read_tree_files([folder / name]) if (folder / name).is_file() else []
         for split, name in _NAMED.items()
     }
-    return TreeSplits(**found, note="your own trees", report=_report(folder, found))
+    return TreeSplits(**splits, note="your own trees", report=_report(folder, splits))
 
 
-def _report(path: Path, found: dict[str, list[Tree]]) -> str:
+def _report(path: Path, splits: dict[str, list[Tree]]) -> str:
     return (
-        f"trees of {path}: {len(found['train'])} for training, {len(found['validation'])} for"
-        f" validation, {len(found['test'])} for the test"
+        f"trees of {path}: {len(splits['train'])} for training, {len(splits['validation'])} for"
+        f" validation, {len(splits['test'])} for the test"
     )
 
 
@@ -180,13 +180,13 @@ def _place(name: str) -> PurePosixPath:
 
 
 def _plain(text: str, name: str) -> Iterator[Tree]:
-    found = False
+    has_words = False
     for tree in read_trees(text, name):
         plain = simplify(tree)
         if plain is not None:
-            found = True
+            has_words = True
             yield plain
-    if not found:
+    if not has_words:
         raise UserError(
             f"{name} has no tree with a word: expected trees in the Penn Treebank's brackets; put"
             " the whole file in its place."

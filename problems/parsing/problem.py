@@ -219,9 +219,9 @@ class Parsing(Problem):
         """Returns the files, folders and archives that trees are read from; none where none were
         named or found.
         """
-        found = None if self._files["train"] else find_treebank(tmp_dir)
+        treebank = None if self._files["train"] else find_treebank(tmp_dir)
         return [path for paths in self._files.values() for path in paths] + (
-            [found] if found else []
+            [treebank] if treebank else []
         )
 
     def _changed(self, folder: PreparedFolder, tmp_dir: Path) -> bool:
@@ -232,14 +232,14 @@ class Parsing(Problem):
 
     def _read(self, tmp_dir: Path) -> TreeSplits:
         if not self._files["train"]:
-            found = find_treebank(tmp_dir)
-            if found is None:
+            treebank = find_treebank(tmp_dir)
+            if treebank is None:
                 raise UserError(
                     f"{self.name} finds no trees: expected treebank.zip or a folder treebank in"
                     f" {tmp_dir}, or `train_trees`, `dev_trees` and `test_trees` with files,"
                     " folders or zip archives."
                 )
-            return split_treebank(found)
+            return split_treebank(treebank)
         train, validation, test = (read_tree_files(paths) for paths in self._files.values())
         if not validation:
             held_out = max(1, int(len(train) * _HELD_OUT_SHARE))

@@ -54,10 +54,10 @@ def compare(written: str, reference: str) -> Counts:
     """
     right = next(read_trees(reference, "reference"))
     tree, is_malformed = rebuild(written.split(), right.leaves())
-    expected, found = _for_scorer(right), _for_scorer(tree)
-    if expected is None or found is None:  # Nothing but punctuation.
+    expected, given = _for_scorer(right), _for_scorer(tree)
+    if expected is None or given is None:  # Nothing but punctuation.
         return Counts(0, 0, 0, True, is_malformed)
-    matched, of_reference, of_output = _compared(expected, found)
+    matched, of_reference, of_output = _compared(expected, given)
     return Counts(
         matched, of_reference, of_output, matched == of_reference == of_output, is_malformed
     )
@@ -84,15 +84,15 @@ def intervals(counts: Iterable[Counts]) -> dict[str, Interval]:
     """
     sums = np.array(list(counts), np.float64).reshape(-1, len(Counts._fields))
     ratios = {
-        "f1": lambda one: _percent(2 * one[..., 0], one[..., 1] + one[..., 2]),
-        "precision": lambda one: _percent(one[..., 0], one[..., 2]),
-        "recall": lambda one: _percent(one[..., 0], one[..., 1]),
+        "f1": lambda sums: _percent(2 * sums[..., 0], sums[..., 1] + sums[..., 2]),
+        "precision": lambda sums: _percent(sums[..., 0], sums[..., 2]),
+        "recall": lambda sums: _percent(sums[..., 0], sums[..., 1]),
     }
-    found = {name: bootstrap(sums, ratio) for name, ratio in ratios.items()}
+    bounds = {name: bootstrap(sums, ratio) for name, ratio in ratios.items()}
     for name, column in (("exact_match", 3), ("malformed", 4)):
         low, high = wilson(int(sums[:, column].sum()), len(sums))
-        found[name] = 100.0 * low, 100.0 * high
-    return {name: interval for name, interval in found.items() if interval is not None}
+        bounds[name] = 100.0 * low, 100.0 * high
+    return {name: interval for name, interval in bounds.items() if interval is not None}
 
 
 def _percent(part: Any, whole: Any) -> Floats:
@@ -109,7 +109,7 @@ def _percent(part: Any, whole: Any) -> Floats:
     )
 
 
-def _compared(expected: str, found: str) -> tuple[int, int, int]:
+def _compared(expected: str, given: str) -> tuple[int, int, int]:
     """Returns the brackets that both have, and those of each, as PYEVALB counts them, the added
     root left out.
     """
@@ -121,7 +121,7 @@ def _compared(expected: str, found: str) -> tuple[int, int, int]:
             "parses are scored by PYEVALB, which is not installed: pip install PYEVALB."
         ) from error
     result = Scorer().score_trees(
-        create_from_bracket_string(expected), create_from_bracket_string(found)
+        create_from_bracket_string(expected), create_from_bracket_string(given)
     )
     return result.matched_brackets - 1, result.gold_brackets - 1, result.test_brackets - 1
 
@@ -132,7 +132,7 @@ def _for_scorer(tree: Tree) -> str | None:
     """
     numbered = iter(range(len(tree.leaves())))
     kept = _scored(tree, numbered)
-    return f"({ROOT} {' '.join(_brackets(one, ()) for one in kept)})" if kept else None
+    return f"({ROOT} {' '.join(_brackets(child, ()) for child in kept)})" if kept else None
 
 
 def _scored(tree: Tree, numbers: Any) -> tuple[Tree, ...]:

@@ -81,12 +81,12 @@ def read_trees(text: str, name: str) -> Iterator[Tree]:
                 raise _malformed(name, line, f"more than {_DEEPEST} brackets are open")
             stack.append(_Open(line))
         elif not stack:
-            found = (
+            fault = (
                 "a bracket is closed that was not opened"
                 if symbol == ")"
                 else f"{symbol!r} stands outside of brackets"
             )
-            raise _malformed(name, line, found)
+            raise _malformed(name, line, fault)
         elif symbol == ")":
             tree = _closed(stack.pop(), bool(stack), name, line)
             if not stack:
@@ -152,7 +152,9 @@ def rebuild(symbols: Iterable[str], leaves: Sequence[Tree]) -> tuple[Tree, bool]
         if kind == "(" and label and len(stack) <= _DEEPEST:
             stack.append(_Open(0, label))
         elif kind == ")" and (
-            open_ones := [depth for depth, one in enumerate(stack) if depth and one.label == label]
+            open_ones := [
+                depth for depth, bracket in enumerate(stack) if depth and bracket.label == label
+            ]
         ):
             mended |= open_ones[-1] != len(stack) - 1
             mended |= _close(stack, open_ones[-1])
@@ -175,9 +177,9 @@ def _close(stack: list[_Open], depth: int) -> bool:
     """
     is_empty = False
     while len(stack) > depth:
-        one = stack.pop()
-        if one.children:
-            stack[-1].children.append(Tree(str(one.label), tuple(one.children)))
+        closed = stack.pop()
+        if closed.children:
+            stack[-1].children.append(Tree(str(closed.label), tuple(closed.children)))
         else:
             is_empty = True
     return is_empty
@@ -219,8 +221,8 @@ def _without_traces(tree: Tree) -> Tree | None:
     return Tree(re.split("[-=|]", tree.label)[0] or tree.label, children) if children else None
 
 
-def _malformed(name: str, line: int, found: str) -> UserError:
+def _malformed(name: str, line: int, fault: str) -> UserError:
     return UserError(
-        f"{name}, line {line}: {found}; expected trees in the Penn Treebank's brackets: correct the"
+        f"{name}, line {line}: {fault}; expected trees in the Penn Treebank's brackets: correct the"
         " file."
     )

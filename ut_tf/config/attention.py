@@ -62,12 +62,12 @@ class BlockConfig(NormConfig, SizeConfig):
 
     def mistakes(self) -> list[str]:
         """Heads must divide the width."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         if self.hidden_size % self.num_heads:
-            found.append(
+            mistakes.append(
                 f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}"
             )
-        return found
+        return mistakes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,45 +125,45 @@ class PositionConfig(Config):
 
     def mistakes(self) -> list[str]:
         """How positions are counted, spread and begun again must fit together."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         if self.position_offset != "none" and self.max_position_offset == 0:
-            found.append(
+            mistakes.append(
                 f"position_offset={self.position_offset} needs max_position_offset above 0"
             )
         if self.position_from == "both" and self.position != "rotary":
-            found.append(f"position_from=both needs position=rotary, not {self.position}")
+            mistakes.append(f"position_from=both needs position=rotary, not {self.position}")
         if self.eval_position_stride != 1 and self.position_offset not in _SPREADING:
-            found.append(
+            mistakes.append(
                 f"eval_position_stride={self.eval_position_stride} needs position_offset=mixed or"
                 " randomised"
             )
         if self.position_separator and (self.position == "none" or self.position_from == "end"):
-            found.append(
+            mistakes.append(
                 f"position_separator={self.position_separator} lets positions begin again that"
                 f" count from the start, which position={self.position} with"
                 f" position_from={self.position_from} has none of: set it to 0, or position_from to"
                 " start or both"
             )
-        return found
+        return mistakes
 
     def mistakes_with(self, training: TrainingConfig) -> list[str]:
         """Positions must reach as far as the longest examples of training."""
-        found = super().mistakes_with(training)
+        mistakes = super().mistakes_with(training)
         needed, spread = 2 * training.max_length + 3, self.position_offset in _SPREADING
         if spread and self.max_position_offset < needed:
-            found.append(
+            mistakes.append(
                 f"position_offset={self.position_offset} spreads up to 2 * max_length + 3 ="
                 f" {needed} positions over max_position_offset={self.max_position_offset}: raise"
                 " max_position_offset or lower max_length"
             )
         reached = self.max_position_offset if spread else self._largest(training.max_length)
         if self.position == "learned" and self.learned_positions < reached:
-            found.append(
+            mistakes.append(
                 f"position=learned has learned_positions={self.learned_positions} embeddings, and"
                 f" training reaches position {reached}: raise learned_positions or lower max_length"
                 " or max_position_offset"
             )
-        return found
+        return mistakes
 
     def _largest(self, max_length: int) -> int:
         """The largest position in training where positions are not spread out."""
@@ -182,8 +182,8 @@ class AttentionModelConfig(TargetStartConfig, PositionConfig, EmbeddingConfig, B
 
     def mistakes(self) -> list[str]:
         """Rotary positions turn pairs of numbers."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         size = self.hidden_size // self.num_heads
         if self.position == "rotary" and size % 2 and self.hidden_size % self.num_heads == 0:
-            found.append(f"position=rotary needs an even size per head, not {size}")
-        return found
+            mistakes.append(f"position=rotary needs an even size per head, not {size}")
+        return mistakes

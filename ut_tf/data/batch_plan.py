@@ -65,11 +65,11 @@ def plan_batches(lengths: Lengths, bounds: list[int], sizes: list[int]) -> list[
         whole += np.split(numbers[:full], full // size) if full else []
         left.append(numbers[full:])
     whole.sort(key=lambda numbers: int(numbers[-1]))
-    rest = np.concatenate(left[::-1])
-    while rest.size:
-        size = sizes[buckets[rest[0]]]
-        whole.append(rest[:size])
-        rest = rest[size:]
+    unplanned = np.concatenate(left[::-1])
+    while unplanned.size:
+        size = sizes[buckets[unplanned[0]]]
+        whole.append(unplanned[:size])
+        unplanned = unplanned[size:]
     return whole
 
 

@@ -112,10 +112,10 @@ def check_reachable(
 
 
 def _warn_of_another(path: Path, archive: Archive, what: str) -> None:
-    found = sha256_of(path) if archive.sha256 else ""
-    if found != archive.sha256:
+    digest = sha256_of(path) if archive.sha256 else ""
+    if digest != archive.sha256:
         warn(
-            f"{path} is not the published archive (its sha256 is {found}, expected"
+            f"{path} is not the published archive (its sha256 is {digest}, expected"
             f" {archive.sha256}): {what} uses it as it is."
         )
 

@@ -212,5 +212,5 @@ def _warn_of_cut_facts(codec: TextCodec, texts: Sequence[Texts], problem: str, r
 
 def _named(words: Iterable[str]) -> str:
     first = [*words]
-    more = f" and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
-    return ", ".join(first[:_NAMED]) + more
+    others = f" and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
+    return ", ".join(first[:_NAMED]) + others

@@ -181,9 +181,9 @@ def import_run(
 def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:
     """The problem that the vocabulary's size tells, and says so on standard error."""
     sizes = {
-        int(found[1])
-        for found in (re.search(r"/symbol_modality_(\d+)_\d+/", name) for name in tensors)
-        if found
+        int(match[1])
+        for match in (re.search(r"/symbol_modality_(\d+)_\d+/", name) for name in tensors)
+        if match
     }
     size = sizes.pop() if len(sizes) == 1 else 0
     if size not in _PROBLEMS_OF_SYMBOLS:
@@ -310,7 +310,7 @@ def _normalized(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The network's arrays by their names without "var/", ":0" and
     "universal_transformer/", shards joined.
     """
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     shards: dict[str, dict[int, Any]] = {}
     for name, value in variables.items():
         plain = name.removeprefix("var/").removesuffix(":0")
@@ -321,25 +321,25 @@ def _normalized(variables: Mapping[str, Any]) -> dict[str, Any]:
         if shard:
             shards.setdefault(shard[1], {})[int(shard[2])] = np.asarray(value)
         else:
-            found[plain] = np.asarray(value)
+            arrays[plain] = np.asarray(value)
     joined = {
         name: np.concatenate([parts[index] for index in sorted(parts)])
         for name, parts in shards.items()
     }
-    return {**found, **joined}
+    return {**arrays, **joined}
 
 
 def _spec(theirs: Mapping[str, Any]) -> ProblemSpec:
     """Symbols to symbols with the vocabularies that the names of the embeddings tell."""
-    found = {match[2]: int(match[1]) for match in map(_VOCABULARY.match, theirs) if match}
-    if not found:
+    sizes = {match[2]: int(match[1]) for match in map(_VOCABULARY.match, theirs) if match}
+    if not sizes:
         raise UserError(
             "the variables hold no embedding of symbols (symbol_modality_…): only networks over"
             " symbols can be imported."
         )
-    size = max(found.values())
-    inputs, targets = found.get("input_emb", size), found.get("target_emb", size)
-    return ProblemSpec("tokens", "tokens", inputs, targets, shared_vocab="shared" in found)
+    size = max(sizes.values())
+    inputs, targets = sizes.get("input_emb", size), sizes.get("target_emb", size)
+    return ProblemSpec("tokens", "tokens", inputs, targets, shared_vocab="shared" in sizes)
 
 
 def _nearest_set(hparams: HParams) -> str:
@@ -370,7 +370,7 @@ def _matched(
         for variable in model.trainable_variables
         if id(variable) not in paired
     ]
-    found = []
+    matched = []
     for name in sorted(pairs.keys() & theirs.keys()):
         value = theirs[name][target_space_id] if name == TARGET_SPACE else theirs[name]
         fitting = _reshaped(
@@ -380,14 +380,14 @@ def _matched(
             problems.append(
                 f"{name} has shape {list(value.shape)} instead of {list(pairs[name].shape)}"
             )
-        found.append((pairs[name], fitting))
+        matched.append((pairs[name], fitting))
     if problems:
         raise UserError(
             "the variables are not those of the network in hparams.json:"
             f" {'; '.join(sorted(problems))}; give the hparams.json and the problem of the run that"
             " the checkpoint is from."
         )
-    return found
+    return matched
 
 
 def _save(

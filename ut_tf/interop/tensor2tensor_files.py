@@ -50,13 +50,13 @@ def named_problem(folder: Path) -> str | None:
     """
     for name in ("flags_t2t.txt", "flags.txt"):
         path = folder / name
-        found = (
+        match = (
             re.search(r"^-{2}problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
             if path.is_file()
             else None
         )
-        if found:
-            return found[1].strip("'\"")
+        if match:
+            return match[1].strip("'\"")
     return None
 
 

@@ -216,11 +216,11 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
         return tf.gather(table, rows) * self.hidden_size**0.5
 
 
-def _last_before(found: Any, index: Any) -> Any:
+def _last_before(named: Any, index: Any) -> Any:
     """Returns float32 [batch, length], the largest `index` [1, length] of an earlier column that
     `found` [batch, length] names, else 0.
     """
-    earlier = found[:, None, :] & (index[0, None, None, :] < index[0, None, :, None])
+    earlier = named[:, None, :] & (index[0, None, None, :] < index[0, None, :, None])
     return tf.reduce_max(tf.where(earlier, index[:, None, :], 0.0), -1)
 
 

@@ -96,7 +96,7 @@ def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading
       readings: by problem and repetition; at least one.
     """
     seeds = [set(by_seed) for by_seed in readings.values()]
-    common = seeds[0] if all(one == seeds[0] for one in seeds) else set()
+    common = seeds[0] if all(of_problem == seeds[0] for of_problem in seeds) else set()
     per_seed = [
         _joined(source.measures, [by_seed[seed] for by_seed in readings.values()])
         for seed in sorted(common)
@@ -160,7 +160,7 @@ def _join(measures: Sequence[Measure], by_problem: Sequence[Values]) -> Values:
     """The figures of several problems as one, for each measure."""
     joined: list[float | None] = []
     for number, measure in enumerate(measures):
-        values = [one[number] for one in by_problem]
+        values = [values_of_problem[number] for values_of_problem in by_problem]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
             joined.append(None)

@@ -135,7 +135,7 @@ def make_report(
         )
     )
     return Report(
-        tables.publication, [one for one in filled if one.rows or numbers], without, others
+        tables.publication, [table for table in filled if table.rows or numbers], without, others
     )
 
 
@@ -264,7 +264,7 @@ def _keep(by_seed: _BySeed, reading: Reading, left_out: list[str]) -> None:
     if other is None:
         by_seed[seed] = reading
         return
-    first, last = sorted((other, reading), key=lambda one: one.record.time)
+    first, last = sorted((other, reading), key=lambda candidate: candidate.record.time)
     by_seed[seed] = last
     text = (
         f"{first.run.folder}: the same seed ({seed[0]}) as {last.run.folder}, which was evaluated"
@@ -280,14 +280,16 @@ def _readings(
     """Yields every reading of the table, with the problem as the source has it."""
     for run in runs:
         for column in table.columns:
-            found: set[str] = set()
+            variants: set[str] = set()
             for source in column.sources:
                 best = max(
-                    _candidates(run, source, table, tables), key=lambda one: one.order, default=None
+                    _candidates(run, source, table, tables),
+                    key=lambda candidate: candidate.order,
+                    default=None,
                 )
                 # The first source that fits counts: a pattern after it stands for all the others.
-                if best is not None and source.variant not in found:
-                    found.add(source.variant)
+                if best is not None and source.variant not in variants:
+                    variants.add(source.variant)
                     yield column, source, best.problem, best.reading
 
 
@@ -338,12 +340,12 @@ def _belongs_elsewhere(
     if source.split in _splits(run, record):
         return False
     others = [
-        one
+        other_source
         for column in table.columns
-        for one in column.sources
-        if _problem_in(one, problem) is not None
+        for other_source in column.sources
+        if _problem_in(other_source, problem) is not None
     ]
-    return any(one.split in _splits(run, record) for one in others)
+    return any(other_source.split in _splits(run, record) for other_source in others)
 
 
 def _splits(run: FoundRun, record: Record) -> list[str]:
@@ -368,7 +370,7 @@ def _lengths(source: Source, record: Record) -> list[int]:
         return [0]
     pattern = re.escape(source.measures[0].metric).replace(re.escape(LENGTH), r"(\d+)")
     return [
-        int(found[1]) for found in (re.fullmatch(pattern, name) for name in record.metrics) if found
+        int(match[1]) for match in (re.fullmatch(pattern, name) for name in record.metrics) if match
     ]
 
 
@@ -420,7 +422,7 @@ def _evaluation_notes(run: FoundRun, source: Source, record: Record, length: int
 def _checkpoint_notes(run: FoundRun, record: Record) -> list[str]:
     """Which checkpoint was judged, where it is not the one that validation chose."""
     if record.checkpoint == "best" or any(
-        one.checkpoint == "best" and one.step == record.step for one in run.records
+        other.checkpoint == "best" and other.step == record.step for other in run.records
     ):
         return []
     return [f"{PurePath(record.checkpoint).name} checkpoint instead of best"]

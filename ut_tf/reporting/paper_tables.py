@@ -114,16 +114,20 @@ def _babi_by_task() -> Table:
 
 
 def _sources_of_task(task: int) -> list[Source]:
-    one, of_all = (Measure("error"),), (Measure(f"error/{task}"),)
+    of_task, of_all = (Measure("error"),), (Measure(f"error/{task}"),)
     sources = []
     for size in _SIZES:
         single, joint = f"{size} single", f"{size} joint"
         sources += [
-            Source((f"babi_qa_task{task}_{size}",), one, variant=single),
-            Source((f"babi_qa_concat_task{task}_{size}",), one, note=_ONE_SEQUENCE, variant=single),
+            Source((f"babi_qa_task{task}_{size}",), of_task, variant=single),
+            Source(
+                (f"babi_qa_concat_task{task}_{size}",), of_task, note=_ONE_SEQUENCE, variant=single
+            ),
         ]
         if size == "10k":
-            sources.append(Source((f"babi_sim_task{task}",), one, note=_SIMULATED, variant=single))
+            sources.append(
+                Source((f"babi_sim_task{task}",), of_task, note=_SIMULATED, variant=single)
+            )
         sources += [
             Source((_JOINT[size],), of_all, variant=joint),
             Source(

@@ -33,7 +33,7 @@ _MARKS = "†‡§¶"
 
 def as_markdown(report: Report) -> str:
     """The report as Markdown, readable in a terminal as it is."""
-    parts = [_table_text(one, report.publication) for one in report.tables]
+    parts = [_table_text(table, report.publication) for table in report.tables]
     if report.not_evaluated:
         parts.append(
             "\n".join(
@@ -150,13 +150,19 @@ def _table_text(filled: FilledTable, publication: str) -> str:
                 *row.cells,
             ]
         )
-    for one in filled.rows:
-        source = one.recipe if one.joins_recipes else f"`{one.recipe}`"
-        for what, cells in _row_texts(one, table.columns, table.unit):
-            mark = marks.get(one.note, "")
+    for our_row in filled.rows:
+        source = our_row.recipe if our_row.joins_recipes else f"`{our_row.recipe}`"
+        for what, cells in _row_texts(our_row, table.columns, table.unit):
+            mark = marks.get(our_row.note, "")
             marked = [cell if cell == NOTHING else cell + mark for cell in cells]
             lines.append(
-                [one.system + mark, *([one.variant] if has_variants else []), source, what, *marked]
+                [
+                    our_row.system + mark,
+                    *([our_row.variant] if has_variants else []),
+                    source,
+                    what,
+                    *marked,
+                ]
             )
     text = (
         _upright(lines, header, _settings(filled) if has_variants else [])
@@ -186,8 +192,8 @@ def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Se
     parts = [[line for line in lines if line[1] == setting] for setting in settings] or [[*lines]]
     grids = []
     for part in parts:
-        first, *rest = zip(header, *part, strict=True)
-        grids.append(_grid(rest, first))
+        first, *columns = zip(header, *part, strict=True)
+        grids.append(_grid(columns, first))
     return "\n\n".join(grids)
 
 
@@ -198,8 +204,8 @@ def _settings(filled: FilledTable) -> list[str]:
     printed = dict.fromkeys(row.variant for row in filled.table.published)
     ours = dict.fromkeys(row.variant for row in filled.rows)
     return [
-        *([one for one in printed if one in ours] or ([] if ours else printed)),
-        *(one for one in ours if one not in printed),
+        *([variant for variant in printed if variant in ours] or ([] if ours else printed)),
+        *(variant for variant in ours if variant not in printed),
     ]
 
 
@@ -239,19 +245,20 @@ def _cell_text(row: Row, column: Column, unit: str, statistic: str) -> str:
     if statistic == "mean":
         deviations = (cell.deviation if column.deviations else None) or (None,) * len(cell.mean)
         texts = [
-            _with_deviation(*one) for one in zip(cell.mean, deviations, column.digits, strict=True)
+            _with_deviation(*figure)
+            for figure in zip(cell.mean, deviations, column.digits, strict=True)
         ]
         return column.form.format(*texts) + part
     if cell.best is None:
         return NOTHING
     text = column.form.format(
-        *(_number(*one) for one in zip(cell.best, column.digits, strict=True))
+        *(_number(*figure) for figure in zip(cell.best, column.digits, strict=True))
     )
     intervals = (cell.intervals if column.deviations else None) or ()
     bounds = [
-        _bounds(one, digits)
-        for one, digits in zip(intervals, column.digits, strict=False)
-        if one is not None
+        _bounds(interval, digits)
+        for interval, digits in zip(intervals, column.digits, strict=False)
+        if interval is not None
     ]
     # All or none: of a single one nobody could tell which figure it belongs to.
     return (
@@ -303,17 +310,17 @@ def _csv_lines(filled: FilledTable, publication: str) -> Iterator[dict[str, Any]
                     "value": value,
                     "seeds": row.seeds,
                 }
-    for one in filled.rows:
+    for our_row in filled.rows:
         about = {
             "table": filled.table.number,
-            "model": one.system,
-            "source": one.recipe,
-            "variant": one.variant,
-            "note": one.note,
+            "model": our_row.system,
+            "source": our_row.recipe,
+            "variant": our_row.variant,
+            "note": our_row.note,
         }
         for column in filled.table.columns:
-            if column.title in one.cells:
-                for line in _csv_of_cell(one.cells[column.title], _names(column)):
+            if column.title in our_row.cells:
+                for line in _csv_of_cell(our_row.cells[column.title], _names(column)):
                     yield {**about, "column": column.title, **line}
 
 

@@ -86,7 +86,7 @@ def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
       evaluations: each run with one of its evaluations.
     """
     groups: dict[_Group, dict[Repetition, Reading]] = {}
-    for run, record in sorted(evaluations, key=lambda one: one[1].time):
+    for run, record in sorted(evaluations, key=lambda evaluation: evaluation[1].time):
         metric = headline(record)
         if metric:
             group = _Group(

@@ -53,11 +53,11 @@ def make_cells(
     """Every combination once: all problems and sets with the first seed, then with the
     second.
     """
-    found = [
+    cells = [
         Cell(problem, name, seed)
         for seed, problem, name in itertools.product(seeds, problems, hparams_sets)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(cells))
 
 
 def expand_names(words: Sequence[str]) -> list[str]:
@@ -110,13 +110,13 @@ def _expanded(pattern: str) -> Iterator[str]:
         [piece] if number % 2 == 0 else _choices(piece, pattern)
         for number, piece in enumerate(pieces)
     ]
-    return ("".join(one) for one in itertools.product(*choices))
+    return ("".join(parts) for parts in itertools.product(*choices))
 
 
 def _choices(text: str, pattern: str) -> list[str]:
     if _RANGE.fullmatch(text):
         return _range(text)
-    choices = [one.strip() for one in text.split(",")]
+    choices = [choice.strip() for choice in text.split(",")]
     if not all(choices):
         raise ValueError(f"{pattern!r} has an empty choice between its braces")
     return choices
@@ -200,7 +200,7 @@ class Progress:
         )
         values = {
             "format_version": _FORMAT_VERSION,
-            "cells": {name: asdict(one) for name, one in self._entries.items()},
+            "cells": {name: asdict(done) for name, done in self._entries.items()},
         }
         try:
             write_text(self._path, json.dumps(values, indent=1) + "\n")
@@ -218,7 +218,7 @@ def _read(path: Path) -> dict[str, Entry]:
             raise ValueError(
                 f"format version {values['format_version']}, expected {_FORMAT_VERSION}"
             )
-        return {name: Entry(**one) for name, one in values["cells"].items()}
+        return {name: Entry(**entry) for name, entry in values["cells"].items()}
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

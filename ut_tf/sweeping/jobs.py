@@ -134,12 +134,12 @@ class Jobs:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         # Some are left only where an error ended the loop: no child is to outlive it.
-        for one in self._running:
+        for running in self._running:
             self._asked = max(self._asked, 1)
-            self._pass_on(one)
-        for one in self._running:
-            if one.process is not None:
-                one.process.wait()
+            self._pass_on(running)
+        for running in self._running:
+            if running.process is not None:
+                running.process.wait()
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """Runs the jobs and yields how each ended, as they end; jobs that a signal kept from
@@ -149,71 +149,77 @@ class Jobs:
         while self._running or (waiting and not self.stopping):
             while waiting and len(self._running) < self._parallel and not self.stopping:
                 self._begin(waiting.popleft())
-            for one in [*self._running]:
-                self._pass_on(one)
-                outcome = self._look_after(one)
+            for running in [*self._running]:
+                self._pass_on(running)
+                outcome = self._look_after(running)
                 if outcome is not None:
-                    self._running.remove(one)
+                    self._running.remove(running)
                     yield outcome
             if self._running:
                 time.sleep(_PAUSE_SECONDS)
 
     def _begin(self, job: Job) -> None:
-        free = min(set(range(self._parallel)) - {one.slot for one in self._running})
-        one = _Running(job, free, time.monotonic())
-        self._running.append(one)
+        free = min(set(range(self._parallel)) - {running.slot for running in self._running})
+        running = _Running(job, free, time.monotonic())
+        self._running.append(running)
         self._started(job)
-        self._next_command(one)
+        self._next_command(running)
 
-    def _next_command(self, one: _Running) -> None:
-        command = one.job.commands[len(one.done)]
-        one.told = 0
+    def _next_command(self, running: _Running) -> None:
+        command = running.job.commands[len(running.done)]
+        running.told = 0
         try:
-            one.job.log.parent.mkdir(parents=True, exist_ok=True)
-            with one.job.log.open("ab") as log:
+            running.job.log.parent.mkdir(parents=True, exist_ok=True)
+            with running.job.log.open("ab") as log:
                 log.write(f"{COMMAND_MARK}{command.name}\n".encode())
                 log.flush()
-                one.process = subprocess.Popen(
+                running.process = subprocess.Popen(
                     (*command.program, *command.arguments),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, **self._environments[one.slot]},
+                    env={**os.environ, **self._environments[running.slot]},
                     start_new_session=True,
                 )
         except OSError as error:
             raise UserError(
-                f"{command.name} of {one.job.name} cannot begin, with the log {one.job.log}:"
-                f" {error.strerror or error}."
+                f"{command.name} of {running.job.name} cannot begin, with the log"
+                f" {running.job.log}: {error.strerror or error}."
             ) from error
 
-    def _pass_on(self, one: _Running) -> None:
+    def _pass_on(self, running: _Running) -> None:
         """Tells a job's process of the signals that have come: of the first itself, of the next its
         children, too.
         """
-        while one.process is not None and one.process.poll() is None and one.told < self._asked:
+        while (
+            running.process is not None
+            and running.process.poll() is None
+            and running.told < self._asked
+        ):
             with contextlib.suppress(ProcessLookupError):
                 (
-                    one.process.terminate()
-                    if one.told == 0
-                    else os.killpg(one.process.pid, signal.SIGTERM)
+                    running.process.terminate()
+                    if running.told == 0
+                    else os.killpg(running.process.pid, signal.SIGTERM)
                 )
-            one.told += 1
+            running.told += 1
 
-    def _look_after(self, one: _Running) -> Outcome | None:
+    def _look_after(self, running: _Running) -> Outcome | None:
         """Begins the next command of a job whose command has succeeded; returns how the job ended,
         None as long as it has not.
         """
-        status = one.process.poll() if one.process is not None else 0
+        status = running.process.poll() if running.process is not None else 0
         if status is None:
             return None
         if status == 0:
-            one.done.append(one.job.commands[len(one.done)].name)
-            if len(one.done) < len(one.job.commands) and not self.stopping:
-                self._next_command(one)
+            running.done.append(running.job.commands[len(running.done)].name)
+            if len(running.done) < len(running.job.commands) and not self.stopping:
+                self._next_command(running)
                 return None
-        stopped = self.stopping and len(one.done) < len(one.job.commands)
-        return Outcome(one.job, status, tuple(one.done), time.monotonic() - one.began, stopped)
+        stopped = self.stopping and len(running.done) < len(running.job.commands)
+        return Outcome(
+            running.job, status, tuple(running.done), time.monotonic() - running.began, stopped
+        )
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -68,8 +68,8 @@ def describe_devices(strategy: Any) -> str:
     if names:
         devices = " and ".join(f"{count} × {name}" for name, count in names.items())
     else:
-        found = tf.config.list_physical_devices("GPU")
-        devices = "the CPU" if found else f"the CPU ({_NO_GPU})"
+        gpus = tf.config.list_physical_devices("GPU")
+        devices = "the CPU" if gpus else f"the CPU ({_NO_GPU})"
     workers = Workers.of(strategy).count
     return devices if workers == 1 else f"{workers} workers, the first on {devices}"
 
@@ -99,14 +99,14 @@ def worker_count() -> int:
     if not text:
         return 1
     try:
-        found = json.loads(text)
+        values = json.loads(text)
         workers = {
-            job: _addresses(job, found.get("cluster", {}).get(job, []))
+            job: _addresses(job, values.get("cluster", {}).get(job, []))
             for job in ("chief", "worker")
         }
         count = sum(map(len, workers.values()))
         if count > 1:
-            _check_task(workers, found.get("task", {}))
+            _check_task(workers, values.get("task", {}))
     except (ValueError, AttributeError) as error:
         expected = (
             '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker",'
@@ -116,12 +116,14 @@ def worker_count() -> int:
     return max(count, 1)
 
 
-def _addresses(job: str, found: Any) -> list[str]:
-    if not isinstance(found, list) or not all(
-        isinstance(address, str) and ":" in address for address in found
+def _addresses(job: str, addresses: Any) -> list[str]:
+    if not isinstance(addresses, list) or not all(
+        isinstance(address, str) and ":" in address for address in addresses
     ):
-        raise ValueError(f"{job} is {json.dumps(found)}, not a list of addresses with their ports")
-    return found
+        raise ValueError(
+            f"{job} is {json.dumps(addresses)}, not a list of addresses with their ports"
+        )
+    return addresses
 
 
 def _check_task(workers: dict[str, list[str]], task: Any) -> None:

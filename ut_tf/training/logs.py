@@ -73,7 +73,9 @@ def drop_lines_after(path: Path, step: int) -> None:
     if not path.is_file():
         return
     lines = path.read_text().splitlines()
-    kept = [line for line in lines if (found := _step_of(line)) is not None and found <= step]
+    kept = [
+        line for line in lines if (line_step := _step_of(line)) is not None and line_step <= step
+    ]
     if kept != lines:
         write_text(path, "".join(line + "\n" for line in kept))
 

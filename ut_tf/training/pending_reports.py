@@ -75,7 +75,7 @@ class PendingReports:
             else f"the loss is {report.loss}"
         )
         kept = self._store.steps()
-        rest = (
+        way_back = (
             f"the last checkpoint, of step {kept[-1]}, is from before"
             if kept
             else "there is no checkpoint yet"
@@ -83,5 +83,5 @@ class PendingReports:
         raise UserError(
             f"{fault} at step {step} (learning rate {report.learning_rate:.3g}), expected a finite"
             " number: lower `learning_rate`, raise `warmup_steps` or set `clip_norm`, and start"
-            f" again in another `output_dir`; {rest}."
+            f" again in another `output_dir`; {way_back}."
         )

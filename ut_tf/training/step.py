@@ -226,9 +226,9 @@ class TrainingStep:
         judged = sums.judged if isinstance(sums.judged, Judged) else None
         faults = None if judged is None else judged.faults
         norm, rate = self._optimizer.apply(gradients, faults)
-        more = {} if judged is None else {"right": judged.newest_right, "judged": judged.newest}
+        optional = {} if judged is None else {"right": judged.newest_right, "judged": judged.newest}
         if self._ponders:
-            more["ponder_histogram"] = sums.ponder_histogram
+            optional["ponder_histogram"] = sums.ponder_histogram
         return {
             "loss": self._loss(sums),
             "cross_entropy": sums.cross_entropy,
@@ -236,7 +236,7 @@ class TrainingStep:
             "gradient_norm": norm,
             "learning_rate": rate,
             "loss_scale": self._optimizer.loss_scale,
-            **more,
+            **optional,
         }
 
     def _sum_over_replicas(self, values: Any) -> Any:

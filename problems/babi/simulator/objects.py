@@ -47,7 +47,7 @@ class _Clause:
 
     kind: str
     person: str
-    thing: str = ""
+    item: str = ""
     receiver: str = ""
 
 
@@ -84,7 +84,7 @@ class _Objects:
         self.draws = draws
         self.cast, self.bystanders = cast_and_bystanders(draws, self.people, distracted)
         self.rooms = {person: draws.choice(HOUSE) for person in (*self.cast, *self.bystanders)}
-        self.lying: dict[str, str] = {thing: draws.choice(HOUSE) for thing in OBJECTS}
+        self.lying: dict[str, str] = {item: draws.choice(HOUSE) for item in OBJECTS}
         self.holders: dict[str, str] = {}
         self.clauses: list[_Clause] = []
         self.known: dict[str, tuple[str, int]] = {}
@@ -93,7 +93,7 @@ class _Objects:
     def act(self) -> str:
         """Draws a person and what she does among all that anybody can do now."""
         here = {
-            person: [thing for thing, room in self.lying.items() if room == self.rooms[person]]
+            person: [item for item, room in self.lying.items() if room == self.rooms[person]]
             for person in self.cast
         }
         choices = [(person, "move", _MOVE_WEIGHT) for person in self.cast]
@@ -107,7 +107,7 @@ class _Objects:
             return self._move(person)
         if kind == "take":
             return self._take(person, self.draws.choice(here[person]))
-        carried = [thing for thing in OBJECTS if self.holders.get(thing) == person]
+        carried = [item for item in OBJECTS if self.holders.get(item) == person]
         return (
             self._give(person, carried[0])
             if kind == "give"
@@ -138,33 +138,33 @@ class _Objects:
     def _move(self, person: str) -> str:
         room = self.rooms[person] = another(self.draws, HOUSE, self.rooms[person])
         self.known[person] = (room, len(self.clauses))
-        for thing, holder in self.holders.items():
+        for item, holder in self.holders.items():
             if holder == person:
-                self.journeys[thing].stops.append(self.known[person])
+                self.journeys[item].stops.append(self.known[person])
         self.clauses.append(_Clause("move", person))
         return f"{person} {self.draws.choice(MOVES)} the {room}."
 
-    def _take(self, person: str, thing: str) -> str:
-        del self.lying[thing]
-        self.holders[thing] = person
-        self.journeys[thing] = _Journey(taken=len(self.clauses))
-        self.clauses.append(_Clause("take", person, thing))
-        return f"{person} {self.draws.choice(TAKES)} the {thing}{self._there(self.takes_there)}."
+    def _take(self, person: str, item: str) -> str:
+        del self.lying[item]
+        self.holders[item] = person
+        self.journeys[item] = _Journey(taken=len(self.clauses))
+        self.clauses.append(_Clause("take", person, item))
+        return f"{person} {self.draws.choice(TAKES)} the {item}{self._there(self.takes_there)}."
 
-    def _drop(self, person: str, thing: str) -> str:
-        del self.holders[thing]
-        self.lying[thing] = self.rooms[person]
-        self.journeys[thing].dropped, self.journeys[thing].lies_in = (
+    def _drop(self, person: str, item: str) -> str:
+        del self.holders[item]
+        self.lying[item] = self.rooms[person]
+        self.journeys[item].dropped, self.journeys[item].lies_in = (
             len(self.clauses),
             self.known.get(person),
         )
-        self.clauses.append(_Clause("drop", person, thing))
-        return f"{person} {self.draws.choice(DROPS)} the {thing}{self._there(_THERE)}."
+        self.clauses.append(_Clause("drop", person, item))
+        return f"{person} {self.draws.choice(DROPS)} the {item}{self._there(_THERE)}."
 
-    def _give(self, person: str, thing: str) -> str:
-        receiver = self.holders[thing] = self._others_with(person)[0]
-        self.clauses.append(_Clause("give", person, thing, receiver))
-        return f"{person} {self.draws.choice(GIVES)} the {thing} to {receiver}."
+    def _give(self, person: str, item: str) -> str:
+        receiver = self.holders[item] = self._others_with(person)[0]
+        self.clauses.append(_Clause("give", person, item, receiver))
+        return f"{person} {self.draws.choice(GIVES)} the {item} to {receiver}."
 
     def _others_with(self, person: str) -> list[str]:
         # In the official files the first of them, in one and the same order of all, is always given
@@ -185,16 +185,16 @@ class _WhereObjectIs(_Objects):
     """
 
     def can_ask(self, clause: _Clause) -> bool:
-        return clause.kind != "move" and self._place(clause.thing) is not None
+        return clause.kind != "move" and self._place(clause.item) is not None
 
     def ask_about(self, clause: _Clause) -> Question:
-        place, journey = self._place(clause.thing), self.journeys[clause.thing]
+        place, journey = self._place(clause.item), self.journeys[clause.item]
         assert place is not None
         told = journey.taken if journey.dropped is None else journey.dropped
-        return Question(f"Where is the {clause.thing}?", place[0], (told, place[1]))
+        return Question(f"Where is the {clause.item}?", place[0], (told, place[1]))
 
-    def _place(self, thing: str) -> tuple[str, int] | None:
-        journey = self.journeys[thing]
+    def _place(self, item: str) -> tuple[str, int] | None:
+        journey = self.journeys[item]
         if journey.dropped is not None:
             return journey.lies_in
         return journey.stops[-1] if journey.stops else None
@@ -206,22 +206,20 @@ class _WhereObjectWas(_Objects):
     takes_there = _THERE
 
     def ask(self) -> Question | None:
-        things = [
-            clause.thing for clause in self.clauses[-RECENT_CLAUSES:] if clause.kind != "move"
-        ]
+        items = [clause.item for clause in self.clauses[-RECENT_CLAUSES:] if clause.kind != "move"]
         choices = [
-            (thing, at, back)
-            for thing in things
-            for at, back in self._asked_for(self.journeys[thing].stops)
+            (item, at, back)
+            for item in items
+            for at, back in self._asked_for(self.journeys[item].stops)
         ]
         if not choices:
             return None
-        thing, at, _ = self.draws.choices(choices, [_EARLIER**back for _, _, back in choices])[0]
-        journey = self.journeys[thing]
+        item, at, _ = self.draws.choices(choices, [_EARLIER**back for _, _, back in choices])[0]
+        journey = self.journeys[item]
         told = journey.taken if journey.dropped is None else journey.dropped
         (before, came_before), (room, came) = journey.stops[at - 1], journey.stops[at]
         return Question(
-            f"Where was the {thing} before the {room}?", before, (told, came, came_before)
+            f"Where was the {item} before the {room}?", before, (told, came, came_before)
         )
 
     @staticmethod
@@ -247,16 +245,16 @@ class _WhoGave(_Objects):
         return clause.kind == "give"
 
     def ask_about(self, clause: _Clause) -> Question:
-        thing = clause.thing
+        item = clause.item
         gifts = [(at, other) for at, other in enumerate(self.clauses) if other.kind == "give"]
         # Of an object that was given more than once the last time is meant.
-        at, last = [(at, other) for at, other in gifts if other.thing == thing][-1]
+        at, last = [(at, other) for at, other in gifts if other.item == item][-1]
         giver, receiver = last.person, last.receiver
         choices = [
-            (f"Who gave the {thing}?", giver),
-            (f"Who gave the {thing} to {receiver}?", giver),
-            (f"Who received the {thing}?", receiver),
-            (f"Who did {giver} give the {thing} to?", receiver),
+            (f"Who gave the {item}?", giver),
+            (f"Who gave the {item} to {receiver}?", giver),
+            (f"Who received the {item}?", receiver),
+            (f"Who did {giver} give the {item} to?", receiver),
         ]
         # A few of the official questions have two answers, where the same people have passed on
         # something else since; here none has.
@@ -265,7 +263,7 @@ class _WhoGave(_Objects):
             for later, other in gifts
             if later > at
         ):
-            choices += [(f"What did {giver} give to {receiver}?", thing)] * 2
+            choices += [(f"What did {giver} give to {receiver}?", item)] * 2
         text, answer = self.draws.choice(choices)
         return Question(text, answer, (at,))
 
@@ -317,8 +315,8 @@ class _WhatCarried(_Objects):
         facts: dict[str, list[int]] = {}
         for at, other in enumerate(self.clauses):
             if other.kind != "move" and other.person == person:
-                facts.setdefault(other.thing, []).append(at)
-        carried = [thing for thing in facts if self.holders.get(thing) == person]
+                facts.setdefault(other.item, []).append(at)
+        carried = [item for item in facts if self.holders.get(item) == person]
         support = tuple(at for told in facts.values() for at in told)
         return Question(f"What is {person} carrying?", ",".join(carried) or "nothing", support)
 

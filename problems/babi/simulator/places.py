@@ -83,7 +83,7 @@ def simulate_task17(draws: random.Random, size: StorySize) -> list[str | Questio
     distractors = number_of(17, size, "distractors", official=0, least=0, most=5 - length)
     shapes = draws.sample(_SHAPES, length + 1 + distractors)
     steps = _walk(draws, length, _PLACES)
-    # Here, unlike in the maps of rooms, it is the second thing of a statement that is drawn first.
+    # Here, unlike in the maps of rooms, it is the second item of a statement that is drawn first.
     told = [
         (other, _opposite(side, _PLACES), shape)
         for shape, side, other in _told(draws, _map(draws, shapes, steps, _PLACES))
@@ -99,8 +99,8 @@ def simulate_task17(draws: random.Random, size: StorySize) -> list[str | Questio
         sign = -1 if forwards else 1
         side = draws.choice(
             [
-                one
-                for one, (x, y) in _PLACES.items()
+                place
+                for place, (x, y) in _PLACES.items()
                 if (sign * (way[0] * x + way[1] * y) > 0) == wanted
             ]
         )
@@ -162,38 +162,38 @@ def _walk(draws: random.Random, length: int, sides: Mapping[str, Side]) -> list[
 
 def _map(
     draws: random.Random,
-    things: Sequence[str],
+    items: Sequence[str],
     steps: Sequence[str],
     sides: Mapping[str, Side],
     beside: Iterable[str] | None = None,
 ) -> Neighbours:
-    """Returns a tree: a chain of things, one for each step and one more, and the other things each
+    """Returns a tree: a chain of items, one for each step and one more, and the other items each
     beside one of the chain.
 
     Args:
       draws: random numbers.
-      things: those of the chain first.
-      steps: side of each thing of the chain on which the next one lies.
+      items: those of the chain first.
+      steps: side of each item of the chain on which the next one lies.
       sides: their names and directions.
-      beside: sides of the chain's things that the other things may take, as far as they are free;
+      beside: sides of the chain's items that the other items may take, as far as they are free;
         None: all.
     """
-    neighbours: Neighbours = {thing: {} for thing in things}
-    chain, others = things[: len(steps) + 1], things[len(steps) + 1 :]
+    neighbours: Neighbours = {item: {} for item in items}
+    chain, others = items[: len(steps) + 1], items[len(steps) + 1 :]
     places = [(0, 0)]
     for step in steps:
         places.append(_beside(places[-1], sides[step]))
     links = [(chain[number + 1], step, chain[number]) for number, step in enumerate(steps)]
     allowed = list(sides if beside is None else beside)
     free = [
-        (side, thing)
-        for thing, place in zip(chain, places, strict=True)
+        (side, item)
+        for item, place in zip(chain, places, strict=True)
         for side in allowed
         if _beside(place, sides[side]) not in places
     ]
     links += [
-        (other, side, thing)
-        for other, (side, thing) in zip(others, draws.sample(free, len(others)), strict=True)
+        (other, side, item)
+        for other, (side, item) in zip(others, draws.sample(free, len(others)), strict=True)
     ]
     for subject, side, other in links:
         neighbours[subject][other] = side
@@ -207,9 +207,9 @@ def _beside(place: Side, step: Side) -> Side:
 
 def _told(draws: random.Random, neighbours: Neighbours) -> list[Relation]:
     """Returns each pair of neighbours once, in the order and from the side in which it is first
-    drawn: any thing, then any neighbour of it.
+    drawn: any item, then any neighbour of it.
 
-    So things with one neighbour are told of earlier than others, and more often as the subject; the
+    So items with one neighbour are told of earlier than others, and more often as the subject; the
     official files show these very shares.
     """
     pairs = sum(map(len, neighbours.values())) // 2
@@ -222,7 +222,7 @@ def _told(draws: random.Random, neighbours: Neighbours) -> list[Relation]:
 
 
 def _lines_of(told: Sequence[Relation], chain: Sequence[str]) -> tuple[int, ...]:
-    """Returns the lines that tell of each thing of a chain and the next one."""
+    """Returns the lines that tell of each item of a chain and the next one."""
     lines = {
         frozenset((subject, other)): line for line, (subject, _, other) in enumerate(told, start=1)
     }

@@ -61,7 +61,10 @@ def simulate_task15(draws: random.Random, size: StorySize) -> list[str | Questio
         # files' order comes about in this way.
         name, kind, general = draws.choice(names), draws.choice(kinds), draws.random() < 0.5
         if general and kind not in fears:
-            fears[kind] = (draws.choice([one for one in _ANIMALS if one != kind]), len(story) + 1)
+            fears[kind] = (
+                draws.choice([animal for animal in _ANIMALS if animal != kind]),
+                len(story) + 1,
+            )
             story.append(f"{_ANIMALS[kind].capitalize()} are afraid of {_ANIMALS[fears[kind][0]]}.")
         elif not general and kind in fears and name not in animals:
             animals[name] = (kind, len(story) + 1)
@@ -136,13 +139,13 @@ def simulate_task18(draws: random.Random, size: StorySize) -> list[str | Questio
     """
     length = number_of(18, size, "length", official=5, least=2)
     number_of(18, size, "distractors", official=0, least=0, most=0)
-    things = [*_SMALL, *draws.sample(_LARGE, len(_LARGE))]
+    items = [*_SMALL, *draws.sample(_LARGE, len(_LARGE))]
     lines: dict[tuple[str, str], int] = {}
     chains: list[tuple[str, str, str]] = []
     story: list[str | Question] = []
     while not chains:
         for _ in range(length):
-            smaller, larger = (things[rank] for rank in sorted(draws.sample(range(len(things)), 2)))
+            smaller, larger = (items[rank] for rank in sorted(draws.sample(range(len(items)), 2)))
             story.append(
                 draws.choice(
                     (
@@ -196,13 +199,13 @@ def simulate_task20(draws: random.Random, size: StorySize) -> list[str | Questio
     story: list[str | Question] = []
     motives: dict[str, tuple[str, int]] = {}
     for number, (name, motive, stage) in enumerate(acts):
-        room, thing = _MOTIVES[motive]
+        room, item = _MOTIVES[motive]
         if stage == 0:
             motives[name] = (motive, len(story) + 1)
         statements = (
             f"{name} is {motive}.",
             f"{name} {draws.choice(_GOES)} to the {room}.",
-            f"{name} {draws.choice(_GETS)} the {thing} there.",
+            f"{name} {draws.choice(_GETS)} the {item} there.",
         )
         story.append(statements[stage])
         if number in asked:
@@ -210,7 +213,7 @@ def simulate_task20(draws: random.Random, size: StorySize) -> list[str | Questio
             texts = (
                 f"Where will {who} go?",
                 f"Why did {who} go to the {room}?",
-                f"Why did {who} get the {thing}?",
+                f"Why did {who} get the {item}?",
             )
             story.append(
                 Question(texts[stage], room if stage == 0 else motive, (motives[name][1],))

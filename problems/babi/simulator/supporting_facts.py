@@ -168,18 +168,18 @@ class _World:
 
     def carried_by(self, person: str) -> list[str]:
         """Returns the objects that `person` carries."""
-        return [thing for thing, holder in self.holders.items() if holder == person]
+        return [item for item, holder in self.holders.items() if holder == person]
 
     def within_reach(self) -> list[tuple[str, str]]:
         """Returns each (person, object) where the person's room is known and the object lies there,
         or has not been told of yet.
         """
-        free = [thing for thing in OBJECTS if thing not in self.holders]
+        free = [item for item in OBJECTS if item not in self.holders]
         return [
-            (person, thing)
+            (person, item)
             for person, (room, _) in self.people.items()
-            for thing in free
-            if thing not in self.visits or self.visits[thing][-1].room == room
+            for item in free
+            if item not in self.visits or self.visits[item][-1].room == room
         ]
 
 
@@ -235,24 +235,24 @@ def _move(draws: random.Random, world: _World, line: int, person: str) -> str:
     before, came_from = world.people.get(person, ("", 0))
     room = draws.choice([room for room in ROOMS if room != before])
     world.people[person] = (room, line)
-    for thing in world.carried_by(person):
-        world.visits[thing].append(_Visit(room, line, world.mentions[thing], came_from))
+    for item in world.carried_by(person):
+        world.visits[item].append(_Visit(room, line, world.mentions[item], came_from))
     return f"{person} {draws.choice(MOVES)} the {room}."
 
 
-def _take(draws: random.Random, world: _World, line: int, person: str, thing: str) -> str:
+def _take(draws: random.Random, world: _World, line: int, person: str, item: str) -> str:
     room, arrived = world.people[person]
-    world.visits.setdefault(thing, [_Visit(room, arrived, line, arrived)])
-    world.holders[thing] = person
-    world.mentions[thing] = line
-    return f"{person} {draws.choice(TAKES)} the {thing}."
+    world.visits.setdefault(item, [_Visit(room, arrived, line, arrived)])
+    world.holders[item] = person
+    world.mentions[item] = line
+    return f"{person} {draws.choice(TAKES)} the {item}."
 
 
-def _drop(draws: random.Random, world: _World, line: int, thing: str) -> str:
-    person = world.holders.pop(thing)
-    world.dropped[thing] = world.people[person][1]
-    world.mentions[thing] = line
-    return f"{person} {draws.choice(DROPS)} the {thing}."
+def _drop(draws: random.Random, world: _World, line: int, item: str) -> str:
+    person = world.holders.pop(item)
+    world.dropped[item] = world.people[person][1]
+    world.mentions[item] = line
+    return f"{person} {draws.choice(DROPS)} the {item}."
 
 
 def _ask(
@@ -273,25 +273,25 @@ def _ask(
 def _ask_where(draws: random.Random, world: _World) -> tuple[str, str, set[int]] | None:
     if not world.visits:
         return None
-    thing = draws.choice(sorted(world.visits))
-    holder = world.holders.get(thing)
-    arrived = world.people[holder][1] if holder else world.dropped[thing]
-    return f"Where is the {thing}?", world.visits[thing][-1].room, {world.mentions[thing], arrived}
+    item = draws.choice(sorted(world.visits))
+    holder = world.holders.get(item)
+    arrived = world.people[holder][1] if holder else world.dropped[item]
+    return f"Where is the {item}?", world.visits[item][-1].room, {world.mentions[item], arrived}
 
 
 def _ask_before(draws: random.Random, world: _World) -> tuple[str, str, set[int]] | None:
     """Asks for the room before the last visit to a room."""
     choices = [
-        (thing, before, visit)
-        for thing, visits in sorted(world.visits.items())
+        (item, before, visit)
+        for item, visits in sorted(world.visits.items())
         for number, (before, visit) in enumerate(itertools.pairwise(visits), start=2)
         if visit.room not in (later.room for later in visits[number:])
     ]
     if not choices:
         return None
-    thing, before, visit = draws.choice(choices)
+    item, before, visit = draws.choice(choices)
     return (
-        f"Where was the {thing} before the {visit.room}?",
+        f"Where was the {item} before the {visit.room}?",
         before.room,
         {visit.came_from, visit.taken, visit.arrived},
     )

@@ -195,7 +195,7 @@ def test_neither_side_of_a_held_out_pair_is_trained_on() -> None:
         *[(source, f"wieder {target}") for source, target in PAIRS],
     ]
     held_out = HeldOut(pairs, len(pairs), Filters())
-    rest = list(held_out.rest(pairs))
+    rest = list(held_out.training_pairs(pairs))
     for side in (0, 1):
         assert not {pair[side] for pair in held_out.pairs} & {pair[side] for pair in rest}
     assert len(rest) == len(pairs) - len(held_out.pairs) - held_out.alike

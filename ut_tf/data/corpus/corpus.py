@@ -139,7 +139,7 @@ class Corpus:
                 self._write_text(split, pairs)
                 counts[split] = dict(encode_split(pairs, self.folder, split, self.vocab_file))
                 self._check_judged(split, pairs, splits.get(split))
-        kept = held_out.rest(train) if held_out else train
+        kept = held_out.training_pairs(train) if held_out else train
         left = self._encode_training(kept, total)
         if held_out:
             left.update(
@@ -266,7 +266,7 @@ class Corpus:
                     file=sys.stderr,
                     flush=True,
                 )
-                pairs = _sample(held_out.rest(train) if held_out else train, total)
+                pairs = _sample(held_out.training_pairs(train) if held_out else train, total)
                 texts = (
                     text for pair in pairs if not settings.filters.of_text(*pair) for text in pair
                 )
@@ -297,7 +297,9 @@ class Corpus:
     ) -> Iterator[str]:
         train = counts["train"]
         others = "".join(
-            f", {found['pairs']} for {split}" for split, found in counts.items() if split != "train"
+            f", {of_split['pairs']} for {split}"
+            for split, of_split in counts.items()
+            if split != "train"
         )
         yield (
             f"{name}: {counted(train['kept'], 'pair')} for training{others}; {subwords.size}"

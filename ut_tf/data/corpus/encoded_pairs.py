@@ -97,11 +97,11 @@ def read_shards(paths: Sequence[Path]) -> PairIds:
     }
     for path in paths:
         with np.load(path) as shard:
-            for name, found in columns.items():
-                found.append(shard[name])
+            for name, arrays in columns.items():
+                arrays.append(shard[name])
     whole = {
-        name: np.concatenate(found) if found else np.zeros(0, np.int32)
-        for name, found in columns.items()
+        name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
+        for name, arrays in columns.items()
     }
     if (int(whole["source_lengths"].sum()), int(whole["target_lengths"].sum())) != (
         len(whole["sources"]),

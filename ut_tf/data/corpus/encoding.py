@@ -209,9 +209,9 @@ def _encode_here(jobs: Iterable[Job], bar: Any) -> Counter[str]:
     return counts
 
 
-def _count(found: dict[str, int], counts: Counter[str], bar: Any) -> None:
-    counts.update(found)
-    bar.update(found["pairs"])
+def _count(job_counts: dict[str, int], counts: Counter[str], bar: Any) -> None:
+    counts.update(job_counts)
+    bar.update(job_counts["pairs"])
 
 
 def _begin_process() -> None:

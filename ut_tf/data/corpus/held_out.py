@@ -43,11 +43,11 @@ class HeldOut:
         self._sources = {source for source, _ in self.pairs}
         self._targets = {target for _, target in self.pairs}
         self.alike = 0
-        """Pairs left out by the last pass of ``rest`` because their source or their target was held
-        out as well.
+        """Pairs left out by the last pass of ``training_pairs`` because their source or their
+        target was held out as well.
         """
 
-    def rest(self, train: Iterable[Pair]) -> Iterator[Pair]:
+    def training_pairs(self, train: Iterable[Pair]) -> Iterator[Pair]:
         """Yields the pairs that are not held out and neither side of which is: the reverse problem
         is judged on them too.
         """

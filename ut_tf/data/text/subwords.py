@@ -139,12 +139,12 @@ class Subwords:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text, each ended by END_ID."""
-        found: list[list[int]] = self._processor.encode(list(texts), out_type=int)
+        encoded: list[list[int]] = self._processor.encode(list(texts), out_type=int)
         if self.shift:
-            return [[*(number + self.shift for number in ids), END_ID] for ids in found]
-        for ids in found:
+            return [[*(number + self.shift for number in ids), END_ID] for ids in encoded]
+        for ids in encoded:
             ids.append(END_ID)
-        return found
+        return encoded
 
 
 @functools.cache

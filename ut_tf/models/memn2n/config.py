@@ -27,17 +27,17 @@ class MemN2NConfig(MemoryConfig, StepsConfig, SizeConfig):
 
     def mistakes(self) -> list[str]:
         """There are no weights for older facts or further hops than in training."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         if self.eval_memory_size > self.memory_size:
-            found.append(
+            mistakes.append(
                 f"eval_memory_size={self.eval_memory_size} is more than"
                 f" memory_size={self.memory_size}, and memn2n has learned no temporal encoding for"
                 " older facts: lower it"
             )
         if self.hop_tying == "adjacent" and (self.eval_num_steps or 0) > self.num_steps:
-            found.append(
+            mistakes.append(
                 f"eval_num_steps={self.eval_num_steps} is more than num_steps={self.num_steps}, and"
                 " with hop_tying=adjacent each hop of memn2n has an embedding of its own: use"
                 " layerwise"
             )
-        return found
+        return mistakes

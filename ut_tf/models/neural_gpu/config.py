@@ -42,10 +42,10 @@ class NeuralGPUConfig(StretchConfig, ConvolutionConfig, LayersConfig, EmbeddingC
 
     def mistakes_with(self, training: TrainingConfig) -> list[str]:
         """Relaxed sets become one when a curriculum ends."""
-        found = super().mistakes_with(training)
+        mistakes = super().mistakes_with(training)
         if self.relaxed_sets > 1 and training.curriculum == "none":
-            found.append(
+            mistakes.append(
                 f"relaxed_sets={self.relaxed_sets} become one set when a curriculum has ended: use"
                 " curriculum=length, or relaxed_sets=1"
             )
-        return found
+        return mistakes

@@ -70,23 +70,23 @@ class RecurrenceConfig(StepsConfig):
 
     def mistakes(self) -> list[str]:
         """Gates and memories belong to some recurrences only."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         if not self.couple_carry_transform_gates and self.recurrence in _WITHOUT_GATE:
-            found.append(
+            mistakes.append(
                 "couple_carry_transform_gates=False needs recurrence=highway or skip, not"
                 f" {self.recurrence}"
             )
-        return found
+        return mistakes
 
     def mistakes_with(self, training: TrainingConfig) -> list[str]:
         """XLA cannot train a loop without a bound."""
-        found = super().mistakes_with(training)
+        mistakes = super().mistakes_with(training)
         if self.steps_per_position and training.jit_compile:
-            found.append(
+            mistakes.append(
                 "steps_per_position loops without a bound, which jit_compile cannot train: choose"
                 " one of them"
             )
-        return found
+        return mistakes
 
 
 _SUMS = unless("halting", "none", "pondernet")
@@ -138,13 +138,13 @@ class HaltingConfig(Config):
 
     def mistakes(self) -> list[str]:
         """A bound of dynamic halting needs dynamic halting."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         if not self._halts and self.eval_act_max_steps != self.act_max_steps:
-            found.append(
+            mistakes.append(
                 f"eval_act_max_steps={self.eval_act_max_steps} bounds dynamic halting, and"
                 f" halting={self.halting}: leave it out"
             )
-        return found
+        return mistakes
 
     @property
     def _halts(self) -> bool:
@@ -163,57 +163,57 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
 
     def mistakes(self) -> list[str]:
         """Halting, recurrence and depth must fit together."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         if self._halts and self.recurrence in _NEVER_HALTING:
-            found.append(
+            mistakes.append(
                 f"halting={self.halting} needs recurrence=basic, highway or skip, not"
                 f" {self.recurrence}"
             )
         if self._halts and self.steps_per_position:
-            found.append("steps_per_position sets a fixed depth: it goes with halting=none")
+            mistakes.append("steps_per_position sets a fixed depth: it goes with halting=none")
         if self._halts and self.eval_num_steps != self.num_steps:
-            found.append(
+            mistakes.append(
                 f"eval_num_steps={self.eval_num_steps} is a fixed depth, and"
                 f" halting={self.halting}: use eval_act_max_steps"
             )
         if self.use_memory_as_final_state and (self.recurrence in _WITHOUT_MEMORY or self._halts):
-            found.append(
+            mistakes.append(
                 "use_memory_as_final_state=True needs recurrence=lstm with halting=none, not"
                 f" {self.recurrence} with {self.halting}"
             )
         answers_from_all = registry.halting_forms.attribute(self.halting, "trains_all_steps", False)
         if answers_from_all and self.mix_layers_after:
-            found.append(
+            mistakes.append(
                 f"halting={self.halting} answers from the states of every step, so no layers can"
                 " follow: it needs mix_layers_after=0"
             )
-        return found + self._impossible_depths()
+        return mistakes + self._impossible_depths()
 
     def _learned_per_step(self) -> list[tuple[str, str]]:
         """What has weights for each step of training, and what to use instead."""
-        found = []
+        learned = []
         if self.step_encoding == "learned":
-            found.append(("a learned step_encoding", "sinusoid or none"))
+            learned.append(("a learned step_encoding", "sinusoid or none"))
         if self.recurrence == "dwa":
-            found.append(("recurrence=dwa with its depth embeddings", "another recurrence"))
-        return found
+            learned.append(("recurrence=dwa with its depth embeddings", "another recurrence"))
+        return learned
 
     def _impossible_depths(self) -> list[str]:
-        found = []
+        mistakes = []
         name = "act_max_steps" if self._halts else "num_steps"
         trained, used = getattr(self, name), getattr(self, f"eval_{name}")
         for learned, instead in self._learned_per_step():
             if used > trained:
-                found.append(
+                mistakes.append(
                     f"eval_{name}={used} is more than {name}={trained}, which {learned} cannot do:"
                     f" use {instead}"
                 )
             if self.steps_per_position:
-                found.append(
+                mistakes.append(
                     f"steps_per_position makes depth depend on length, which {learned} cannot do:"
                     f" use {instead}"
                 )
-        return found
+        return mistakes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,13 +222,13 @@ class ConditionalUniversalTransformerConfig(UniversalTransformerConfig):
 
     def mistakes(self) -> list[str]:
         """Every step needs a transition."""
-        found = super().mistakes()
+        mistakes = super().mistakes()
         if self.recurrence in _IN_TRANSITIONS_PLACE:
-            found.append(
+            mistakes.append(
                 f"recurrence={self.recurrence} takes the transition's place, and the model"
                 " conditional_universal_transformer is made of transitions"
             )
-        return found
+        return mistakes
 
     def _learned_per_step(self) -> list[tuple[str, str]]:
         own = (

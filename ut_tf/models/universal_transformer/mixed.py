@@ -158,15 +158,15 @@ class MixedStack(Composite):
         """Computes one new position of each hypothesis, given the caches of the earlier ones;
         arguments as of ``Recurrence.step``.
         """
-        states, rest = inputs, list(caches)
+        states, remaining = inputs, list(caches)
         new_caches: list[dict[str, Any]] = []
         if self.recurrent is not None:
-            states, cache = self.recurrent.step(states, weights["recurrent"], rest.pop(0))
+            states, cache = self.recurrent.step(states, weights["recurrent"], remaining.pop(0))
             new_caches.append(cache)
         for number, (part, own) in enumerate(
             zip(self.attending, weights["attending"], strict=True)
         ):
-            mine, rest = rest[: part.cache_count], rest[part.cache_count :]
+            mine, remaining = remaining[: part.cache_count], remaining[part.cache_count :]
             states, stepped = part.step(
                 states,
                 own,
