@@ -1,22 +1,14 @@
-"""Measures decoding: symbols per second, greedy and with a beam, beside CTranslate2 on a network of
-the same shape where it is installed.
-
-How it is used::
+"""Measures decoding: symbols per second, greedy and with a beam, beside CTranslate2 if installed.
 
     python benchmarks/decode.py  # d 512, 6 steps or 6 + 6 layers, 32 lines of 25 symbols
-    # what a symbol costs behind so many others
     python benchmarks/decode.py --lengths=50,200,800 --models=transformer
     python benchmarks/decode.py --hparams_set=ut_act_tiny --vocab_size=12 --batch_size=64 \\
         --source_length=41 --lengths=41
 
-What is timed is what ut-decoder does with a batch of ids: one graph, encoder and search, with
-random weights and outputs of a forced length, so that every search computes all positions. The
-first call, which traces the graph, is timed apart. CTranslate2 (pip install ctranslate2) gets a
-Transformer of the sizes of the model transformer, also with random weights.
-
-The last line on standard output is JSON with all numbers. They mean something on an idle machine
-only: the load average (of all processes, before the start) and the matrix multiplication peak are
-printed beside them.
+Timed is one graph of encoder and search, with random weights and outputs of a forced length: every
+search computes all positions. The first call, which traces the graph, is timed apart. The last line
+on standard output is JSON with all numbers. They mean something on an idle machine only: the load
+average and the matrix multiplication peak are printed beside them.
 """
 
 from __future__ import annotations

@@ -1,21 +1,13 @@
-"""Measures how a training step's time grows with the length of the inputs: through a memory, and
-with attention from each symbol to each.
-
-How it is used::
+"""Measures how a training step's time grows with length, with a memory and with full attention.
 
     python benchmarks/memory.py  # d 128, 2 layers, 10 memory vectors, 256 to 2048 symbols
-    python benchmarks/memory.py --lengths=1024,4096 --hparams=hidden_size=64,memory_size=32 \\
-        --seconds=20
+    python benchmarks/memory.py --lengths=1024,4096 --hparams=hidden_size=64,memory_size=32
 
-What is timed is the forward and backward pass, with dropout, and the update of a classifier, so of
-encoders alone, on random symbols. Models take turns at each length, so that what else the machine
-does meets all of them; a step's time is the median of its turns. Growth is how many times as long a
-step takes as at the length before: 2 where the length doubles and the cost is linear, 4 where it is
-quadratic.
-
-The last line on standard output is JSON with all numbers. Times mean something on an idle machine
-only, ratios on most: the load average (of all processes, before the start) and the matrix
-multiplication peak are printed beside them.
+Timed are forward and backward pass, with dropout, and the update of a classifier on random symbols.
+Models take turns at each length; a step's time is the median of its turns. Growth is the time over
+that at the length before: where the length doubles, 2 is linear and 4 quadratic. The last line on
+standard output is JSON with all numbers. Times mean something on an idle machine only, ratios on
+most.
 """
 
 from __future__ import annotations

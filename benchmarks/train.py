@@ -1,24 +1,13 @@
-"""Measures the training step: steps per second, and model FLOP/s against the machine's matrix
-multiplication peak.
-
-How it is used::
+"""Measures the training step: steps per second, and FLOP/s against the machine's peak.
 
     python benchmarks/train.py  # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
-    python benchmarks/train.py --hparams_set=universal_transformer_base --hparams=batch_size=1024 \\
-        --seconds=60
+    python benchmarks/train.py --hparams_set=universal_transformer_base --hparams=batch_size=1024
 
-What is timed is what ut-trainer does between two log points: batches from the problem's pipeline,
-forward and backward pass with dropout, loss, optimizer, and the reports fetched at the end. Nothing
-is written.
-
-How it is counted: a product of [m, k] and [k, n] is 2mkn FLOP; the backward pass has two such
-products for each of the forward pass. Counted are projections, attention logits and mixtures,
-transition, gates and output logits, padding included; not counted is all that is no matrix product.
-The peak is that of 3000 x 3000 matrices, the best of several before and after the training.
-
-The last line on standard output is JSON with all numbers. They mean something on an idle machine
-only: the load average (of all processes, before the start) is printed beside them, with a warning
-where others are at work.
+Timed is what ut-trainer does between two log points, without writing. A product of [m, k] and
+[k, n] is 2mkn FLOP, the backward pass twice the forward pass. Counted are all matrix products,
+padding included. The peak is that of 3000 x 3000 matrices, the best of several before and after the
+training. The last line on standard output is JSON with all numbers. They mean something on an idle
+machine only: the load average is printed beside them, with a warning where others are at work.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The sizes of the papers, of every model.
-
-How it is used::
-
-    ut-trainer --problem=translate_ende_wmt14 --hparams_set=ut_base
+"""The sizes of the papers, of every model: d / filter / heads and steps or layers.
 
 Each set is a function that changes fields of ``HParams()``, whose defaults are the paper's network
-and tensor2tensor's optimizer; sizes are d / filter / heads and steps or layers.
+and tensor2tensor's optimizer.
 
 - Transformers: "Attention Is All You Need" (arXiv 1706.03762); with memory: arXiv 2006.11527.
 - memn2n (arXiv 1503.08895): Adam with a cosine instead of SGD whose rate is halved.

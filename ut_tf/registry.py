@@ -1,19 +1,15 @@
-"""Names of problems, hyperparameter sets and models, and the objects behind them.
+"""Names of problems, hyperparameter sets, models and parts, and the objects behind them.
 
-How it is used::
+::
 
-    from ut_tf import registry
-    # imports ut_tf.problems.babi.problem now, not before
-    factory = registry.problems.get("babi_qa")
-    names = registry.hparams_sets.names()                # imports no problem and no TensorFlow
+    factory = registry.problems.get("babi_qa")        # imports ut_tf.problems.babi.problem now
+    names = registry.hparams_sets.names()             # imports no problem and no TensorFlow
 
-    @registry.register_problem("my_problem")  # in the user's own code, loaded with --usr_dir
+    @registry.register_problem("my_problem")          # in user code
     class MyProblem(Problem): ...
 
-How it works: each room has a catalogue, a dictionary ``name -> Entry("module:attribute",
-description)``, which is read when a registry is first asked; the module is imported when its name
-is looked up, so that one broken module breaks only its own names. User code adds names with the
-decorators. A name that is registered twice is refused, and the error names both places.
+A catalogue, ``name -> Entry(...)``, is read when its registry is first asked. A module is imported
+when its name is looked up: a broken one breaks only its own names.
 """
 
 from __future__ import annotations

@@ -1,21 +1,13 @@
-"""Recipes for ten times the training's length: copy and reverse to 400 symbols, and addition as far
-as it goes.
+"""Recipes for ten times the training's length: copy and reverse to 400 symbols, and addition.
 
-How it is used::
+They are not the paper's network (arXiv 1807.03819, table 4). Positions are rotary, in half of the
+heads counted from the start and in the others from the end, so that output symbol i stands where
+input symbol i stands. In training they are spread out at random over a window of random width, so
+that distances at ten times the length have been met. Attention's logits grow with the logarithm of
+the number of keys.
 
-    ut-trainer --problem=algorithmic_copy_decimal40 --hparams_set=ut_length_generalization
-    ut-eval --output_dir=RUN --lengths=40,80,400
-
-How it works: not the paper's network, whose figures at 400 are .35 and .46 of the sequences (arXiv
-1807.03819, table 4). Positions are rotary, in half of the heads counted from the start and in the
-others from the end, so that output symbol i stands where input symbol i stands, counted from either
-end: that comes close to telling the answer. In training they are spread out at random over a window
-of random width, so that distances at ten times the length have been met; attention's logits grow
-with the logarithm of the number of keys.
-
-Addition: the positions of the second summand begin again behind the separator, so that digits of
-equal worth, and the digit of the sum that they make, share a position (position coupling, arXiv
-2405.20671). That tells the model of the task; problem and data stay as they are.
+In addition, the positions of the second summand begin again behind the separator: digits of equal
+worth and the digit of their sum share a position (position coupling, arXiv 2405.20671).
 """
 
 from __future__ import annotations

@@ -1,22 +1,15 @@
-"""What incremental decoding remembers of earlier positions, and how the hypotheses of a beam share
-it without copies.
+"""Keys and values of earlier positions in incremental decoding, shared by the hypotheses of a beam.
 
-How it is used, once per position and then by every block::
+::
 
     visible = nothing_visible(batch_size, capacity=16, beam_size=4)
-    # hypothesis k writes into slot k of position `index`
     cache_position, visible = next_cache_position(visible, index, num_heads=8, head_size=64)
-    cache = write(cache, entries, cache_position)  # entries [batch, heads, beam, head_size]
-    keys = read(cache, cache_position, dtype)  # [batch, heads, capacity * beam, head_size]
-    visible = tf.gather(visible, parents, batch_dims=1)  # hypothesis k goes on from parents[:, k]
+    cache = write(cache, entries, cache_position)   # entries [batch, heads, beam, head_size]
+    keys = read(cache, cache_position, dtype)       # [batch, heads, capacity * beam, head_size]
+    visible = tf.gather(visible, parents, batch_dims=1)
 
-How it works: a cache only grows. When a hypothesis goes on from another one nothing is copied:
-`visible` says for each hypothesis which slots of its example are its own past, and its attention
-looks at the slots of all hypotheses with a bias that hides the others'. All queries of an example
-then are one product with keys that are read once.
-
-Every tensor has the examples on its first axis; `visible` and histories have the positions on their
-third.
+Hypothesis k writes into slot k of its position and then goes on from parents[:, k]. Reordering
+copies nothing: `visible` says which slots are a hypothesis' own past, and a bias hides the others.
 """
 
 from __future__ import annotations

@@ -1,21 +1,15 @@
-"""Where the symbols of inputs and targets stand: positions that count from 1, random offsets and
-spreads, directions, learned embeddings.
+"""Positions of the symbols of inputs and targets.
 
-How it is used::
+::
 
     positions = Positions(position_from="end")
     assigned = positions(batch_size=8, size=85, training=True)
-    of_inputs = positions.inputs(assigned, length, lengths)          # float32 [batch or 1, length]
+    of_inputs = positions.inputs(assigned, length, lengths)        # float32 [batch or 1, length]
     signal = PositionTable(128, learned_positions=512)(of_inputs)  # [batch or 1, length, 128]
 
-How it works: a sequence's symbols have an index (the start symbol 0, the first symbol 1, …); the
-model adds coordinates not of the index but of the position that is assigned to it. Inputs and
-targets of one example share the assignment, so that equal distances stay equal. In training,
-positions are the indices plus a random offset; or random, increasing numbers: a subset of all
-positions up to a largest one ("randomised", arXiv 2305.16843), or in most examples of a window of
-random width at a random offset ("mixed"). In use they are eval_position_offset +
-eval_position_stride · index, so that one position can be decoded after the other and twice the same
-way.
+The index of a symbol counts from 1 (0 is the start symbol). The model adds the coordinates of the
+position that is assigned to the index, the same for inputs and targets of an example. In training
+positions may have a random offset or be random increasing numbers; in use they are linear.
 """
 
 from __future__ import annotations

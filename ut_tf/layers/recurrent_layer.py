@@ -1,18 +1,13 @@
-"""A recurrent layer over the positions, Keras' GRU or LSTM, as one more sublayer: order known
-before any attention.
+"""A recurrent layer over the positions, Keras' GRU or LSTM, as one more sublayer.
 
-How it is used::
+::
 
     layer = RecurrentLayer(128, "gru")
     states = layer(inputs, mask)                            # [batch, length, hidden_size]
 
-How it works: post-norm, y = LayerNorm(x + RNN(x)); pre-norm, y = x + RNN(LayerNorm(x)), with
-dropout on the RNN's output as in every sublayer. In the encoder it reads both ways, half of the
-channels each; where causal it reads forward. Padding is skipped. For the GRU and LSTM as encoders
-before attention see Chen et al., "The Best of Both Worlds" (arXiv 1804.09849).
-
-In incremental decoding the layer's state is its cache: [batch, beam_size, 1, hidden_size] per
-tensor.
+Post-norm, y = LayerNorm(x + RNN(x)); pre-norm, y = x + RNN(LayerNorm(x)). In the encoder it reads
+both ways, half of the channels each; where causal it reads forward. Padding is skipped. See Chen et
+al., "The Best of Both Worlds" (arXiv 1804.09849), for recurrent encoders before attention.
 """
 
 from __future__ import annotations

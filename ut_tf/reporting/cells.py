@@ -2,15 +2,13 @@
 
 ::
 
-    # problem -> seed -> what its evaluation says
-    readings = {"lte_copy": {0: Reading(...), 1: Reading(...)}}
+    readings = {"lte_copy": {0: Reading(...), 1: Reading(...)}}  # by problem and seed
     cell = make_cell(source, readings)
     cell.best, cell.mean, cell.deviation, cell.seeds
 
-The best seed of each problem is the one whose checkpoint was best on the validation
-data, never the one that is best on the test data. Where several problems make the cell, their
-figures are joined (the mean over them, or how many are above a limit): the best seeds' figures for
-``best``, each seed's figures for ``mean`` and ``deviation``.
+The best seed of a problem is the one whose checkpoint was best on the validation data, never on the
+test data. The figures of several problems are joined (their mean, or how many are above a limit):
+the best seeds' for ``best``, each seed's for ``mean`` and ``deviation``.
 """
 
 from __future__ import annotations

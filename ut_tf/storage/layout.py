@@ -1,16 +1,14 @@
 """Every name inside a run directory, once.
 
-::
-
-    runs/babi_qa-ut_base/
-      config.json          the run (``ut_tf.run_config``)
-      vocab/               the vocabulary files it was trained with
-      checkpoints/         best.json and step-00000100/{variables.*, state.json, manifest.json}
-      metrics.jsonl        one line per log point and per validation
-      tensorboard/         the same for TensorBoard
-      evaluations.jsonl    what ut-eval measured
-      bleu.jsonl           BLEU of each checkpoint
-      translations/        of a mean of checkpoints (ut-translate-all)
+runs/babi_qa-ut_base/
+  config.json          the run (``ut_tf.run_config``)
+  vocab/               the vocabulary files it was trained with
+  checkpoints/         best.json and step-00000100/{variables.*, state.json, manifest.json}
+  metrics.jsonl        one line per log point and per validation
+  tensorboard/         the same for TensorBoard
+  evaluations.jsonl    what ut-eval measured
+  bleu.jsonl           BLEU of each checkpoint
+  translations/        of a mean of checkpoints (ut-translate-all)
 """
 
 from __future__ import annotations

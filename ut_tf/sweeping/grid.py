@@ -1,16 +1,15 @@
-"""The grid of a sweep: which problems, sets and seeds, and what has been done of it.
+"""The grid of a sweep: its problems, sets and seeds, and how far each combination has come.
 
 ::
 
     expand_names(["babi_qa_task{1..20}_10k"])        # babi_qa_task1_10k ... babi_qa_task20_10k
     expand_numbers(["1..3,7"])                       # 1, 2, 3, 7
     cells = make_cells(problems, hparams_sets, seeds)
-    progress = Progress(folder)                      # sweep.json
-    progress.reached(cells[0], flags, [])            # "finished", "trained" or None
+    Progress(folder).reached(cells[0], flags, [])    # "finished", "trained" or None
 
-A cell is a run directory of its own, named after its problem, set and seed.
-``sweep.json`` says of each cell with which flags it was trained and evaluated, so that the same
-command passes over what is finished, and another adds to it.
+A cell is a run directory, named after its problem, set and seed. ``sweep.json`` holds the flags
+that each cell was trained and evaluated with, so that the same command passes over what is
+finished, and another adds to it.
 """
 
 from __future__ import annotations

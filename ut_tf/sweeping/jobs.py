@@ -6,11 +6,10 @@
         for outcome in jobs.run(all_jobs):      # as they end
             print(outcome.job.name, outcome.status)
 
-The children are in process groups of their own, so that Ctrl-C reaches this process
-alone. After the first Ctrl-C (or SIGTERM, or the end of the terminal) no more jobs begin, and the
-children get SIGTERM, on which ut-trainer saves a checkpoint; after the second they and their own
-children get it again, on which they end at once. The handler only counts: the loop passes signals
-on, so that none is lost on a child that is just beginning.
+Ctrl-C reaches this process alone: the children have process groups of their own. The first signal
+lets no more jobs begin and terminates the children, on which ut-trainer saves a checkpoint. The
+second reaches their own children too and ends them at once. The handler only counts; the loop
+passes signals on, so that no child that is just beginning misses one.
 """
 
 from __future__ import annotations

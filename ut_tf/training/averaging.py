@@ -3,14 +3,11 @@
 ::
 
     run = Run.load("runs/big")
-    # then: ut-eval --output_dir=runs/big-avg8
     average_checkpoints(run, last_steps(run, 8), Path("runs/big-avg8"))
-    # the best by the metric that chooses checkpoints
     average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))
 
-The mean is written beside its place and renamed when it is complete. Its state says
-of which checkpoints it is, with a digest of each, so that it is known again (``is_average``); a
-former mean of the same run that lies in the place gives way.
+The mean is written beside its place and renamed when it is complete. Its state holds the averaged
+steps and a digest of each checkpoint (``is_average``). It replaces a former mean of the same run.
 """
 
 from __future__ import annotations

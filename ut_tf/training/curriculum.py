@@ -1,28 +1,15 @@
-"""A curriculum over lengths: short examples first, longer ones as accuracy allows (arXiv
-1511.08228).
+"""A curriculum over lengths: longer examples come as accuracy allows (arXiv 1511.08228).
 
-How it is used, by the trainer::
+::
 
     curriculum = Curriculum(problem, data_dir, training, replicas, seed, state.curriculum)
-    curriculum.check_start()                                      # where training begins
+    curriculum.check_start()                            # where training begins
     batches = TrainingBatches(curriculum.make_dataset(), workers, state.position)
-    state.curriculum.add(report.right, report.judged)             # after every update
-    if curriculum.advance():  # after every CHECK_FREQUENCY updates
+    state.curriculum.add(report.right, report.judged)   # after every update
+    if curriculum.advance():                            # after every CHECK_FREQUENCY updates
         batches.restart(curriculum.make_dataset())
 
-The stages are the bounds of the length buckets, from curriculum_start to the longest
-example. In each, training sees the examples up to its bound, with curriculum_share of them from the
-newest bucket, those that no earlier stage had. Once at least curriculum_examples of these have been
-judged, in training, and curriculum_threshold of them had no fault, the next stage begins; otherwise
-counting begins anew. The last stage ends in the same way, and then all examples are seen as they
-come. The stages are those of epoch 0; a later epoch that happens to have none of the newest
-examples takes those of the next stage in their place.
-
-All that decides is counts from the updates' reports, which are sums over all replicas, looked at
-after updates whose numbers do not depend on when a process was started. The counts, the stage and
-the position in the data are in each checkpoint: a run that was killed goes on to the same bits, and
-every worker takes the same decisions. A new stage begins the epoch at hand again with another
-choice of its examples.
+Its state is in each checkpoint; all that it decides follows from sums over all replicas.
 """
 
 from __future__ import annotations
@@ -70,6 +57,11 @@ class CurriculumState:
 
 class Curriculum:
     """The stages of one run's training.
+
+    The stages are the bounds of the length buckets, from curriculum_start to the longest example,
+    in epoch 0. A later epoch that has none of the newest examples takes those of the next stage. A
+    new stage begins the epoch at hand again with another choice of its examples. What ends a stage
+    is in docs/models.md.
 
     Args:
       problem: whose training split is read; it must give its examples as a table.

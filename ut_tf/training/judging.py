@@ -1,17 +1,14 @@
 """Right and wrong answers of an update, and the penalty that pulls relaxed parameter sets together.
 
-An example is right where every symbol of its answer is, given the right ones before
-it where the model sees them. The counts steer the curriculum (``curriculum.py``) and the noise on
-the gradient (``gradient_noise.py``).
+An example is right where every symbol of its answer is, given the right ones before it where the
+model sees them. The counts steer the curriculum and the noise on the gradient.
 
-Relaxed tying (arXiv 1511.08228, section 3): a model whose steps take `relaxed_sets` sets of
-parameters in turn pays for their distance, with w_i a parameter of set i and its mean over the
-sets::
+Relaxed tying (arXiv 1511.08228, section 3): `relaxed_sets` parameter sets take turns over the steps
+and pay for their distance, with w_i a parameter of set i and its mean over the sets::
 
     penalty = pull * Σ_w Σ_i (w_i - mean(w))²
 
-The pull grows with every stage of the curriculum; when that has ended, the model computes with the
-means alone.
+The pull grows with every stage of the curriculum. When that has ended, only the means are used.
 """
 
 from __future__ import annotations

@@ -1,22 +1,10 @@
 """Adam and AdamW over all weights at once, with clipping, a dynamic loss scale and a moving average
 of the weights.
 
-Why not a Keras optimizer: those add up the gradients of the replicas after they clipped them,
-refuse accumulation under MirroredStrategy, and branch for every skipped update. Here gradients
-arrive already summed over replicas and accumulated batches; each replica applies the same update to
-its own copy of each weight, by TensorFlow's fused kernel, and needs no synchronisation.
-
-With g the gradient after clipping to the global norm, t the number of the update and a the learning
-rate (Kingma & Ba 2015, the form at the end of section 2, and Loshchilov & Hutter 2019 for the
-decay)::
-
-    w = w - a * weight_decay * w                       (kernels only)
-    m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
-    w = w - a * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)
-
-Dynamic loss scale: the loss is multiplied by the scale before the gradient is taken. Where a
-gradient is not finite, the update is skipped and the scale halved; after 2000 finite updates in a
-row it is doubled.
+A Keras optimizer adds up the gradients of the replicas after it clipped them, refuses accumulation
+under MirroredStrategy, and branches for every skipped update. Here gradients arrive already summed
+over replicas and accumulated batches; each replica applies the same update to its own copy of each
+weight, by TensorFlow's fused kernel, and needs no synchronisation.
 """
 
 from __future__ import annotations
@@ -39,6 +27,17 @@ LOSS_SCALE_PERIOD = 2000
 class Optimizer:
     """The state of Adam, of the loss scale and of the weights' average; make it under the
     strategy's scope.
+
+    With g the gradient after clipping to the global norm, t the number of the update and a the
+    learning rate (Kingma & Ba 2015, the form at the end of section 2; Loshchilov & Hutter 2019)::
+
+        w = w - a * weight_decay * w                       (kernels only)
+        m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+        w = w - a * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)
+
+    The loss is multiplied by the loss scale before the gradient is taken. Where a gradient is not
+    finite, the update is skipped and the scale halved; after LOSS_SCALE_PERIOD finite updates in a
+    row it is doubled.
 
     Args:
       weights: trainable Keras variables, in the model's order.

@@ -7,10 +7,9 @@
     (values,) = step.read([report])  # StepReports
 
 Each replica counts its share of the global batch's tokens (or examples) and of the positions that
-pay for pondering. The counts are added up over the replicas before any gradient is taken: every
-replica divides its sums by the global count, and the gradients need only be added up. With
-``accumulate_steps`` = k the counts of all k batches are known first: k small batches give the
-update of one large batch.
+pay for pondering. The counts are added up over replicas and the batches of ``accumulate_steps``
+before any gradient is taken: every replica divides its sums by the global count, and gradients need
+only be added up. So k accumulated batches give the update of one large batch.
 """
 
 from __future__ import annotations

@@ -1,26 +1,15 @@
-"""Memory: learned vectors in front of a sequence, and the stacks of layers that read and write
-them.
+"""Memory: learned vectors in front of a sequence, and the stacks of layers that read and write them
+(Burtsev et al., arXiv 2006.11527).
 
-How it is used: as the encoder of a model, or (``MemoryStack``) as its causal decoder where there is
-nothing else to read::
+::
 
     stack = MemoryStack(MemoryVectors(10, 128), layer_stack)
     states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
         context=BlockContext(bias=padding_bias(mask)))
 
-How it works (Burtsev et al., arXiv 2006.11527). ``MemoryStack``: X = [X_mem; X_seq] passes through
-the layers of a Transformer, which do not tell memory from symbols. ``BottleneckStack``: symbols do
-not see each other; each layer writes the memory, then the symbols read it:
-
-    A_mem = LN(X_mem + MultiHead(X_mem, X_all, X_all));   H_mem = LN(A_mem + FF(A_mem))
-    A_seq = LN(X_seq + MultiHead(X_seq, H_mem, H_mem));   H_seq = LN(A_seq + FF(A_seq))
-
-with weights of their own for the two halves: m · (m + n) + n · m attention weights for m vectors
-and n symbols, where a Transformer has n².
-
-Memory has no position: nothing is added to it, and rotary attention does not turn it. Nor does it
-count as length: the logit scale of an encoder or a language model is that of the symbols alone. (A
-decoder that attends over memory and symbols counts both.)
+Memory has no position: nothing is added to it, and rotary attention does not turn it. It does not
+count as length either: the logit scale of an encoder or a language model is that of the symbols.
+A decoder that attends over memory and symbols counts both.
 """
 
 from __future__ import annotations
@@ -109,7 +98,7 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class MemoryStack(Composite):
-    """A ``LayerStack`` over memory and sequence.
+    """A ``LayerStack`` over memory and sequence, which it does not tell apart.
 
     Args:
       memory: ``MemoryVectors``.
@@ -252,6 +241,12 @@ class MemoryStack(Composite):
 @keras.saving.register_keras_serializable("ut_tf")
 class BottleneckStack(Composite):
     """Layers in which the sequence reads and writes through the memory only: an encoder.
+
+        A_mem = LN(X_mem + MultiHead(X_mem, X_all, X_all));  H_mem = LN(A_mem + FF(A_mem))
+        A_seq = LN(X_seq + MultiHead(X_seq, H_mem, H_mem));  H_seq = LN(A_seq + FF(A_seq))
+
+    with weights of their own for the two halves: m · (m + n) + n · m attention weights for m
+    vectors and n symbols, where a Transformer has n².
 
     Args:
       memory: ``MemoryVectors``.

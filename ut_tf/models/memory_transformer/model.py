@@ -1,18 +1,14 @@
-"""Memory Transformers (arXiv 2006.11527): a Transformer with learned vectors in front of its
-sequence.
+"""Memory Transformers (arXiv 2006.11527): learned vectors stand in front of the sequence.
 
-How it is used::
+::
 
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     model = MemTransformer(MemoryTransformerConfig(num_layers=6, memory_size=10), spec)
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 
-How it works: the encoder is a ``MemoryStack``, or where the sequence reads and writes through the
-memory only, a ``BottleneckStack`` (``models/memory_transformer/memory.py``); the decoder is a
-Transformer's, which attends over all that the encoder returns, memory and symbols. A classifier or
-a pointer looks at the symbols alone. A language model has its memory in front of the targets: every
-symbol sees all of it, and decoding begins by remembering it. All else is shared with the other
-models (``attention_model.py``).
+The encoder is a ``MemoryStack`` or a ``BottleneckStack``. The decoder is a Transformer's, which
+attends over memory and symbols of the encoder. A classifier or a pointer looks at the symbols
+alone. A language model has its memory in front of the targets, where every symbol sees all of it.
 """
 
 from __future__ import annotations

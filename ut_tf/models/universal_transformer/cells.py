@@ -1,31 +1,15 @@
-"""How the states of successive steps combine: basic, highway, skip, dwa, gru, lstm. A cell of your
-own subclasses ``BasicCell`` and is registered with ``registry.register_cell``.
+"""Cells: how the states of successive steps combine. A cell of your own subclasses ``BasicCell``
+and is registered with ``registry.register_cell``.
 
-How it is used, once per recurrent step::
+Once per recurrent step::
 
     memory = cell.start(inputs)
-    # what the step's coordinates are added to, and its block reads
-    seen, memory = cell.look(state, memory, step)
+    seen, memory = cell.look(state, memory, step)  # the block reads `seen` with its coordinates
     state, memory = cell(block(seen), state, memory, inputs)
 
-How it works: states are [batch, length, hidden_size] (one new position in decoding: [rows,
-hidden_size]), `inputs` is the embedded input of the recurrence and `memory` what the cell itself
-carries along: a tensor shaped like the states but for its last axis, or a nested structure of such
-tensors. ``uses_transition`` says whether the block in front of it ends with the transition
-function, ``sees_earlier_states`` that its memory grows from step to step, so that it goes with a
-fixed depth only. With x the input, s the state and T the block's output:
-
-- basic (arXiv 1807.03819): s' = T.
-- highway (gates of arXiv 1505.00387, over depth): s' = s·(1 - g) + T·g, g = σ(W [LN(s), LN(T),
-  LN(x)] + b), b = -1.
-- skip: s' = x·(1 - g) + T·g with the same gate.
-- dwa, depth-wise attention: the block reads Σ_j p_j (s_j + e_j) over the states s_0 … s_t of all
-  steps so far, with learned embeddings of the depth e_j and p = softmax_j(w · (s_j + e_j)), for
-  each position; s' = T.
-- gru, lstm (arXiv 1406.1078, 1409.2329, over depth): below; they take the transition's place.
-
-The types are tensor2tensor's; its depth-wise attention takes the softmax over the channels and
-leaves the newest state out.
+States are [batch, length, hidden_size], of one new position [rows, hidden_size]. `inputs` is the
+embedded input of the recurrence. `memory` is a tensor shaped like the states but for its last axis,
+or a nested structure of such tensors.
 """
 
 from __future__ import annotations
@@ -46,7 +30,8 @@ _Gate = Callable[[str, Any], Any]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class BasicCell(keras.layers.Layer):  # type: ignore[misc]
-    """The paper's recurrence: the new state is the block's output; base class of all cells.
+    """The paper's recurrence, s' = T, with s the state and T the block's output; base class of all
+    cells.
 
     Attributes:
       uses_transition: whether the block in front of the cell ends with the transition function.
@@ -98,8 +83,8 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class HighwayCell(BasicCell):
-    """The highway recurrence: s' = s·c + T·g with a gate g = σ(W [LN(s), LN(T), LN(x)] + b) and c =
-    1 - g, or a gate of its own.
+    """The highway recurrence (gates of arXiv 1505.00387, over depth): s' = s·c + T·g with a gate
+    g = σ(W [LN(s), LN(T), LN(x)] + b), x the embedded input, and c = 1 - g or a gate of its own.
 
     Args:
       hidden_size: width of the states.
@@ -223,8 +208,10 @@ class SkipCell(HighwayCell):
 
 @keras.saving.register_keras_serializable("ut_tf")
 class DepthwiseAttentionCell(BasicCell):
-    """The dwa recurrence: the block reads a weighted sum of the states of all steps so far, and its
-    output is the new state.
+    """The dwa recurrence, depth-wise attention: the block reads Σ_j p_j (s_j + e_j) over the states
+    s_0 … s_t of all steps so far, with learned embeddings e_j of the depth and p = softmax_j(w ·
+    (s_j + e_j)) at each position; s' = T. (tensor2tensor's takes the softmax over the channels and
+    leaves the newest state out.)
 
     Args:
       num_steps: number of steps.

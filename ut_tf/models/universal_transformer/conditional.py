@@ -1,19 +1,15 @@
-"""The Universal Transformer with a transition of its own for each recurrent step: attention is
-shared over the steps, the rest is not.
+"""The Universal Transformer with a transition of its own for each recurrent step.
 
-How it is used::
+::
 
-    # else as a UniversalTransformer
     config = ConditionalUniversalTransformerConfig(num_steps=4)
-    model = ConditionalUniversalTransformer(config, spec)
+    model = ConditionalUniversalTransformer(config, spec)  # else as a UniversalTransformer
 
-How it works: with one attention and the transitions F_1 … F_T,
+With one attention and the transitions F_1 … F_T,
 
     A = LayerNorm(x + Attention(x)),  H_t = LayerNorm(A + F_t(A))
 
-at fixed depth with as many transitions as steps, under dynamic halting with act_max_steps. The
-layer norms are shared. A network that is as deep as it has transitions cannot go deeper at
-evaluation than in training, nor can its depth follow from the input's length.
+T is num_steps, under dynamic halting act_max_steps. The layer norms are shared over the steps.
 """
 
 from __future__ import annotations

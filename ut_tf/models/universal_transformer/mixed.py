@@ -1,17 +1,14 @@
-"""What may stand around a recurrence: a recurrent layer and untied layers before it, untied layers
-behind it.
+"""A recurrence with a recurrent layer and untied layers before it, and untied layers behind it.
 
-How it is used, in the place of a ``Recurrence``::
+In the place of a ``Recurrence``::
 
     stack = MixedStack(recurrence, recurrent=RecurrentLayer(128, "gru"))
     states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
         context=BlockContext(bias=padding_bias(mask)))
 
-How it works: the parts follow one another: ``RecurrentLayer``, ``LayerStack`` of mix_layers_before,
-``Recurrence``, ``LayerStack`` of mix_layers_after. Each part adds the positions for itself (with
-position_every_step, else only the first one that attends), and
-pre-norm there is one norm behind the last part: tensor2tensor's mix_with_transformer. What each
-part reads of an encoder's states, and its caches, stand in lists in the order of the parts.
+Each part adds the positions for itself, or with position_every_step=False only the first one that
+attends. Pre-norm there is one norm behind the last part (tensor2tensor's mix_with_transformer).
+Keys and values of an encoder's states, and caches, are lists in the order of the parts.
 """
 
 from __future__ import annotations

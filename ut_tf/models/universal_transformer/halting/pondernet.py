@@ -1,16 +1,12 @@
-"""PonderNet: a distribution over the steps at which to stop, trained by the loss of every step's
-answer (arXiv 2107.05407).
+"""PonderNet (arXiv 2107.05407): a distribution over the steps at which to stop, trained by the loss
+of every step's answer.
 
-After step n a position stops with the probability λ_n = sigmoid(w · s_n + b) if it
-has not stopped before, so that it stops at step n with probability
-
-    p_n = λ_n ∏_{j<n} (1 - λ_j),    p_N = ∏_{j<N} (1 - λ_j)  at the last step N = act_max_steps
-
-In training all N steps are run, and the loss is Σ_n p_n L(y_n) + β KL(p ‖ g), with y_n what the
-model answers from the states s_n and g the geometric distribution cut off at N, g_n = r (1 -
-r)^(n-1) / (1 - (1 - r)^N) with r = ponder_prior and β = ponder_kl_weight. Cross entropy is linear
-in log-probabilities, so Σ_n p_n L(y_n) is that of the scores Σ_n p_n log softmax(y_n), which the
-model returns in training in the place of logits.
+A position stops after step n with the probability λ_n = sigmoid(w · s_n + b) if it has not stopped
+before, so that it stops at step n with p_n = λ_n ∏_{j<n} (1 - λ_j), and p_N = ∏_{j<N} (1 - λ_j) at
+the last step N = act_max_steps. Training runs all steps. Its loss is Σ_n p_n L(y_n) + β KL(p ‖ g),
+with y_n answered from the states s_n, β = ponder_kl_weight, and g the geometric distribution with
+rate ponder_prior cut off at N. Cross entropy is linear in log-probabilities: the model returns the
+scores Σ_n p_n log softmax(y_n) in the place of logits.
 
 All of it is float32 and computed from logarithms: no share underflows to a logarithm of 0.
 """
