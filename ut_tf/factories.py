@@ -18,6 +18,7 @@ from ut_tf.data.arguments import (
 )
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
 
 
@@ -64,7 +65,13 @@ def make_problem(
 
 
 def make_model(hparams: HParams, spec: ProblemSpec, seed: int) -> Any:
-    """A newly initialised keras.Model; all that it draws follows from the seed."""
+    """A newly initialised keras.Model, a ``TrainableModel``; all that it draws follows from the
+    seed.
+
+    Raises:
+      UserError: what is registered under the model's name makes something else, or the model cannot
+        be made for the spec.
+    """
     import keras
 
     factory = registry.models.get(hparams.model)
@@ -73,10 +80,30 @@ def make_model(hparams: HParams, spec: ProblemSpec, seed: int) -> Any:
     # Keras draws the seeds of initializers and of random layers from here.
     random.seed(seed)
     try:
-        return factory(hparams.network, spec)
+        model = factory(hparams.network, spec)
     finally:
         random.setstate(state)
         keras.config.set_dtype_policy(before)
+    _check_trainable(hparams.model, model)
+    return model
+
+
+def _check_trainable(name: str, model: Any) -> None:
+    import keras
+
+    made = f"the model {name!r} makes a {type(model).__module__}.{type(model).__qualname__}"
+    built = isinstance(model, keras.Model) and model.built
+    if not (isinstance(model, keras.Model) and isinstance(model, TrainableModel)):
+        raise UserError(
+            f"{made}, and training expects a keras.Model that inherits from TrainableModel"
+            " (ut_tf.models.training_contract): derive its class from both, or from"
+            " ut_tf.models.encoder_decoder.EncoderDecoder."
+        )
+    if not built:
+        raise UserError(
+            f"{made} without weights, and training expects a model that is built when its"
+            " constructor returns: call it there once, on features of zeros."
+        )
 
 
 def parse_problem_args(

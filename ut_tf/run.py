@@ -259,7 +259,7 @@ class Run(RunConfig):
                 " ut-trainer."
             )
         model = make_model(self.hparams, self.spec, self.seed)
-        if getattr(model, "sees_later_targets", False):
+        if model.sees_later_targets:
             _warn_of_the_future(self.output_dir)
         return model
 

@@ -12,13 +12,18 @@ relaxed weights.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 
-class TrainableModel(Protocol):
+class TrainableModel:
     """A Keras model that is called with (features, training, return_details) and that is built
     when it is constructed.
     """
+
+    @property
+    def sees_later_targets(self) -> bool:
+        """Whether the logits of a target depend on those behind it."""
+        return False
 
     # Pondering.
 
@@ -37,13 +42,18 @@ class TrainableModel(Protocol):
         """Whether the call returns, in training, expected log-probabilities instead of logits."""
         return False
 
+    def max_steps(self, training: bool) -> int:
+        """The most steps that a position takes; read where the model has a ``ponder_weight``."""
+        raise NotImplementedError
+
     def has_ponder_cost(self, training: bool) -> bool:
         """Whether the call adds the ponder cost to the losses."""
         del training
         return False
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
-        """The positions that count in the ponder cost, without computing the model.
+        """The positions that count in the ponder cost, without computing the model; read where it
+        has a ``ponder_weight``.
 
         Args:
           features: as in the call.

@@ -60,10 +60,7 @@ class TrainingStep:
     """Builds and calls the TensorFlow functions of one update.
 
     Args:
-      model: keras.Model called with (features, training, return_details), made under the strategy's
-        scope. A model that ponders says so by its ``ponder_weight``, ``max_steps(training)`` and
-        ``counted_positions(features)``; one whose training returns expected log-probabilities by
-        ``expects_scores``.
+      model: ``TrainableModel``, made under the strategy's scope.
       optimizer: made under the same scope.
       hparams: resolved.
       workers: whose strategy runs the replicas.
@@ -79,15 +76,11 @@ class TrainingStep:
         self._training = training
         self._workers = workers
         self._strategy = strategy = workers.strategy
-        # A model that says nothing of halting has a fixed depth.
-        ponder_weight = getattr(model, "ponder_weight", None)
-        self._ponders = ponder_weight is not None
-        self._ponder_weight = ponder_weight or 0.0
+        self._ponders = model.ponder_weight is not None
+        self._ponder_weight = model.ponder_weight or 0.0
         self._max_steps = model.max_steps(training=True) if self._ponders else 0
         self._entropy = (
-            losses.expected_cross_entropy
-            if getattr(model, "expects_scores", False)
-            else losses.smoothed_cross_entropy
+            losses.expected_cross_entropy if model.expects_scores else losses.smoothed_cross_entropy
         )
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1

@@ -82,11 +82,10 @@ class UniversalTransformer(AttentionModel):
 
     @property
     def sees_later_targets(self) -> bool:
-        """Whether the logits of a target depend on those behind it (global_mean="sequence")."""
+        """Whether the halting form does (global_mean="sequence")."""
         return self.has_decoder and self._halting().sees_later_positions
 
     def max_steps(self, training: bool) -> int:
-        """Returns the most steps that a position takes."""
         return self._halting().max_steps(training)
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence | MixedStack:
