@@ -257,7 +257,9 @@ problems = Registry(
     "problem", "ut_tf.problems.catalogue:PROBLEMS", groups="ut_tf.problems.catalogue:GROUPS"
 )
 hparams_sets = Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS")
-models = Registry("model", "ut_tf.models.catalogue:MODELS", check="ut_tf.config.fields:check_model")
+models = Registry(
+    "model", "ut_tf.models.catalogue:MODELS", check="ut_tf.config.registration:check_model"
+)
 cells = Registry("recurrence", "ut_tf.models.universal_transformer.catalogue:CELLS")
 halting_forms = Registry(
     "halting form", "ut_tf.models.universal_transformer.catalogue:HALTING_FORMS"

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from ut_tf import registry
 from ut_tf.config.families import config_class
-from ut_tf.config.fields import choices, declaration, fields_of, types_of
+from ut_tf.config.fields import choices, declaration, fields_of, option, types_of
 from ut_tf.config.hparams import HParams, converted, differences
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.factories import hparams_of
 from ut_tf.models.catalogue import MODELS
+from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
 UNIVERSAL = UniversalTransformerConfig
@@ -422,6 +423,28 @@ def test_another_model_takes_over_what_both_have():
 def test_a_model_s_configuration_must_be_its_own():
     with pytest.raises(UserError, match="lstm is configured by a LSTMConfig, not by a Universal"):
         HParams("lstm", UNIVERSAL())
+
+
+class Undecorated(UNIVERSAL):
+    """Lacks @dataclass, so that its field is none."""
+
+    depth: int = option(1)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, "model 'own' has no `config_class`: set it, in the body of the class Own, to"),
+        ({"config_class": dict}, "'own': its `config_class` dict is no frozen dataclass of hyp"),
+        ({"config_class": HParams}, "`config_class` HParams is no frozen dataclass of hyperpara"),
+        ({"config_class": UNIVERSAL()}, "is no frozen dataclass of hyperparameters: derive it"),
+        ({"config_class": Undecorated}, r"Undecorated is .* under @dataclass\(frozen=True"),
+    ],
+)
+def test_a_model_without_a_configuration_is_refused_when_it_is_registered(body, expected):
+    with pytest.raises(UserError, match=expected):
+        registry.register_model("own")(type("Own", (EncoderDecoder,), body))
+    assert "own" not in registry.models.names()
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -145,23 +145,13 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
     return field.default
 
 
-def check_model(name: str, factory: Any) -> None:
-    """Checks the configuration class of a model that user code registers.
+def check_fields(place: str, config_class: Any) -> None:
+    """Raises UserError where a configuration has a field that --hparams could not set.
 
     Args:
-      name: of the model.
-      factory: what makes it; its attribute ``config_class`` is the class, if it has one.
-
-    Raises:
-      UserError: the class is no frozen dataclass, or has a field that --hparams could not set.
+      place: what the class is, which the message begins with.
+      config_class: a dataclass.
     """
-    config_class = getattr(factory, "config_class", None)
-    if config_class is None:
-        return
-    place = f"model {name!r}: its `config_class` {getattr(config_class, '__name__', config_class)}"
-    parameters = getattr(config_class, "__dataclass_params__", None)
-    if not isinstance(config_class, type) or parameters is None or not parameters.frozen:
-        raise UserError(f"{place} is no frozen dataclass: derive it from a built-in configuration.")
     try:
         types = types_of(config_class)
     except (NameError, TypeError, AttributeError) as error:

@@ -1,0 +1,52 @@
+"""What a model must have to be registered: a class of configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ut_tf.config.base import Config
+from ut_tf.config.fields import check_fields
+from ut_tf.errors import UserError
+
+
+def check_model(name: str, factory: Any) -> None:
+    """Checks the configuration class of a model that user code registers.
+
+    Args:
+      name: of the model.
+      factory: what makes it; its attribute ``config_class`` is the class, if it has one.
+
+    Raises:
+      UserError: the model's class declares a ``config_class`` without setting it; or the class is
+        no configuration, or has a field that --hparams could not set.
+    """
+    config_class = getattr(factory, "config_class", None)
+    if config_class is None and not _declares_one(factory):
+        return
+    if config_class is None:
+        raise UserError(
+            f"model {name!r} has no `config_class`: set it, in the body of the class"
+            f" {factory.__name__}, to the class of its hyperparameters, such as"
+            " UniversalTransformerConfig."
+        )
+    place = f"model {name!r}: its `config_class` {getattr(config_class, '__name__', config_class)}"
+    if not _is_configuration(config_class):
+        raise UserError(
+            f"{place} is no frozen dataclass of hyperparameters: derive it from a built-in"
+            " configuration or from one of its groups, under @dataclass(frozen=True, kw_only=True)."
+        )
+    check_fields(place, config_class)
+
+
+def _declares_one(factory: Any) -> bool:
+    bases = getattr(factory, "__mro__", ())
+    return any("config_class" in vars(base).get("__annotations__", {}) for base in bases)
+
+
+def _is_configuration(config_class: Any) -> bool:
+    if not (isinstance(config_class, type) and issubclass(config_class, Config)):
+        return False
+    # Without its decorator a class has the fields of its base alone.
+    own_fields = any(isinstance(value, dataclasses.Field) for value in vars(config_class).values())
+    return "__dataclass_fields__" in vars(config_class) or not own_fields
