@@ -1,4 +1,6 @@
-"""The page of registered names: models, sets that train on a CPU, other sets, problems."""
+"""The page of registered names: models, sets that train on a CPU, other sets, problems, and the
+parts of models, searches and evaluations.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,15 @@ from ut_tf.registry import Group, Registry
 
 ALL = "all"
 _SECTIONS = (registry.models, registry.hparams_sets, registry.problems)
+# The parts' registries, each by the option that chooses one.
+_PARTS = {
+    "recurrence": (registry.cells, "--hparams=recurrence=NAME"),
+    "transition": (registry.transitions, "--hparams=transition=NAME"),
+    "halting": (registry.halting_forms, "--hparams=halting=NAME"),
+    "position": (registry.positions, "--hparams=position=NAME"),
+    "strategy": (registry.strategies, "--decode_hparams=strategy=NAME"),
+    "method": (registry.evaluation_methods, "chosen by a problem's evaluation sets"),
+}
 # A group of more names than these is one row; one of entries that only share a folder, if it has
 # more than these.
 _MOST_ROWS, _MOST_OF_A_FOLDER = 4, 30
@@ -25,13 +36,14 @@ def registry_page(pattern: str = ALL) -> str:
     Raises:
       FlagError: nothing is called so.
     """
-    sections = [
-        _section(kind, _rows(kind) if pattern == ALL else _matching(kind, pattern))
-        for kind in _SECTIONS
-    ]
+    if pattern == ALL:
+        sections = [_section(_title(kind), _rows(kind)) for kind in _SECTIONS]
+        return "\n\n".join([*sections, _section("Parts", _parts())])
+    sections = [_section(_title(kind), _matching(kind, pattern)) for kind in _SECTIONS]
+    sections += [_part_section(option, pattern) for option in _PARTS]
     shown = [section for section in sections if section]
     if not shown:
-        known = {name for kind in _SECTIONS for name in kind.names()}
+        known = {name for kind in _all_kinds() for name in kind.names()} | {*_PARTS}
         known |= {group.name for kind in _SECTIONS for group in _groups(kind)}
         raise FlagError(
             f"--registry_help={pattern} matches no name and no"
@@ -40,11 +52,34 @@ def registry_page(pattern: str = ALL) -> str:
     return "\n\n".join(shown)
 
 
-def _section(kind: Registry, rows: Sequence[tuple[str, str]]) -> str:
+def _part_section(option: str, pattern: str) -> str:
+    kind, choice = _PARTS[option]
+    # An empty pattern is part of every name.
+    rows = _matching(kind, "" if pattern == option else pattern)
+    return _section(f"{_title(kind)} ({choice})", rows)
+
+
+def _all_kinds() -> list[Registry]:
+    return [*_SECTIONS, *(kind for kind, _ in _PARTS.values())]
+
+
+def _title(kind: Registry) -> str:
+    return f"{kind.kinds[:1].upper()}{kind.kinds[1:]}"
+
+
+def _parts() -> list[tuple[str, str]]:
+    """A row with all names for each kind of part."""
+    return [
+        (option, f"{', '.join(kind.names())}; described: --registry_help={option}")
+        for option, (kind, _) in _PARTS.items()
+    ]
+
+
+def _section(title: str, rows: Sequence[tuple[str, str]]) -> str:
     if not rows:
         return ""
     width = max(len(name) for name, _ in rows)
-    lines = [f"{kind.kinds[:1].upper()}{kind.kinds[1:]}:"]
+    lines = [f"{title}:"]
     for name, text in rows:
         wrapped = textwrap.wrap(text, max(_WIDTH - width - 4, 40), break_on_hyphens=False) or [""]
         lines.append(f"  {name:<{width}}  {wrapped[0]}".rstrip())

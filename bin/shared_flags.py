@@ -131,8 +131,8 @@ FILE_FLAGS = (
 _FILE_ARGUMENTS = frozenset(flag.name for flag in FILE_FLAGS)
 REGISTRY_HELP = Flag(
     "registry_help",
-    "Lists the models, hyperparameter sets and problems; --registry_help=babi lists all names with"
-    " babi in them.",
+    "Lists the models, hyperparameter sets, problems and parts; --registry_help=babi lists all"
+    " names with babi in them, --registry_help=halting the forms of halting.",
     "Help",
     default="",
     alone="all",

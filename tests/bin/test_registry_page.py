@@ -32,6 +32,39 @@ def test_every_name_is_on_some_page() -> None:
             assert name in registry_page(name)
 
 
+PARTS = {
+    "recurrence": registry.cells,
+    "transition": registry.transitions,
+    "halting": registry.halting_forms,
+    "position": registry.positions,
+    "strategy": registry.strategies,
+    "method": registry.evaluation_methods,
+}
+
+
+@pytest.mark.parametrize("option", PARTS)
+def test_parts_are_listed_with_those_of_user_code(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def part() -> None:
+        """Made by hand."""
+
+    monkeypatch.setattr(PARTS[option], "_registered", {})
+    PARTS[option].register("own_part", part)
+    (row,) = [row for row in _rows(registry_page()) if row.startswith(f"{option} ")]
+    described = registry_page(option)
+    for name in PARTS[option].names():
+        assert f" {name}" in row
+        assert f"  {name}  " in described
+    assert "Made by hand." in described
+    assert registry_page("own_part").count("own_part") == 1
+
+
+def _rows(page: str) -> list[str]:
+    """The rows of a page, each with the lines that it goes on in."""
+    return page.replace("\n    ", " ").replace("\n  ", "\n").splitlines()
+
+
 def test_a_pattern_that_matches_nothing_is_told() -> None:
     with pytest.raises(FlagError, match="did you mean babi"):
         registry_page("bbi")
