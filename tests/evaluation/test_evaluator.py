@@ -333,6 +333,55 @@ def test_two_sets_of_one_name_are_refused() -> None:
         )
 
 
+class Unfinished(PredictionMethod):
+    """Defines nothing."""
+
+
+class WithoutMetrics(PredictionMethod):
+    """Has no metrics."""
+
+    def per_example(self, logits: Any, features: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("unfinished", "'unfinished' has no per_example: define it in the class Unfinished"),
+        ("without_metrics", "WithoutMetrics has no metrics: set `metrics`"),
+        ("ranking", "method ranking needs the feature 'alternative'"),
+        ("translate", "has no text pairs"),
+        (
+            "classify",
+            r"selection_metric 'los' is not among .* expected one of loss, error, ",
+        ),
+    ],
+)
+def test_what_validation_lacks_is_told_without_measuring(
+    method: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Selected(ClassProblem):
+        selection_metric = ("los", "min")
+        summarize = Problem.summarize
+
+    monkeypatch.setattr(registry.evaluation_methods, "_registered", {})
+    registry.register_evaluation_method("unfinished")(Unfinished)
+    registry.register_evaluation_method("without_metrics")(WithoutMetrics)
+    evaluator = Evaluator(CopyModel(), Selected(), Path())
+    with pytest.raises(UserError, match=expected):
+        evaluator.check([EvaluationSet("", "validation", method)])
+
+
+@pytest.mark.parametrize("metric", ["dev/error", "dev/error/1"])
+def test_a_metric_of_a_set_or_of_a_group_selects(metric: str) -> None:
+    class Selected(ClassProblem):
+        selection_metric = (metric, "min")
+        summarize = Problem.summarize
+
+    sets = [EvaluationSet("dev", "validation", "classify", group_by="task")]
+    Evaluator(CopyModel(), Selected(), Path()).check(sets)
+
+
 def test_a_method_of_user_code_with_a_metric_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry.evaluation_methods, "_registered", {})
 

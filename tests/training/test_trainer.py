@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.training.toy import lines, losses, toy_run
+from tests.training.toy import ToyCopy, lines, losses, toy_run
+from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import Run
@@ -300,6 +301,16 @@ def test_an_epoch_without_batches_is_an_error() -> None:
     )
     with pytest.raises(UserError, match="no batch"):
         batches.next()
+
+
+def test_a_validation_that_cannot_be_is_told_before_the_first_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = [EvaluationSet("", "validation", "ranking")]
+    monkeypatch.setattr(ToyCopy, "validation_sets", lambda _: sets)
+    stop_at(monkeypatch, 1, kill)
+    with pytest.raises(UserError, match="needs the feature 'alternative'"):
+        train(toy_run(tmp_path))
 
 
 def test_a_rate_of_0_is_foretold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

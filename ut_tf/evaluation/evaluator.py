@@ -13,7 +13,8 @@ lists them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,27 @@ class Evaluator:
         )
         self._methods: dict[str, EvaluationMethod] = {}
 
+    def check(self, sets: Sequence[EvaluationSet]) -> None:
+        """Makes the methods of validation's `sets`, so that what they lack is told before training.
+
+        Raises:
+          UserError: a method cannot be made, a set lacks what its method needs, or no method gives
+            the problem's selection_metric.
+        """
+        for evaluation_set in sets:
+            self._method(evaluation_set.method).check(evaluation_set)
+        problem = self._context.problem
+        names = [self._metric_names(evaluation_set) for evaluation_set in sets]
+        known = [name for some in names if some is not None for name in some]
+        selection, _ = problem.selection_metric
+        if None in names or type(problem).summarize is not Problem.summarize:
+            return
+        if not any(f"{selection}/".startswith(f"{name}/") for name in known):
+            raise UserError(
+                f"problem {problem.name}: its selection_metric {selection!r} is not among the"
+                f" metrics of its validation sets: expected one of {', '.join(known)}."
+            )
+
     def evaluate(self, sets: Iterable[EvaluationSet]) -> dict[str, float]:
         """The metrics of all `sets`, and the problem's summary of them, without standard
         deviations.
@@ -171,9 +193,23 @@ class Evaluator:
         total.metrics.update(self._context.problem.summarize(total.metrics))
         return total
 
+    def _metric_names(self, evaluation_set: EvaluationSet) -> list[str] | None:
+        names = self._method(evaluation_set.method).metric_names
+        if names is None:
+            return None
+        prefix = f"{evaluation_set.name}/" if evaluation_set.name else ""
+        return [f"{prefix}{name}" for name in names]
+
     def _method(self, name: str) -> EvaluationMethod:
         if name not in self._methods:
-            method = registry.evaluation_methods.get(name)(self._context)
+            factory: Any = registry.evaluation_methods.get(name)
+            if inspect.isabstract(factory):
+                raise UserError(
+                    f"the evaluation method {name!r} has no"
+                    f" {', '.join(sorted(factory.__abstractmethods__))}: define it in the class"
+                    f" {factory.__name__}."
+                )
+            method = factory(self._context)
             if not isinstance(method, EvaluationMethod):
                 raise UserError(
                     f"the evaluation method {name!r} made a {type(method).__name__}: register a"

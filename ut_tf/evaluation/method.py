@@ -56,6 +56,19 @@ class EvaluationMethod(ABC):
     def __init__(self, context: EvaluationContext) -> None:
         self.context = context
 
+    @property
+    def metric_names(self) -> tuple[str, ...] | None:
+        """The metrics that ``measure`` may give, without those of groups; None: it alone knows."""
+        return None
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Checks, before anything is measured, that the set can be; default: nothing is checked.
+
+        Raises:
+          UserError: the problem lacks something that the method needs.
+        """
+        del evaluation_set
+
     @abstractmethod
     def measure(self, evaluation_set: EvaluationSet, with_intervals: bool) -> Measurement:
         """Measures one set; the names of its metrics have no prefix.

@@ -145,6 +145,7 @@ class _Parts:
     saver: Saver
     state: TrainingState
     curriculum: Curriculum | None
+    evaluator: Evaluator
     progress: ProgressLine
 
     @property
@@ -167,6 +168,8 @@ def _make_parts(
     saver = Saver(store, model, optimizer, workers)
     state = saver.restore()
     curriculum = _make_curriculum(run, problem, workers, state)
+    evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
+    evaluator.check(problem.validation_sets())
     unit = "tokens" if problem.spec(run.data_dir).targets == "tokens" else "examples"
     progress = ProgressLine(steps, unit, silent=not workers.is_chief)
     return _Parts(
@@ -180,6 +183,7 @@ def _make_parts(
         saver,
         state,
         curriculum,
+        evaluator,
         progress,
     )
 
@@ -275,11 +279,11 @@ def _logging(parts: _Parts, log: RunLog | None, frequency: int, speedometer: Spe
 
 
 def _validation(parts: _Parts, log: RunLog | None, speedometer: Speedometer) -> Hook:
-    run, training = parts.run, parts.run.hparams.training
+    training = parts.run.hparams.training
     return Validation(
         Schedule(training.eval_frequency, parts.train_steps),
         parts.problem,
-        Evaluator(parts.model, parts.problem, run.data_dir, vocab_dir=run.vocab_dir),
+        parts.evaluator,
         parts.saver,
         log,
         parts.progress,

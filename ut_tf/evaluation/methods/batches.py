@@ -18,13 +18,13 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.metrics import per_example
-from ut_tf.metrics.sums import GroupedSums, Metric
+from ut_tf.metrics.sums import PONDERING, GroupedSums, Metric
 
 
 class BatchMethod(EvaluationMethod):
     """A method that judges batches; subclasses give ``metrics`` and ``judge``."""
 
-    metrics: ClassVar[Mapping[str, Metric]]
+    metrics: ClassVar[Mapping[str, Metric]] = {}
     """Metrics by name; their sums are those of ``judge``, and "examples"."""
     # Attention weights of 400 symbols leave these in a few hundred megabytes.
     batch_tokens: ClassVar[int] = 8192
@@ -35,6 +35,18 @@ class BatchMethod(EvaluationMethod):
     def __init__(self, context: EvaluationContext) -> None:
         super().__init__(context)
         self._graphs: dict[Any, Callable[[Any], dict[str, Any]]] = {}
+        if not self.metrics:
+            raise UserError(
+                f"the evaluation method {type(self).__name__} has no metrics: set `metrics` to a"
+                " dictionary of ut_tf.metrics.sums.Metric by name."
+            )
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        return (*self.metrics, *PONDERING)
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        self._check_features(self._batches(evaluation_set).element_spec, evaluation_set)
 
     @abstractmethod
     def judge(self, features: dict[str, Any]) -> dict[str, Any]:
@@ -46,12 +58,7 @@ class BatchMethod(EvaluationMethod):
         """
 
     def measure(self, evaluation_set: EvaluationSet, with_intervals: bool) -> Measurement:
-        batches = eval_batches(
-            self.context.problem,
-            evaluation_set,
-            self.context.data_dir,
-            batch_tokens=self.context.batch_tokens or self.batch_tokens,
-        )
+        batches = self._batches(evaluation_set)
         self._check_features(batches.element_spec, evaluation_set)
         judge = self._graph(batches.element_spec)
         sums = GroupedSums(self.metrics, evaluation_set.ponder_by)
@@ -66,6 +73,14 @@ class BatchMethod(EvaluationMethod):
             sums.metrics(spreads=with_intervals),
             sums.intervals() if with_intervals else {},
             {evaluation_set.name: sums.examples},
+        )
+
+    def _batches(self, evaluation_set: EvaluationSet) -> Any:
+        return eval_batches(
+            self.context.problem,
+            evaluation_set,
+            self.context.data_dir,
+            batch_tokens=self.context.batch_tokens or self.batch_tokens,
         )
 
     def _check_features(self, spec: Mapping[str, Any], evaluation_set: EvaluationSet) -> None:

@@ -27,6 +27,10 @@ class Translate(EvaluationMethod):
         super().__init__(context)
         self._translators: dict[str, Translator] = {}
 
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        self.context.problem.text_pairs(evaluation_set.split, self.context.data_dir)
+        self._translator(evaluation_set.decode)
+
     def measure(self, evaluation_set: EvaluationSet, with_intervals: bool) -> Measurement:
         problem = self.context.problem
         sources, references = problem.text_pairs(evaluation_set.split, self.context.data_dir)
