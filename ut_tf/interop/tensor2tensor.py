@@ -39,6 +39,7 @@ from ut_tf.interop.tensor2tensor_hparams import (
     hparams_from_hparams,
     network_from_hparams,
 )
+from ut_tf.layers.transition import SeparableConv
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
@@ -275,7 +276,7 @@ def _block_pairs(prefix: str, block: Any) -> Iterator[tuple[str, Any]]:
         return
     yield from _norm_pairs(f"{prefix}ffn/layer_prepostprocess/", block.transition_norm)
     for number, layer in (("1", transition.inner), ("2", transition.outer)):
-        if hasattr(layer, "pointwise"):
+        if isinstance(layer, SeparableConv):
             convolution = f"{prefix}ffn/sepconv_relu_sepconv/conv{number}_single/"
             yield convolution + "depthwise_kernel", layer.depthwise_kernel
             yield convolution + "pointwise_kernel", layer.pointwise.kernel

@@ -79,6 +79,13 @@ def test_nothing_to_read_is_an_error() -> None:
         )
 
 
+def test_what_a_language_model_cannot_do_is_told_in_one_sentence() -> None:
+    network = UniversalTransformerConfig(**SMALL, steps_per_position=0.5, position_separator=3)
+    mistakes = r"^position_separator=3 is .*; steps_per_position=0.5 makes .*: set it to 0\.$"
+    with pytest.raises(UserError, match=mistakes):
+        UniversalTransformer(network, ProblemSpec("none", "tokens", 0, 12))
+
+
 @pytest.mark.parametrize("padding_ponders", [False, True])
 @pytest.mark.parametrize("start", [False, True])
 def test_counted_positions_are_the_masks_of_the_details(padding_ponders: bool, start: bool) -> None:

@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.errors import UserError
 from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
@@ -29,7 +28,6 @@ from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.parts import make_stack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
-from ut_tf.problem_spec import ProblemSpec
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -41,18 +39,14 @@ class UniversalTransformer(AttentionModel):
     config_class: ClassVar[type] = UniversalTransformerConfig
     with_step_transitions: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        network: UniversalTransformerConfig | dict[str, Any],
-        spec: ProblemSpec,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(network, spec, **kwargs)
-        if not self.has_encoder and self.network.steps_per_position:
-            raise UserError(
-                "steps_per_position makes depth follow from the inputs' length, and a language"
-                " model has none: set it to 0."
-            )
+    def mistakes(self) -> list[str]:
+        if self.has_encoder or not self.network.steps_per_position:
+            return super().mistakes()
+        return [
+            *super().mistakes(),
+            f"steps_per_position={self.network.steps_per_position} makes depth follow from the"
+            " inputs' length, and a language model has no inputs: set it to 0",
+        ]
 
     @property
     def supports_incremental_decoding(self) -> bool:
