@@ -80,21 +80,25 @@ def test_a_mean_is_known_by_the_checkpoints_that_went_into_it(run: Run, tmp_path
     assert not is_average(mean, run, [2, 6])
 
 
-def test_a_former_mean_of_the_run_gives_way_and_its_translations_stay(
+def test_a_former_mean_of_the_run_gives_way_and_what_was_made_of_it_stays(
     run: Run, tmp_path: Path
 ) -> None:
     mean = tmp_path / "mean"
     average_checkpoints(run, [1, 2], mean)
     (mean / "translations").mkdir()
     (mean / "translations" / "test").write_text("Ein Satz.")
+    (mean / "export" / "1").mkdir(parents=True)
+    (mean / ".lock").touch()
     (mean / "bleu.jsonl").write_text("{}")
     assert average_checkpoints(run, [2, 6], mean) == 6
     assert CheckpointStore(mean).steps() == [6]
     assert weights_of(Run.load(mean), "last") == (6, {4.0})
     assert (mean / "translations" / "test").read_text() == "Ein Satz."
+    assert (mean / "export" / "1").is_dir()
     assert sorted(path.name for path in mean.iterdir()) == [
         "checkpoints",
         "config.json",
+        "export",
         "translations",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
@@ -106,8 +110,8 @@ def test_nothing_but_a_mean_of_the_run_gives_way(run: Run, tmp_path: Path) -> No
     other = dataclasses.replace(run, seed=5)
     with pytest.raises(UserError, match=r"holds the mean of another run \(seed\): .*`destination`"):
         average_checkpoints(other, [1, 2], mean)
-    (mean / "export").mkdir()
-    with pytest.raises(UserError, match=r"besides a mean of checkpoints, export: .*`destination`"):
+    (mean / "notes").mkdir()
+    with pytest.raises(UserError, match=r"besides a mean of checkpoints, notes: .*`destination`"):
         average_checkpoints(run, [2, 6], mean)
     assert averaged_steps(mean) == [1, 2]
     (tmp_path / "file").write_text("")

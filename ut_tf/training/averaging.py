@@ -35,6 +35,8 @@ from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
     EVENTS_FOLDER,
+    EXPORT_FOLDER,
+    LOCK_FILE,
     METRICS_FILE,
     RECORDS_FILE,
     SCORES_FILE,
@@ -45,16 +47,19 @@ from ut_tf.storage.layout import (
 MOST = 8
 _ADVICE = "give a new or empty folder as `destination`"
 _STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
+# What a new mean takes over from a former one: nothing else could make it again.
+_KEPT = (TRANSLATIONS_FOLDER, EXPORT_FOLDER)
 # What lies in the folder of a mean: its own files, and what the commands derive from them.
 _DERIVED = frozenset(
     {
+        *_KEPT,
         CONFIG_FILE,
         VOCAB_FOLDER,
         CHECKPOINTS_FOLDER,
-        TRANSLATIONS_FOLDER,
         SCORES_FILE,
         RECORDS_FILE,
         EVENTS_FOLDER,
+        LOCK_FILE,
     }
 )
 
@@ -70,7 +75,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
       run: trained.
       steps: which checkpoints, at least one.
       destination: must not exist, or be empty, or hold a mean of the same run: that is replaced,
-        its translations are kept.
+        its translations and its exported versions are kept.
 
     Returns:
       The step of the newest of them, under which the mean is saved.
@@ -275,8 +280,8 @@ def _check_replaceable(run: Run, destination: Path) -> None:
 
 
 def _put_in_place(temporary: Path, destination: Path) -> None:
-    """Renames a complete mean to its place; a former one gives way, and its translations
-    move over.
+    """Renames a complete mean to its place; a former one gives way, and what is kept of it moves
+    over.
     """
     if not averaged_steps(destination):
         temporary.rename(destination)
@@ -288,8 +293,9 @@ def _put_in_place(temporary: Path, destination: Path) -> None:
     except OSError:
         old.rename(destination)
         raise
-    if (old / TRANSLATIONS_FOLDER).is_dir():
-        (old / TRANSLATIONS_FOLDER).rename(destination / TRANSLATIONS_FOLDER)
+    for name in _KEPT:
+        if (old / name).is_dir():
+            (old / name).rename(destination / name)
     shutil.rmtree(old, ignore_errors=True)
 
 
