@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf.errors import UserError
-from ut_tf.inference.batches import Example, cut, like_length, positions_beside, stacked, trimmed
+from ut_tf.inference.batches import Example, like_length, positions_beside, stacked, trimmed
+from ut_tf.inference.cutting import cut
 from ut_tf.inference.text_files import (
     input_lines,
     one_line,
@@ -123,9 +124,8 @@ def test_padding_is_taken_away_and_put_back() -> None:
     assert features["targets"].tolist() == [1, 0]
 
 
-def test_what_is_too_long_keeps_its_end_symbol_or_its_end() -> None:
-    ids = np.array([5, 6, 7, 8, 1])
-    assert cut(ids, 3).tolist() == [5, 6, 1]
-    assert cut(ids, 3, keep_end=True).tolist() == [7, 8, 1]
-    assert cut(ids[:4], 3).tolist() == [5, 6, 7]
-    assert cut(ids, 5) is ids
+def test_what_is_too_long_keeps_its_end_symbol() -> None:
+    ids = np.array([[5, 6, 7, 8, 1], [5, 6, 1, 0, 0], [5, 6, 7, 8, 9]], np.int32)
+    np.testing.assert_array_equal(cut(ids, 3), [[5, 6, 1], [5, 6, 1], [5, 6, 7]])
+    for most in (5, 6):
+        np.testing.assert_array_equal(cut(ids, most), ids)

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.symbols import END_ID
-
 Ids = npt.NDArray[np.int32]
 
 # Positions of a batch's inputs, padding included: what the attention weights of 1,000 symbols leave
@@ -59,20 +57,6 @@ def trimmed(ids: Ids) -> Ids:
     """
     filled = np.flatnonzero(ids if ids.ndim == 1 else ids.any(axis=1))
     return ids[: filled[-1] + 1 if filled.size else 0]
-
-
-def cut(ids: Ids, most: int, keep_end: bool = False) -> Ids:
-    """The first `most` symbols of ids [length], the last of which is the end where it was;
-    with `keep_end` the last ones.
-    """
-    if len(ids) <= most:
-        return ids
-    if keep_end:
-        return ids[len(ids) - most :]
-    kept = ids[:most].copy()
-    if ids[-1] == END_ID:
-        kept[-1] = END_ID
-    return kept
 
 
 def positions_beside(outputs: int) -> int:

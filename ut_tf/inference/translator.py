@@ -26,12 +26,12 @@ from ut_tf.inference.answers import Answers
 from ut_tf.inference.batches import (
     Example,
     Ids,
-    cut,
     like_length,
     positions_beside,
     stacked,
     trimmed,
 )
+from ut_tf.inference.cutting import cut
 from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
@@ -261,25 +261,30 @@ class Translator:
         """An example with at most max_input_length symbols of each side; of facts with the
         words that the model can read.
         """
-        most = self.config.max_input_length
         inputs = (
             trimmed(inputs[:, : self._model.spec.max_words])
             if inputs.ndim == 2
             else trimmed(inputs)
         )
         targets = trimmed(targets) if targets is not None and targets.ndim else targets
-        for side, ids in (("input", inputs), ("target", targets)):
-            if ids is not None and ids.ndim == 1 and len(ids) > most:
-                left = "first" if self._classifies else "last"
-                warn(
-                    f"{side} {number} has more than max_input_length={most} symbols: the"
-                    f" {left} ones are left out."
-                )
-        if inputs.ndim == 1:
-            inputs = cut(inputs, most, keep_end=self._classifies)
-        return Example(
-            number, inputs, cut(targets, most) if targets is not None and targets.ndim else targets
+        inputs = self._cut(f"input {number}", inputs, keep_end=self._classifies)
+        if targets is not None:
+            targets = self._cut(f"target {number}", targets)
+        return Example(number, inputs, targets)
+
+    def _cut(self, what: str, ids: Ids, keep_end: bool = False) -> Ids:
+        """Symbols [length] without those beyond max_input_length, with a warning; others as they
+        are.
+        """
+        most = self.config.max_input_length
+        if ids.ndim != 1 or len(ids) <= most:
+            return ids
+        warn(
+            f"{what} has more than max_input_length={most} symbols: the"
+            f" {'first' if keep_end else 'last'} ones are left out."
         )
+        kept: Ids = ids[-most:] if keep_end else cut(ids[np.newaxis], most)[0].numpy()
+        return kept
 
     def _ends(self, text: str, most: int) -> str:
         return text[-most:] if self._classifies else text[:most]

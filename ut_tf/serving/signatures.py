@@ -20,10 +20,10 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.inference.answers import Answers
+from ut_tf.inference.cutting import cut
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.weights import StoredWeights
-from ut_tf.symbols import END_ID
 
 DEFAULT = "serving_default"
 TARGETS = "targets"
@@ -135,7 +135,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         cuts = self._spec.inputs == "tokens" and self._spec.targets == "tokens"
         return {
             **features,
-            "inputs": _cut(inputs, self._config.max_input_length) if cuts else inputs,
+            "inputs": cut(inputs, self._config.max_input_length) if cuts else inputs,
         }
 
     def _signatures(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
@@ -168,12 +168,3 @@ def _with_a_position(ids: Any) -> Any:
     """
     missing = tf.maximum(1 - tf.shape(ids)[1], 0)
     return tf.pad(ids, [[0, 0], [0, missing], [0, 0]][: ids.shape.rank])
-
-
-def _cut(ids: Any, most: int) -> Any:
-    """The first `most` positions of ids [batch, length]; rows that go on there have END_ID
-    in the last of them.
-    """
-    goes_on = tf.reduce_any(ids[:, most:] != 0, 1, keepdims=True)
-    last = tf.equal(tf.range(tf.minimum(tf.shape(ids)[1], most)), most - 1)
-    return tf.where(tf.logical_and(goes_on, last), END_ID, ids[:, :most])

@@ -1,0 +1,20 @@
+"""Sequences with more symbols than ``max_input_length``, the same in the translator and in an
+exported model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ut_tf.symbols import END_ID
+
+
+def cut(ids: Any, most: int) -> Any:
+    """The first `most` symbols of int32 [batch, length], padded with 0, the last of which is the
+    end where the end lies beyond them.
+    """
+    ends_beyond = tf.reduce_any(tf.equal(ids[:, most:], END_ID), 1, keepdims=True)
+    last = tf.equal(tf.range(tf.minimum(tf.shape(ids)[1], most)), most - 1)
+    return tf.where(tf.logical_and(ends_beyond, last), END_ID, ids[:, :most])
