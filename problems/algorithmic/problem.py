@@ -194,6 +194,7 @@ class Algorithmic(Problem):
             function = tf.function(
                 generate,
                 input_signature=[tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)],
+                autograph=False,
             )
             self._generators[length] = function.get_concrete_function()
         return self._generators[length]

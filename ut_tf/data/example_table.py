@@ -30,8 +30,8 @@ class ExampleTable:
       lengths: int32 [examples]: the longer of each example's inputs (facts: rows) and targets, in
         the order of the split.
       batch: from int32 numbers [batch] to the examples' features with a leading dimension `batch`,
-        by TensorFlow operations. Padded with 0, in the first dimension after `batch`, to any length
-        that is enough for all of them.
+        by TensorFlow operations, without AutoGraph. Padded with 0, in the first dimension after
+        `batch`, to any length that is enough for all of them.
     """
 
     lengths: npt.NDArray[np.int32]

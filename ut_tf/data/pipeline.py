@@ -191,6 +191,8 @@ def _planned(
     ends = tf.constant(np.cumsum([0, *map(len, plan)]), tf.int32)
     bound_table, size_table = tf.constant(bounds, tf.int32), tf.constant(sizes, tf.int32)
 
+    # AutoGraph would rewrite the source of all that is called, which takes longer than the trace.
+    @tf.autograph.experimental.do_not_convert
     def batch(index: Any) -> dict[str, Any]:
         features = trim_batch(table.batch(numbers[ends[index] : ends[index + 1]]))
         features = {**features, WEIGHT: tf.ones([ends[index + 1] - ends[index]], tf.float32)}

@@ -226,7 +226,7 @@ class Workers:
         return {name: value[number] for name, value in batch.items()}
 
     def _all_reduce(self, value: Any) -> Any:
-        @tf.function
+        @tf.function(autograph=False)
         def summed(value: Any) -> Any:
             def replica(value: Any) -> Any:
                 # The copy lies on the replica's device, by which the sum finds its way.

@@ -14,7 +14,7 @@ only be added up. So k accumulated batches give the update of one large batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -92,13 +92,13 @@ class TrainingStep:
                     tf.Variable(tf.zeros(weight.shape), trainable=False, name="gradient_sum")
                     for weight in self._weights
                 ]
-        # Unknown lengths in the signature: a new bucket's shape must not trace the function again.
-        self._count = tf.function(self._run_count, input_signature=[batch_spec])
-        self._whole = tf.function(self._run_whole, input_signature=[batch_spec])
         positions = tf.TensorSpec([None], tf.float32) if self._ponders else ()
         counts = Counts(tf.TensorSpec([], tf.float32), positions)
-        self._part = tf.function(self._run_part, input_signature=[batch_spec, counts])
-        self._apply = tf.function(self._run_apply)
+        # Unknown lengths in the signature: a new bucket's shape must not trace the function again.
+        self._count = _graph(self._run_count, batch_spec)
+        self._whole = _graph(self._run_whole, batch_spec)
+        self._part = _graph(self._run_part, batch_spec, counts)
+        self._apply = _graph(self._run_apply)
 
     def update(self, batches: Sequence[Any]) -> Any:
         """Updates the weights once from ``accumulate_steps`` global batches.
@@ -187,7 +187,7 @@ class TrainingStep:
         if self._training.jit_compile:
             # Made again for each replica's trace, since XLA cannot take in the sums over replicas
             # around it.
-            compute = tf.function(compute, jit_compile=True)
+            compute = tf.function(compute, autograph=False, jit_compile=True)
         return compute(features, counts, self._optimizer.loss_scale)
 
     def _loss_sums(self, features: Any, counts: Counts) -> tuple[Any, LossSums]:
@@ -241,6 +241,12 @@ class TrainingStep:
         return tf.nest.map_structure(
             lambda value: self._strategy.experimental_local_results(value)[0], values
         )
+
+
+def _graph(function: Callable[..., Any], *signature: Any) -> Any:
+    """The TensorFlow function of `signature`; () leaves it to the arguments."""
+    # AutoGraph would rewrite the source of all that is called, which takes longer than the trace.
+    return tf.function(function, input_signature=signature or None, autograph=False)
 
 
 def _added(structures: Sequence[Any]) -> Any:

@@ -50,7 +50,7 @@ class BatchMethod(EvaluationMethod):
 
     @abstractmethod
     def judge(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Sums of each example, float32 [batch] by name; TensorFlow operations.
+        """Sums of each example, float32 [batch] by name; TensorFlow operations, without AutoGraph.
 
         Args:
           features: tensors [batch, ...] by name, "weight" (0 for examples that fill up a batch)
@@ -103,7 +103,12 @@ class BatchMethod(EvaluationMethod):
         signature = {name: _any_length(spec) for name, spec in element_spec.items()}
         key = tuple(sorted((name, str(spec)) for name, spec in signature.items()))
         if key not in self._graphs:
-            self._graphs[key] = tf.function(self.judge, input_signature=[signature])
+            self._graphs[key] = tf.function(
+                # AutoGraph would rewrite the source of all that is called, and trace no faster.
+                self.judge,
+                input_signature=[signature],
+                autograph=False,
+            )
         return self._graphs[key]
 
 
