@@ -19,6 +19,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import warn
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone
@@ -193,7 +194,7 @@ def _sweep(values: Any) -> Sweep:
 
 
 def _check(sweep: Sweep) -> None:
-    """Raises what ut-trainer would say of any of the runs.
+    """Raises what ut-trainer would say of any of the runs, and warns of what it would warn of.
 
     That is an unknown name, an impossible hyperparameter, or another run in its place.
     """
@@ -215,8 +216,9 @@ def _check(sweep: Sweep) -> None:
             f"`output_dir`={sweep.folder} is a run of its own: name a folder that holds runs, such"
             " as its parent."
         )
-    for cell in sweep.cells:
-        checked_run(sweep.training(cell).arguments)
+    runs = [checked_run(sweep.training(cell).arguments) for cell in sweep.cells]
+    for note in dict.fromkeys(note for run in runs for note in run.notes):
+        warn(note)
 
 
 def _run(sweep: Sweep) -> int:

@@ -18,7 +18,6 @@ from ut_tf.bin.command import (
     import_tensorflow,
     metrics_table,
     stdout_to_stderr,
-    tell,
 )
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.registry_page import registry_page
@@ -63,8 +62,6 @@ def _train(values: Any) -> int:
     # run something.
     strategy = make_strategy(values.num_gpus)
     with stdout_to_stderr():
-        for note in (*plan.notes, *plan.hparams.without_effect(values.hparams)):
-            tell(COMMAND, f"warning: {note}.")
         run = plan.start()
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
         result = train(

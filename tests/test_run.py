@@ -18,6 +18,7 @@ from ut_tf.config.hparams import HParams
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import make_problem, parse_problem_args
+from ut_tf.models.catalogue import MODELS
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.registry import Entry, Registry
 from ut_tf.run import Run
@@ -139,6 +140,16 @@ def test_a_moved_run_still_loads_also_where_its_data_is_gone(create, tmp_path, m
     monkeypatch.setenv("UT_TF_DATA_DIR", str(tmp_path / "default"))
     assert Run.load(moved).data_dir == tmp_path / "default"
     assert Run.load(moved, data_dir=tmp_path / "mine").data_dir == tmp_path / "mine"
+
+
+def test_what_the_model_does_not_take_over_and_what_has_no_effect_is_told(create, capsys):
+    catalogue = sys.modules["stub_names"]
+    catalogue.MODELS["transformer"] = Entry("nowhere:x", config=MODELS["transformer"].config)
+    registry.hparams_sets.register("deep", lambda: HParams().change(num_steps=7))
+    create(hparams_set="deep", model="transformer", hparams="learned_positions=9")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == ("warning: deep sets num_steps=7, which the model transformer does not have.")
+    assert second.startswith("warning: learned_positions=9 has no effect with position=paper")
 
 
 def test_defaults(tmp_path, monkeypatch):

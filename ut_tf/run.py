@@ -69,7 +69,8 @@ class Run(RunConfig):
 
     Args:
       output_dir: the run directory; all others are those of ``RunConfig``.
-      notes: what whoever plans the run should know; not stored.
+      notes: what whoever plans the run should know, such as a hyperparameter without effect;
+        ``start`` warns of each. Not stored.
     """
 
     output_dir: Path
@@ -115,13 +116,16 @@ class Run(RunConfig):
         arguments = parse_problem_args(options.get("problem_args", ""))
         model = options.get("model")
         made, dropped = hparams_of(hparams_set, hparams, model)
-        note = f"{hparams_set} sets {', '.join(dropped)}, which the model {model} does not have"
+        notes = made.without_effect(hparams)
+        if dropped:
+            lost = f"{hparams_set} sets {', '.join(dropped)}"
+            notes = [f"{lost}, which the model {model} does not have", *notes]
         run = cls(
             problem=problem,
             problem_args=absolute_files(problem, arguments),
             hparams_set=hparams_set,
             hparams=made,
-            notes=(note,) if dropped else (),
+            notes=tuple(f"{note}." for note in notes),
             overrides=hparams,
             seed=seed,
             data_dir=absolute(options.get("data_dir") or default_data_dir()),
@@ -135,12 +139,15 @@ class Run(RunConfig):
         return run if values is None else run._going_on(from_values(values, run.output_dir))
 
     def start(self) -> Self:
-        """Prepares the data and writes the run directory; returns the run with its spec.
+        """Prepares the data and writes the run directory; returns the run with its spec. Warns of
+        the run's notes.
 
         Raises:
           UserError: a directory that cannot be written, or data that cannot be had; no empty run
             directory is left behind.
         """
+        for note in self.notes:
+            warn(note)
         existed = self.output_dir.exists()
         make_writable(self.output_dir)
         try:

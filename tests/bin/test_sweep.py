@@ -300,6 +300,13 @@ def _dry(capsys, *flags):
     return [shlex.split(line, comments=True) for line in capsys.readouterr().out.splitlines()]
 
 
+def test_what_has_no_effect_is_told_once(tmp_path, capsys):
+    options = "--hparams=act_epsilon=0.02"
+    assert sweep.main([*GRID, f"--output_dir={tmp_path / 'out'}", "--dry_run", "--", options]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: act_epsilon=0.02 has no effect with halting=none, only with")
+
+
 def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):
     # A shell that expands the braces itself gives the flag twice.
     words = [
