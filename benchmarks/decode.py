@@ -57,8 +57,8 @@ TENSOR2TENSOR_PEAK = 217e9
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What is decoded: so many lines of so many symbols (the end included) from a vocabulary, and
-    outputs of so many symbols.
+    """The sizes of what is decoded: lines and their symbols (the end included), vocabulary, and
+    symbols of an output.
     """
 
     batch_size: int
@@ -94,7 +94,7 @@ class Measurement:
     first_seconds: float
 
     def row(self) -> dict[str, Any]:
-        """Returns the numbers, ready for JSON."""
+        """The numbers, ready for JSON."""
         return {
             "model": self.name,
             "beam_size": self.beam_size,
@@ -110,7 +110,7 @@ class Measurement:
 def measure(
     name: str, beam_size: int, shape: Shape, repetitions: int, search: Callable[[], Any]
 ) -> Measurement:
-    """Returns how long `search` takes: at first, and at best of `repetitions`."""
+    """The seconds that `search` takes: at first, and at best of `repetitions`."""
     seconds, cpu_seconds = [], []
     for _ in range(repetitions + 1):
         began, cpu_began = time.perf_counter(), time.process_time()
@@ -121,7 +121,7 @@ def measure(
 
 
 def make_model(name: str, network: Any, vocab_size: int, policy: str) -> Any:
-    """Returns a network with random weights that translates within one vocabulary."""
+    """A network with random weights that translates within one vocabulary."""
     import keras
 
     from ut_tf.registry import models
@@ -132,7 +132,7 @@ def make_model(name: str, network: Any, vocab_size: int, policy: str) -> Any:
 
 
 def our_search(model: Any, beam_size: int, shape: Shape) -> Callable[[], Any]:
-    """Returns a function that decodes random inputs, each time anew."""
+    """A function that decodes random inputs, each time anew."""
     import tensorflow as tf
 
     from ut_tf.search.config import DecodeConfig
@@ -150,7 +150,7 @@ def our_search(model: Any, beam_size: int, shape: Shape) -> Callable[[], Any]:
 
 
 def has_ctranslate2() -> bool:
-    """Returns whether CTranslate2 is installed."""
+    """Whether CTranslate2 is installed."""
     return importlib.util.find_spec("ctranslate2") is not None
 
 
@@ -243,7 +243,7 @@ def save_ctranslate2(
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Returns the rows as aligned lines below their names."""
+    """The rows as aligned lines below their names."""
     lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
@@ -253,7 +253,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the flags' values."""
+    """The flags' values."""
     parser = argparse.ArgumentParser(
         description="Measures decoding, beside CTranslate2 where it is installed."
     )
@@ -312,9 +312,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_networks(flags: argparse.Namespace) -> dict[str, Any]:
-    """Returns a network for each model that the flags name, and sets the models where they name
-    none.
-    """
+    """A network for each model that the flags name, and sets the models where they name none."""
     if flags.hparams_set:
         from ut_tf.registry import hparams_sets
 
@@ -338,7 +336,7 @@ def _names(flags: argparse.Namespace) -> list[str]:
 
 
 def _own(hparams: HParams, text: str) -> str:
-    """Returns the assignments in `text` without those of fields that only other models have."""
+    """The assignments in `text` without those of fields that only other models have."""
     known = fields_of(type(hparams.network))
     parts = [part for part in text.split(",") if part]
     names = [part.partition("=")[0].strip() for part in parts]
@@ -433,8 +431,8 @@ def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterat
 
 
 def times_tensor2tensor(row: dict[str, Any], peak: float) -> float | None:
-    """Returns how many times as fast as tensor2tensor on a machine of this float32 peak a row is;
-    None where that was not measured.
+    """A row's speed over tensor2tensor's on a machine of this float32 peak; None where that was not
+    measured.
     """
     seconds = TENSOR2TENSOR_SECONDS.get(row["beam_size"])
     return (
@@ -443,8 +441,8 @@ def times_tensor2tensor(row: dict[str, Any], peak: float) -> float | None:
 
 
 def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the rows, each with its speed as a multiple of CTranslate2's at the same beam size
-    and length.
+    """The rows, each with its speed as a multiple of CTranslate2's at the same beam size and
+    length.
     """
     speeds = {
         (row["beam_size"], row["length"]): row["symbols_per_second"]

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def command(output_dir: Path, data_dir: Path, arguments: argparse.Namespace) -> list[str]:
-    """Returns the ut-trainer command of a run that logs every loss and saves every third update."""
+    """The ut-trainer command of a run that logs every loss and saves every third update."""
     return [
         sys.executable,
         "-m",
@@ -99,13 +99,13 @@ def kill(process: subprocess.Popen[str]) -> bool:
 
 
 def losses(output_dir: Path) -> dict[int, float]:
-    """Returns the loss of every update in a run's metrics.jsonl."""
+    """The loss of every update in a run's metrics.jsonl."""
     records = [json.loads(text) for text in (output_dir / "metrics.jsonl").read_text().splitlines()]
     return {record["step"]: record["loss"] for record in records if record["kind"] == "train"}
 
 
 def half_written(output_dir: Path) -> bool:
-    """Returns whether a kill left a checkpoint that was being written."""
+    """Whether a kill left a checkpoint that was being written."""
     return any(
         path.is_dir() and not path.name.startswith("step-")
         for path in (output_dir / "checkpoints").glob("*")
@@ -113,7 +113,7 @@ def half_written(output_dir: Path) -> bool:
 
 
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Trains once without interruption and `runs` times with kills; returns what was found."""
+    """Trains once without interruption and `runs` times with kills; returns the counts for JSON."""
     generator = random.Random(arguments.seed)
     data_dir = folder / "data"
     began = time.monotonic()

@@ -40,9 +40,7 @@ SPEC = ProblemSpec(inputs="tokens", targets="class", input_vocab_size=64, target
 def training_step(
     model_name: str, network: Any, batch_size: int, length: int
 ) -> Callable[[], None]:
-    """Returns a function that trains a new model on one batch of random symbols and waits for its
-    end.
-    """
+    """A function that trains a new model on one batch of random symbols and waits for its end."""
     import keras
     import tensorflow as tf
 
@@ -64,8 +62,8 @@ def training_step(
 
 
 def measure(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, float]:
-    """Returns the median time of each step, in seconds; they take turns for about `seconds` in all,
-    at least once each.
+    """The median time of each step, in seconds; they take turns for about `seconds` in all, at
+    least once each.
     """
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
@@ -80,8 +78,8 @@ def measure(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, f
 
 
 def rows_of(times: dict[int, dict[str, float]], models: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns one row per length: each model's milliseconds and growth, and the last model's time
-    in times of the first one's.
+    """One row per length: each model's milliseconds and growth, and the last model's time in times
+    of the first one's.
     """
     rows: list[dict[str, Any]] = []
     before: dict[str, float] = {}
@@ -97,7 +95,7 @@ def rows_of(times: dict[int, dict[str, float]], models: Sequence[str]) -> list[d
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Returns the rows as aligned lines."""
+    """The rows as aligned lines."""
     cells = [
         list(rows[0]),
         *[["" if value is None else str(value) for value in row.values()] for row in rows],
@@ -107,12 +105,12 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def numbers(text: str) -> list[int]:
-    """Returns the whole numbers in "256,512"."""
+    """The whole numbers in "256,512"."""
     return [int(number) for number in text.split(",")]
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the flags' values."""
+    """The flags' values."""
     parser = argparse.ArgumentParser(
         description="Measures how a training step's time grows with the length of the inputs."
     )

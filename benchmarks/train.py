@@ -86,7 +86,7 @@ def training_flop(
     length: int,
     target_length: int,
 ) -> int:
-    """Returns the matrix multiplications of one forward and backward pass, in FLOP.
+    """The matrix multiplications of one forward and backward pass, in FLOP.
 
     Args:
       network: of a fixed depth.
@@ -110,8 +110,8 @@ def training_flop(
 def _block_products(
     network: UniversalTransformerConfig, batch: int, length: int, memory: int
 ) -> int:
-    """Returns the multiplications of one recurrent step's forward pass over `length` positions that
-    also read `memory` others.
+    """The multiplications of one recurrent step's forward pass over `length` positions that also
+    read `memory` others.
     """
     width, positions = network.hidden_size, batch * length
     attention = positions * (4 * width**2 + 2 * length * width)
@@ -124,9 +124,7 @@ def _block_products(
 
 
 def measure_peak(kind: str, repetitions: int) -> float:
-    """Returns the best FLOP/s of `repetitions` products of two 3000 x 3000 matrices of dtype
-    `kind`.
-    """
+    """The best FLOP/s of `repetitions` products of two 3000 x 3000 matrices of dtype `kind`."""
     import tensorflow as tf
 
     matrix = tf.cast(tf.random.normal([PEAK_SIZE, PEAK_SIZE]), kind)
@@ -243,8 +241,8 @@ def check(hparams: HParams) -> None:
 def summary(
     measurements: Sequence[Measurement], peaks: dict[str, float], reference: bool
 ) -> dict[str, Any]:
-    """Returns all numbers, ready for JSON; with `reference`, beside tensor2tensor's speed scaled by
-    the float32 peak.
+    """All numbers, ready for JSON; with `reference`, beside tensor2tensor's speed scaled by the
+    float32 peak.
     """
     numbers: dict[str, Any] = {
         "peak_gflop_per_second": {kind: round(peak / 1e9, 1) for kind, peak in peaks.items()}
@@ -277,7 +275,7 @@ def summary(
 
 
 def table(numbers: dict[str, Any], policies: Sequence[str]) -> str:
-    """Returns the numbers as lines: a row for each quantity, a column for each dtype policy."""
+    """The numbers as lines: a row for each quantity, a column for each dtype policy."""
     names = list(dict.fromkeys(name for policy in policies for name in numbers[policy]))
     rows = [
         ["", *policies],
@@ -300,7 +298,7 @@ def table(numbers: dict[str, Any], policies: Sequence[str]) -> str:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the flags' values."""
+    """The flags' values."""
     parser = argparse.ArgumentParser(
         description="Measures the training step and the machine's matrix multiplication peak."
     )

@@ -168,9 +168,7 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
 
 
 def _changed(trained: HParams, used: HParams) -> str:
-    """What differs in use, "name=value,name=value" in alphabetical order: empty where
-    nothing does.
-    """
+    """The hyperparameters that differ in use, "name=value,name=value" in alphabetical order."""
     before, after = vars(trained.network), vars(used.network)
     return ",".join(
         f"{name}={value}" for name, value in sorted(after.items()) if value != before[name]

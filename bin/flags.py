@@ -233,5 +233,5 @@ def _uncapitalised(text: str) -> str:
 
 
 def command_line(argv: Sequence[str] | None) -> list[str]:
-    """Returns `argv` or, where it is None, what the shell gave."""
+    """`argv` or, where it is None, the words that the shell gave."""
     return list(sys.argv[1:] if argv is None else argv)

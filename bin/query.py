@@ -118,8 +118,8 @@ def _main(argv: list[str]) -> None:
 
 
 def answer_line(prediction: Any) -> str:
-    """What is printed of a prediction: its outputs with tabs between, or its only value, or
-    one JSON object.
+    """The line of a prediction: its outputs with tabs between, or its only value, or one JSON
+    object.
     """
     value = prediction.get("outputs", prediction) if isinstance(prediction, dict) else prediction
     if isinstance(value, float):

@@ -159,7 +159,7 @@ def _plan(values: Any) -> Run:
 
 
 def schedule(name: str) -> str:
-    """What --schedule asks for: "train" or "evaluate"."""
+    """The task that --schedule names: "train" or "evaluate"."""
     if name not in _SCHEDULES:
         raise FlagError(
             f"--schedule={name}: expected one of {', '.join(_SCHEDULES)}; to judge a run, use"

@@ -19,15 +19,15 @@ _MARK, _END = "[user error: ", " :end]"
 
 
 def marked(sentence: str) -> str:
-    """Returns a sentence, without quotation marks, for a check inside a graph; ``marked_in`` finds
-    it in all that its error says.
+    """A sentence, without quotation marks, for a check inside a graph; ``marked_in`` finds it in
+    all that its error says.
     """
     return f"{_MARK}{sentence}{_END}"
 
 
 def marked_in(error: BaseException) -> str | None:
-    """Returns the sentence that a check inside a graph was given, or None where the error is of
-    another kind.
+    """The sentence that a check inside a graph was given, or None where the error is of another
+    kind.
     """
     text = str(error)
     return text.split(_MARK, 1)[1].split(_END, 1)[0] if _MARK in text and _END in text else None
@@ -39,8 +39,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Returns up to `count` of the `known` names that look most like `name`, best first; none that
-    is much less like it than the best.
+    """At most `count` of the `known` names that look most like `name`, best first; none that is
+    much less like it than the best.
     """
     near = difflib.get_close_matches(name, list(known), n=count, cutoff=0.5)
     likeness = [difflib.SequenceMatcher(None, candidate, name).ratio() for candidate in near]

@@ -63,10 +63,10 @@ class ProblemSpec:
             raise UserError(f"ProblemSpec: {'; '.join(mistakes)}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a plain dictionary, ready for JSON."""
+        """A plain dictionary, ready for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Returns the spec written by ``to_dict``."""
+        """The spec written by ``to_dict``."""
         return cls(**values)

@@ -97,20 +97,18 @@ class Registry:
         return f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s"
 
     def names(self) -> list[str]:
-        """Returns every name, sorted."""
+        """Every name, sorted."""
         return sorted({*self._entries(), *self._registered})
 
     def describe(self, name: str) -> str:
-        """Returns the one line that says what `name` is (empty for user code without a
-        docstring).
-        """
+        """The one line that says what `name` is (empty for user code without a docstring)."""
         if name in self._registered:
             documentation = self._registered[name][0].__doc__ or ""
             return documentation.strip().partition("\n")[0]
         return self._entry(name).description
 
     def group(self, name: str) -> str:
-        """What `name` is listed under: its entry's group, or the folder of its module."""
+        """The group that `name` is listed in: its entry's, or the folder of its module."""
         if name in self._registered:
             return "own"
         entry = self._entry(name)
@@ -159,7 +157,7 @@ class Registry:
         return default if entry is None else entry.attributes.get(attribute, default)
 
     def row(self, name: str) -> str:
-        """What the row of a table calls `name`; empty where it has no other name there."""
+        """The name of `name` in the row of a table; empty where it has no other."""
         entry = None if name in self._registered else self._entries().get(name)
         return "" if entry is None else entry.row
 
@@ -171,8 +169,8 @@ class Registry:
             self._entry(name)
 
     def get(self, name: str) -> Callable[..., Any]:
-        """Returns the factory behind `name`: a callable that needs no arguments, but takes those
-        that its target takes.
+        """The factory behind `name`: a callable that needs no arguments, but takes those that its
+        target takes.
 
         Raises:
           UserError: the name is unknown (the near names are in the message) or its module cannot be

@@ -42,7 +42,7 @@ LARGEST_SEED = 2**32 - 1
 
 
 class RunOptions(TypedDict, total=False):
-    """What ``Run.create`` and ``Run.plan`` take by keyword.
+    """The keyword arguments of ``Run.create`` and ``Run.plan``.
 
     Args:
       output_dir: the run directory; without it runs/<problem>-<hparams_set>.
@@ -65,7 +65,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(RunConfig):
-    """What is trained, on what, how, and where.
+    """One training: problem, hyperparameters and directories.
 
     Args:
       output_dir: the run directory; all others are those of ``RunConfig``.

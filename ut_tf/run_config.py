@@ -50,7 +50,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What is trained, on what, and how.
+    """The stored configuration of a run: problem, hyperparameters and data.
 
     Args:
       problem: registered name of the problem.
@@ -156,7 +156,7 @@ def write_config(config: RunConfig, folder: Path) -> None:
 
 
 def changes_of(stored: RunConfig, run: RunConfig) -> list[str]:
-    """What makes `run` another run than the stored one, "name: value -> value"; empty: nothing."""
+    """The differences that make `run` another run than the stored one, "name: old -> new"."""
     changes = [
         f"{name}: {_shown(getattr(stored, name))} -> {_shown(getattr(run, name))}"
         for name in ("problem", "problem_args", "seed")

@@ -69,7 +69,7 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Splits:
-    """What was read.
+    """The dependencies of the files.
 
     Args:
       train, validation, test: the dependencies of each split.
@@ -89,8 +89,8 @@ class Splits:
 
 
 def find_source(tmp_dir: Path, source: Source) -> Path | None:
-    """Returns the table's file or the folder of the simplified files, whichever is wanted and
-    there; None: neither is.
+    """The table's file or the folder of the simplified files, whichever is wanted and there; None:
+    neither is.
 
     Looked for in `tmp_dir` and its folders agreement, rnn_agr_simple and agreement/rnn_agr_simple;
     under "auto" the table comes first.
@@ -103,8 +103,8 @@ def find_source(tmp_dir: Path, source: Source) -> Path | None:
 
 
 def files_of(source: Path) -> list[Path]:
-    """Returns the files that are read of what ``find_source`` found: the table, or those of the
-    simplified files that are there.
+    """The files that are read of what ``find_source`` found: the table, or those of the simplified
+    files that are there.
     """
     if source.is_file():
         return [source]
@@ -113,7 +113,7 @@ def files_of(source: Path) -> list[Path]:
 
 
 def read_table(path: Path) -> Splits:
-    """Returns the splits of the table.
+    """The splits of the table.
 
     Raises:
       UserError: the file is cut off or no gzip file, or a line is not of the format; names file and
@@ -140,8 +140,7 @@ def read_table(path: Path) -> Splits:
 
 
 def read_simplified(folder: Path) -> Splits:
-    """Returns the splits of the simplified files, in which the verb's tag stands in the verb's
-    place.
+    """The splits of the simplified files, in which the verb's tag stands in the verb's place.
 
     Where numpred.train is there it is trained on, numpred.valid (or numpred.val) validates and
     numpred.test.0 and so on test. Where it is not, numpred.val and nine tenths of numpred.test.1
@@ -178,7 +177,7 @@ def _validation_file(folder: Path) -> Path | None:
 
 
 def _test_files(folder: Path) -> dict[int, Path]:
-    """Returns the files that test by their numbers of attractors, those that are there."""
+    """The files that test by their numbers of attractors, those that are there."""
     paths = {number: folder / f"numpred.test.{number}" for number in range(_MOST_ATTRACTORS + 1)}
     return {number: path for number, path in paths.items() if path.is_file()}
 

@@ -74,7 +74,7 @@ class _Loaded:
 
 
 class Agreement(Problem):
-    """What both problems share: the preparation of sentences and their table of examples.
+    """Base of both problems: the preparation of sentences and their table of examples.
 
     Args:
       name: the problem's name, for messages.
@@ -92,7 +92,7 @@ class Agreement(Problem):
     def example(
         self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example | str:
-        """Returns the example that a dependency makes or, where it makes none, why it is left out.
+        """The example that a dependency makes or, where it makes none, why it is left out.
 
         Args:
           dependency: of the sentence.
@@ -154,7 +154,7 @@ class Agreement(Problem):
         return ExampleTable(loaded.side.lengths[order].astype(np.int32), batch)
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns which files the data is from, where it is not the whole table."""
+        """The files that the data is from, where it is not the whole table."""
         return str(self._prepared(data_dir).summary()["note"])
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
@@ -270,8 +270,8 @@ class SvaLanguageModeling(Agreement):
     def example(
         self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example | str:
-        """Returns the whole sentence and the end or, to be judged, the words up to the verb and the
-        id of the verb's wrong form.
+        """The whole sentence and the end or, to be judged, the words up to the verb and the id of
+        the verb's wrong form.
 
         Where the verb's tag stands in its place nothing comes after it, in training neither: not
         even the end.
@@ -303,14 +303,14 @@ class SvaLanguageModeling(Agreement):
         return {"targets": ids, **judged}
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split, ranked, each number of attractors reported for itself; `lengths`
-        means nothing here.
+        """The test split, ranked, each number of attractors reported for itself; `lengths` means
+        nothing here.
         """
         del lengths
         return [EvaluationSet(name="", split="test", method="ranking", group_by="attractors")]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns some of the validation split, ranked."""
+        """Some of the validation split, ranked."""
         return [
             EvaluationSet(name="", split="validation", method="ranking", max_examples=_VALIDATED)
         ]
@@ -335,7 +335,7 @@ class SvaNumberPrediction(Agreement):
     def example(
         self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example:
-        """Returns the words before the verb, the end, and the class."""
+        """The words before the verb, the end, and the class."""
         del trained, tags
         before = [ids.get(word, FIRST_SYMBOL_ID) for word in dependency.words[: dependency.place]]
         return Example([*before, END_ID], FORMS.index(dependency.form), dependency.attractors)
@@ -346,20 +346,20 @@ class SvaNumberPrediction(Agreement):
         return {"inputs": ids, "targets": answers, "attractors": attractors}
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split, each number of attractors reported for itself; `lengths` means
-        nothing here.
+        """The test split, each number of attractors reported for itself; `lengths` means nothing
+        here.
         """
         del lengths
         return [EvaluationSet(name="", split="test", method="classify", group_by="attractors")]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns some of the validation split."""
+        """Some of the validation split."""
         return [
             EvaluationSet(name="", split="validation", method="classify", max_examples=_VALIDATED)
         ]
 
     def text_codec(self, vocab_dir: Path) -> NumberCodec:
-        """Returns the codec of sentences up to their verb."""
+        """The codec of sentences up to their verb."""
         return NumberCodec(vocab_dir)
 
     def _spec(self, vocab_size: int) -> ProblemSpec:

@@ -21,8 +21,8 @@ _KINDS = ("VERB", "AUX")
 
 @functools.cache
 def other_forms(verb: str, form: str) -> tuple[str, ...]:
-    """Returns the verb in the other number: every spelling of it, none where the dictionary does
-    not know the verb.
+    """The verb in the other number: every spelling of it, none where the dictionary does not know
+    the verb.
 
     Args:
       verb: lower-case.

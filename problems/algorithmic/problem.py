@@ -82,8 +82,8 @@ class Algorithmic(Problem):
         del data_dir, tmp_dir
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns tokens to tokens over one vocabulary: padding, end, the digits and, for addition,
-        the separator.
+        """Tokens to tokens over one vocabulary: padding, end, the digits and, for addition, the
+        separator.
         """
         del data_dir
         size = FIRST_SYMBOL_ID + self.base + (1 if self.operation == "addition" else 0)
@@ -128,8 +128,8 @@ class Algorithmic(Problem):
         return ExampleTable(sizes.numpy().max(axis=1).astype("int32"), batch)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns one greedily decoded set for each length, by default the longest of training and
-        ten times that.
+        """One greedily decoded set for each length, by default the longest of training and ten
+        times that.
         """
         return [
             EvaluationSet(
@@ -143,8 +143,8 @@ class Algorithmic(Problem):
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the lengths of training, teacher-forced, and a greedily decoded set at a length
-        between training and test.
+        """The lengths of training, teacher-forced, and a greedily decoded set at a length between
+        training and test.
         """
         return [
             EvaluationSet(name="", split="validation", method="teacher_forced"),
@@ -158,7 +158,7 @@ class Algorithmic(Problem):
         ]
 
     def text_codec(self, vocab_dir: Path) -> DigitCodec:
-        """Returns the codec of digit strings, which needs no file."""
+        """The codec of digit strings, which needs no file."""
         del vocab_dir
         return DigitCodec(self.operation, self.base)
 
@@ -166,9 +166,7 @@ class Algorithmic(Problem):
         return self.test_examples if length <= self.max_length else self.long_test_examples
 
     def _count(self, split: str, length: int | None) -> int:
-        """Returns how many examples a split has: of a given length at least as many as
-        are judged.
-        """
+        """The number of examples of a split: of a given length at least as many as are judged."""
         count = {
             "train": self.train_examples,
             "validation": 10 * self.max_length,

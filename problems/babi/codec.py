@@ -101,7 +101,7 @@ class StoryCodec(TextCodec):
         )
 
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
-        """Returns the words in stories and questions that words.txt lacks, each once, sorted."""
+        """The words in stories and questions that words.txt lacks, each once, sorted."""
         sentences = [*dict.fromkeys(sentence for text in texts for sentence in text.split("\n"))]
         return (
             sorted({*distinct_words(tf.constant(sentences))} - {*self._words.words})

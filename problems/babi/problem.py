@@ -37,8 +37,8 @@ ARCHIVE = Archive(
 
 
 def default_facts(tasks: tuple[int, ...]) -> int:
-    """Returns how many facts before a question are kept, as in the paper's code: 130 for task 3
-    alone, otherwise 70.
+    """The number of facts kept before a question, as in the paper's code: 130 for task 3 alone,
+    otherwise 70.
     """
     return 130 if tasks == (3,) else 70
 
@@ -72,7 +72,7 @@ class BabiQA(StoryQuestions):
         super().__init__(name, f"{label}_{size}", form, max_facts or default_facts(self.tasks))
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
-        """Returns the archive's stories; see the module's text for the validation split."""
+        """The archive's stories; see the module's text for the validation split."""
         archive = find_or_download(ARCHIVE, tmp_dir, self.name)
         files = _read_files(archive, _FOLDERS[self.size])
         splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}

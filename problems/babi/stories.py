@@ -79,8 +79,8 @@ def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]
 
 
 def split_validation(stories: list[Story]) -> tuple[list[Story], list[Story]]:
-    """Returns the stories for training and those for validation: the last whole stories that hold
-    at least 10 % of the questions.
+    """The stories for training and those for validation: the last whole stories that hold at least
+    10 % of the questions.
 
     At least one story is left for training.
     """

@@ -51,7 +51,7 @@ _DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzip
 
 @dataclass(frozen=True)
 class Sources:
-    """What was found.
+    """The files that were found.
 
     Args:
       archive: the published archive, or None.
@@ -70,8 +70,8 @@ class Sources:
         return [*([self.archive] if self.archive else []), *self.plain.values(), *texts]
 
     def passages(self, split: str) -> list[list[str]] | None:
-        """Returns the words of each passage of "validation", "test" or "control"; None where there
-        is neither file nor archive.
+        """The words of each passage of "validation", "test" or "control"; None where there is
+        neither file nor archive.
 
         Raises:
           UserError: the archive lacks the file, or a line has fewer than two words.
@@ -90,8 +90,8 @@ class Sources:
         return passages
 
     def vocabulary(self) -> list[tuple[str, int]] | None:
-        """Returns the words of the vocabulary file with their counts, in its order; None where
-        there is neither file nor archive.
+        """The words of the vocabulary file with their counts, in its order; None where there is
+        neither file nor archive.
 
         Raises:
           UserError: the archive lacks the file, a row is not a word, a tab and a count, or a word
@@ -191,8 +191,8 @@ def _find_plain(file: str, folders: list[Path]) -> Path | None:
 
 
 def find_texts(tmp_dir: Path, train_files: str) -> Path:
-    """Returns the absolute path of one's own training texts, which may also be given from `tmp_dir`
-    or its folder `lambada`.
+    """The absolute path of one's own training texts, which may also be given from `tmp_dir` or its
+    folder `lambada`.
 
     Raises:
       UserError: they are in none of these places.
@@ -208,8 +208,8 @@ def find_texts(tmp_dir: Path, train_files: str) -> Path:
 
 
 def text_files(train: Path) -> list[Path]:
-    """Returns the files that one's own training texts are read from: those *.txt of a folder and
-    its folders, or the tar file.
+    """The files that one's own training texts are read from: those *.txt of a folder and its
+    folders, or the tar file.
     """
     if not train.is_dir():
         return [train]
@@ -283,8 +283,8 @@ def _members(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, bytes]]
 
 
 def _member(archive: tarfile.TarFile, file: str, path: Path) -> tarfile.TarInfo:
-    """Returns the archive's member of that name, in whatever folder; reads the whole list, and so
-    finds out where it is cut off.
+    """The archive's member of that name, in whatever folder; reads the whole list, and so finds out
+    where it is cut off.
     """
     members = [
         member

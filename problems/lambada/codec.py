@@ -49,7 +49,7 @@ class _Words(tf.Module):  # type: ignore[misc]
         self.written = tf.constant(["", _END_TOKEN, *symbols])
 
     def known(self, words: Any) -> Any:
-        """Returns the ids of `words` (strings of any shape), int32; -1 for unknown ones."""
+        """The ids of `words` (strings of any shape), int32; -1 for unknown ones."""
         return tf.cast(self._table.lookup(words), tf.int32)
 
     def numbers(self, texts: Any) -> Any:

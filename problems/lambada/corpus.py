@@ -65,7 +65,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class LambadaSettings:
-    """What decides the prepared data beside the files.
+    """The settings that decide the prepared data, beside the files.
 
     Args:
       vocab_size: words of the vocabulary at most, the most frequent ones.
@@ -89,14 +89,12 @@ class LambadaSettings:
 
 
 def special_symbols(unknown_words: int) -> list[str]:
-    """Returns the symbols that stand before the words of the vocabulary, from
-    FIRST_SYMBOL_ID on.
-    """
+    """The symbols that stand before the words of the vocabulary, from FIRST_SYMBOL_ID on."""
     return [UNKNOWN, "<absent>", *(f"<unknown-{number}>" for number in range(1, unknown_words + 1))]
 
 
 def fold_of(passages: Texts, folds: int) -> npt.NDArray[np.int64]:
-    """Returns the fold, from 1, of each development passage: by a fixed order drawn at random.
+    """The fold, from 1, of each development passage: by a fixed order drawn at random.
 
     Passages that overlap have the fold of the first of them, so that none is judged by a network
     that was trained on its sentences.
@@ -105,8 +103,8 @@ def fold_of(passages: Texts, folds: int) -> npt.NDArray[np.int64]:
 
 
 def _first_alike(passages: Texts) -> Places:
-    """Returns the number of the first passage that each is connected with by runs of `_OVERLAP`
-    words that both have.
+    """The number of the first passage that each is connected with by runs of `_OVERLAP` words that
+    both have.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -207,8 +205,8 @@ class LambadaCorpus:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What is there: "vocab_size" (all ids), "words", "splits" with counts, "own_vocabulary",
-        "own_text".
+        """The summary of the prepared data: "vocab_size" (all ids), "words", "splits" with counts,
+        "own_vocabulary", "own_text".
 
         Raises:
           UserError: it or the vocabulary is not as it was written.
@@ -237,11 +235,11 @@ class LambadaCorpus:
                 )
 
     def words(self) -> list[str]:
-        """Returns the symbols from FIRST_SYMBOL_ID on."""
+        """The symbols from FIRST_SYMBOL_ID on."""
         return read_symbols(self.words_file)
 
     def texts(self, split: str) -> Texts:
-        """Returns the books of "train", mapped from their file, or the passages of a split."""
+        """The books of "train", mapped from their file, or the passages of a split."""
         with self.prepared.reading():
             words: Ids = np.load(
                 self.folder / f"{split}.words.npy", mmap_mode="r" if split == "train" else None
@@ -277,8 +275,8 @@ class _Numbers:
         return Texts(np.concatenate(parts) if parts else np.zeros(0, np.int32), starts)
 
     def frequent(self, texts: Texts, size: int, min_books: int) -> list[str]:
-        """Returns the most frequent words of those that stand in at least `min_books` texts, at
-        most `size`.
+        """The most frequent words of those that stand in at least `min_books` texts, at most
+        `size`.
         """
         counts, books = (
             np.zeros(len(self._numbers), np.int64),
@@ -301,8 +299,8 @@ class _Numbers:
         return [word for _, word in sorted(ranking)[:size]]
 
     def ids(self, words: list[str], first: int) -> Ids:
-        """Returns the id of every word by its number: from `first` on for `words`, above those for
-        all others.
+        """The id of every word by its number: from `first` on for `words`, above those for all
+        others.
         """
         known = {word: first + place for place, word in enumerate(words)}
         unknown = iter(range(first + len(words), first + len(words) + len(self._numbers)))

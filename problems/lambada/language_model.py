@@ -67,7 +67,7 @@ class LambadaLM(LambadaProblem):
         self._window = window
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns no inputs, words as targets."""
+        """No inputs, words as targets."""
         return ProblemSpec(
             "none",
             "tokens",
@@ -104,16 +104,16 @@ class LambadaLM(LambadaProblem):
         return ExampleTable(lengths.astype(np.int32), batch)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the passages, their last word judged for itself; `lengths` means nothing here."""
+        """The passages, their last word judged for itself; `lengths` means nothing here."""
         del lengths
         return [EvaluationSet(name="", split=self._judged(), method="last_word")]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns evenly spaced development passages, judged likewise."""
+        """Evenly spaced development passages, judged likewise."""
         return [
             EvaluationSet(name="", split="validation", method="last_word", max_examples=VALIDATED)
         ]
 
     def text_codec(self, vocab_dir: Path) -> WordsCodec:
-        """Returns the codec of texts in LAMBADA's form, to be scored."""
+        """The codec of texts in LAMBADA's form, to be scored."""
         return WordsCodec(vocab_dir, self._settings.unknown_words)

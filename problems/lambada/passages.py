@@ -39,7 +39,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class _Kinds:
-    """What the ids of a vocabulary are.
+    """The kinds of the ids of a vocabulary.
 
     Args:
       ends, closings: ids of the marks that end a sentence, and of those that may close behind them.
@@ -52,7 +52,7 @@ class _Kinds:
 
     @classmethod
     def of(cls, words: list[str]) -> _Kinds:
-        """Returns the kinds of `words`, symbols from FIRST_SYMBOL_ID on."""
+        """The kinds of `words`, symbols from FIRST_SYMBOL_ID on."""
         ends, closings = (
             FIRST_SYMBOL_ID
             + np.array([number for number, word in enumerate(words) if word in wanted], np.int64)
@@ -89,11 +89,11 @@ class Passages:
         return len(self.starts)
 
     def taken(self, numbers: npt.NDArray[Any]) -> Passages:
-        """Returns some of them."""
+        """The passages with these numbers."""
         return Passages(self.starts[numbers], self.questions[numbers], self.answers[numbers])
 
     def moved(self, by: Any) -> Passages:
-        """Returns them at places that are larger by a number, or by one for each passage."""
+        """The passages at places that are larger by a number, or by one for each passage."""
         return Passages(self.starts + by, self.questions + by, self.answers + by)
 
 
@@ -156,8 +156,8 @@ def hide_last(ids: Any, fresh: Any, lengths: Any) -> Any:
 
 
 def given_passages(texts: Texts, words: list[str]) -> Passages:
-    """Returns LAMBADA's own passages: the question is what follows the last sentence end; without
-    one there is a context alone.
+    """LAMBADA's own passages: the question is what follows the last sentence end; without one there
+    is a context alone.
     """
     begins = _sentence_starts(texts, _Kinds.of(words))
     answers = texts.starts[1:] - 1
@@ -168,7 +168,7 @@ def given_passages(texts: Texts, words: list[str]) -> Passages:
 
 
 def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
-    """Returns all passages of books whose last word stands in the context.
+    """All passages of books whose last word stands in the context.
 
     Args:
       texts: the books.
@@ -191,7 +191,7 @@ def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
 
 
 def answerable(texts: Texts, passages: Passages) -> Passages:
-    """Returns the passages whose last word stands in the context."""
+    """The passages whose last word stands in the context."""
     answered = np.zeros(len(passages), np.bool_)
     for first in range(0, len(passages), _AT_ONCE):
         some = passages.taken(np.arange(first, min(first + _AT_ONCE, len(passages))))
@@ -206,8 +206,8 @@ def answerable(texts: Texts, passages: Passages) -> Passages:
 
 
 def gathered(texts: Texts, passages: Passages) -> tuple[Texts, Passages]:
-    """Returns the words of the passages alone, one passage after the other, and where the passages
-    stand among them.
+    """The words of the passages alone, one passage after the other, and where the passages stand
+    among them.
     """
     sizes = passages.answers - passages.starts + 1
     starts = np.cumsum([0, *sizes], dtype=np.int64)

@@ -26,7 +26,7 @@ EvaluateOn = Literal["test", "development"]
 
 
 class LambadaProblem(Problem):
-    """What both forms share: files, vocabulary, prepared data.
+    """Base of both forms: files, vocabulary, prepared data.
 
     Args:
       name: the problem's name, for messages.
@@ -78,7 +78,7 @@ class LambadaProblem(Problem):
         return [self._corpus(data_dir).words_file]
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns which of the benchmark's parts were replaced: training text, vocabulary."""
+        """The parts of the benchmark that were replaced: training text, vocabulary."""
         summary = self._prepared(data_dir).summary
         notes = []
         if summary["own_text"] and "train" in summary["splits"]:
@@ -99,8 +99,8 @@ class LambadaProblem(Problem):
         corpus.prepare(sources, self._settings, self.name)
 
     def _own_texts(self, tmp_dir: Path) -> list[Path]:
-        """Returns the files of one's own training texts, none where they cannot be had: data that
-        is prepared does not need them.
+        """The files of one's own training texts, none where they cannot be had: data that is
+        prepared does not need them.
         """
         try:
             return text_files(find_texts(tmp_dir, self._train_files)) if self._train_files else []
@@ -113,7 +113,7 @@ class LambadaProblem(Problem):
         return corpus
 
     def _texts(self, split: str, data_dir: Path) -> Texts:
-        """Returns the texts of "train", "validation", or what the split "test" means here."""
+        """The texts of "train", "validation", or what the split "test" means here."""
         self.check_split(split)
         kept = "control" if split == "test" and self._control else split
         key = (data_dir, kept)
@@ -129,8 +129,8 @@ class LambadaProblem(Problem):
         return self._loaded[key]
 
     def _words(self, split: str, data_dir: Path) -> Any:
-        """Returns the words of ``_texts`` as a tensor, made once: the novels fill a good part of
-        the memory.
+        """The words of ``_texts`` as a tensor, made once: the novels fill a good part of the
+        memory.
         """
         key = (data_dir, split)
         if key not in self._tensors:

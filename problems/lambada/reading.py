@@ -124,22 +124,22 @@ class LambadaRC(LambadaProblem):
         return table.examples(example_order(split, len(table.lengths), seed, epoch))
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the passages, all of them; `lengths` means nothing here."""
+        """The passages, all of them; `lengths` means nothing here."""
         del lengths
         return [EvaluationSet(name="", split=self._judged(), method="classify")]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns evenly spaced development passages."""
+        """Evenly spaced development passages."""
         return [
             EvaluationSet(name="", split="validation", method="classify", max_examples=VALIDATED)
         ]
 
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
-        """Returns accuracy, the share of the passages answered rightly, from "error" (percent)."""
+        """Accuracy, the share of the passages answered rightly, from "error" (percent)."""
         return {"accuracy": 1.0 - metrics["error"] / 100.0} if "error" in metrics else {}
 
     def text_codec(self, vocab_dir: Path) -> PassageCodec:
-        """Returns the codec of contexts and questions in LAMBADA's form."""
+        """The codec of contexts and questions in LAMBADA's form."""
         return PassageCodec(vocab_dir, self._settings.unknown_words)
 
     def data_note(self, data_dir: Path) -> str:
@@ -149,7 +149,7 @@ class LambadaRC(LambadaProblem):
         return "; ".join(filter(None, (fold, note)))
 
     def _chosen(self, split: str, data_dir: Path) -> tuple[list[Texts], list[Passages]]:
-        """Returns the texts of a split's passages, and the passages of each."""
+        """The texts of a split's passages, and the passages of each."""
         words = self._prepared(data_dir).words()
         if not self._folds and split != "train":
             texts = self._texts(split, data_dir)
@@ -213,7 +213,7 @@ class _PassageTable:
         self.lengths = (answers - starts + 2).astype(np.int32)
 
     def examples(self, order: Any) -> ExampleTable:
-        """Returns them in an order: int [passages]."""
+        """The passages in an order: int [passages]."""
         starts, questions, answers = (
             tf.constant(places[order], tf.int64) for places in self._places
         )
@@ -233,7 +233,7 @@ class _PassageTable:
 
 
 def passage_features(ids: Any, context: Any, asked: Any) -> dict[str, Any]:
-    """Returns the features of passages.
+    """The features of passages.
 
     Args:
       ids: int32 [batch, length], from ``number_unknown``: context, question, and the answer, which

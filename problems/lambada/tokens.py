@@ -80,7 +80,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def treebank_tokens(text: str) -> list[str]:
-    """Returns the words and marks of running text, in lower case."""
+    """The words and marks of running text, in lower case."""
     text = " " + text.lower().translate(_PLAIN) + " "
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)

@@ -88,8 +88,8 @@ class LearningToExecute(Problem):
         del data_dir, tmp_dir
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns tokens to tokens over one vocabulary: padding, end, and the characters of inputs
-        and targets.
+        """Tokens to tokens over one vocabulary: padding, end, and the characters of inputs and
+        targets.
         """
         del data_dir
         size = FIRST_SYMBOL_ID + len(self._symbols)
@@ -156,16 +156,14 @@ class LearningToExecute(Problem):
         )
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns one greedily decoded set for each length of numerals, by default the target's."""
+        """One greedily decoded set for each length of numerals, by default the target's."""
         return [
             EvaluationSet(name=f"length_{length}", split="test", method="greedy", length=length)
             for length in lengths or (self.length,)
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the mixed difficulties of training, teacher-forced, and the target's, decoded
-        greedily.
-        """
+        """Training's mixed difficulties, teacher-forced, and the target's, decoded greedily."""
         return [
             EvaluationSet(name="", split="validation", method="teacher_forced"),
             EvaluationSet(
@@ -177,7 +175,7 @@ class LearningToExecute(Problem):
         ]
 
     def text_codec(self, vocab_dir: Path) -> CharacterCodec:
-        """Returns the codec of programs and results, which needs no file."""
+        """The codec of programs and results, which needs no file."""
         del vocab_dir
         return CharacterCodec(self._symbols)
 
@@ -214,12 +212,12 @@ class LearningToExecute(Problem):
 
 
 def split_of(text: str) -> str:
-    """Returns the split that an input belongs to; its CRC-32 decides."""
+    """The split that an input belongs to; its CRC-32 decides."""
     return _SPLITS_BY_REST.get(zlib.crc32(text.encode()) % _SHARES, "train")
 
 
 def _names(operations: str, default: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
-    """Returns the names in `operations`, "add+if"; without any, the default ones."""
+    """The names in `operations`, "add+if"; without any, the default ones."""
     names = tuple(name.strip() for name in operations.split("+")) if operations else tuple(default)
     wrong = [name for name in names if name not in known]
     if wrong:

@@ -40,7 +40,7 @@ class Operation:
 def write_program(
     draws: random.Random, length: int, nesting: int, operations: Sequence[Operation]
 ) -> tuple[str, str]:
-    """Returns a program and its result, modulo 10^(length + 1), in decimal digits.
+    """A program and its result, modulo 10^(length + 1), in decimal digits.
 
     Args:
       draws: where everything random comes from.
@@ -66,8 +66,8 @@ def write_program(
 def write_digits(
     draws: random.Random, length: int, nesting: int, result: Callable[[str], str]
 ) -> tuple[str, str]:
-    """Returns a numeral of `length` digits, no zero in front, and what `result` makes of it;
-    `nesting` means nothing here.
+    """A numeral of `length` digits, no zero in front, and what `result` makes of it; `nesting`
+    means nothing here.
     """
     del nesting
     lowest = 10 ** (length - 1)

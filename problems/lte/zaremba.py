@@ -58,7 +58,7 @@ class _Draft:
         return 1 + self.draws.randrange(4 * self.length)
 
     def hold(self, code: str) -> str:
-        """Returns a new variable after a line that gives it the value of `code`."""
+        """A new variable after a line that gives it the value of `code`."""
         variable = self.unused.pop()
         self.lines.append(f"{variable}={code}")
         return variable
@@ -73,7 +73,7 @@ class _Draft:
 def write_printing_program(
     draws: random.Random, length: int, nesting: int, operations: Sequence[str], signs: str = "+-"
 ) -> tuple[str, str]:
-    """Returns a program in Python and what it prints.
+    """A program in Python and what it prints.
 
     Args:
       draws: where everything random comes from.

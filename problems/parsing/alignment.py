@@ -19,9 +19,7 @@ _GAP, _OTHER_WORD, _KIND = 1.0, 1.5, 0.5
 
 
 def align(written: Sequence[str], words: Sequence[str]) -> list[list[int]]:
-    """Returns for each of the `written` leaves the places, in order, of the `words` that it stands
-    for.
-    """
+    """For each of the `written` leaves the places, in order, of the `words` that it stands for."""
     costs = _costs(written, words)
     stands_for: list[list[int]] = [[] for _ in written]
     row, column = len(written), len(words)

@@ -31,8 +31,8 @@ _BRACKET = r"[()].+"
 
 
 def kinds_of_words(words: Any, with_ends: bool = True) -> Any:
-    """Returns the kind of each of `words`: its capital, digit and hyphen, and the last two letters
-    of a word of more.
+    """The kind of each of `words`: its capital, digit and hyphen, and the last two letters of a
+    word of more.
 
     Args:
       words: strings [words].

@@ -41,7 +41,7 @@ _TEST_SHARE, _VALIDATION_SHARE = 0.1, 0.05
 
 @dataclass(frozen=True)
 class TreeSplits:
-    """What was read.
+    """The trees of each split.
 
     Args:
       train, validation, test: plain trees; test may be empty.
@@ -57,8 +57,8 @@ class TreeSplits:
 
 
 def read_tree_files(paths: Iterable[Path]) -> list[Tree]:
-    """Returns the plain trees of files, folders (all their .mrg files) and zip archives (likewise),
-    in the order of paths and names.
+    """The plain trees of files, folders (all their .mrg files) and zip archives (likewise), in the
+    order of paths and names.
 
     Raises:
       UserError: a path is not there, holds no tree, is cut off, or is not of the format; names the
@@ -71,8 +71,8 @@ def read_tree_files(paths: Iterable[Path]) -> list[Tree]:
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Returns a checksum of the names and contents of all files with trees at `paths`; empty where
-    a path is not there.
+    """A checksum of the names and contents of all files with trees at `paths`; empty where a path
+    is not there.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -85,8 +85,8 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 
 def find_treebank(tmp_dir: Path) -> Path | None:
-    """Returns the treebank in `tmp_dir`: tensor2tensor's files, treebank.zip, or a folder treebank
-    with .mrg files; None: there is none.
+    """The treebank in `tmp_dir`: tensor2tensor's files, treebank.zip, or a folder treebank with
+    .mrg files; None: there is none.
     """
     if (tmp_dir / _NAMED["train"]).is_file():
         return tmp_dir
@@ -95,7 +95,7 @@ def find_treebank(tmp_dir: Path) -> Path | None:
 
 
 def split_treebank(path: Path) -> TreeSplits:
-    """Returns the splits of what ``find_treebank`` found; see the module's text.
+    """The splits of what ``find_treebank`` found; see the module's text.
 
     Raises:
       UserError: as ``read_tree_files``, or there are too few files to be divided.

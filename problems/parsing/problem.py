@@ -118,7 +118,7 @@ class Parsing(Problem):
             folder.warn_of_other_sources(self, ", ".join(map(str, self._sources(tmp_dir))))
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns tokens to tokens over one vocabulary or two, with their sizes."""
+        """Tokens to tokens over one vocabulary or two, with their sizes."""
         folder = self._prepared(data_dir)
         with folder.reading():
             words, symbols = folder.summary()["vocab_sizes"]
@@ -141,8 +141,8 @@ class Parsing(Problem):
         return table.examples(example_order(split, len(table), seed, epoch))
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split (the validation split, where trees were named for training alone),
-        written by beam search.
+        """The test split (the validation split, where trees were named for training alone), written
+        by beam search.
         """
         del lengths
         split = "validation" if self._files["train"] and not self._files["test"] else "test"
@@ -152,8 +152,8 @@ class Parsing(Problem):
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the validation split for the loss, and some of it written greedily: what chooses
-        the checkpoint.
+        """The validation split for the loss, and some of it written greedily: what chooses the
+        checkpoint.
         """
         return [
             EvaluationSet(name="", split="validation", method="teacher_forced"),
@@ -167,14 +167,14 @@ class Parsing(Problem):
         ]
 
     def text_codec(self, vocab_dir: Path) -> ParseCodec:
-        """Returns the codec of sentences and linearised trees."""
+        """The codec of sentences and linearised trees."""
         from ut_tf.problems.parsing.codec import ParseCodec
 
         return ParseCodec(vocab_dir)
 
     def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
-        """Returns the sentences of the validation or test split, words with blanks between them,
-        and their trees in brackets.
+        """The sentences of the validation or test split, words with blanks between them, and their
+        trees in brackets.
 
         Raises:
           UserError: it is another split.
@@ -202,13 +202,11 @@ class Parsing(Problem):
     def text_intervals(
         self, written: list[str], references: list[str]
     ) -> dict[str, tuple[float, float]]:
-        """Returns the 95 % intervals of ``text_metrics``."""
+        """The 95 % intervals of ``text_metrics``."""
         return intervals(map(compare, written, references))
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns which trees these are, where they are not the Wall Street Journal's usual
-        sections.
-        """
+        """The trees in words, where they are not the Wall Street Journal's usual sections."""
         return str(self._prepared(data_dir).summary()["note"])
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
@@ -216,8 +214,8 @@ class Parsing(Problem):
         return [self._folder(data_dir).path / name for name in (_WORDS_FILE, _LABELS_FILE)]
 
     def _sources(self, tmp_dir: Path) -> list[Path]:
-        """Returns the files, folders and archives that trees are read from; none where none were
-        named or found.
+        """The files, folders and archives that trees are read from; none where none were named or
+        found.
         """
         treebank = None if self._files["train"] else find_treebank(tmp_dir)
         return [path for paths in self._files.values() for path in paths] + (
@@ -337,9 +335,7 @@ class Parsing(Problem):
 
 
 def _known_words(words: list[str], most: int) -> list[str]:
-    """Returns the words that stand more than once, the most common first, after the kinds of the
-    others.
-    """
+    """The words that stand more than once, the most common first, after the kinds of the others."""
     import tensorflow as tf
 
     from ut_tf.data.text.vocabulary import UNKNOWN
@@ -365,7 +361,7 @@ def _known_words(words: list[str], most: int) -> list[str]:
 
 
 def _encoded(codec: ParseCodec, trees: list[Tree], with_words: bool) -> PairIds:
-    """Returns the ids of sentences and linearised trees."""
+    """The ids of sentences and linearised trees."""
     import tensorflow as tf
 
     sources: list[list[int]] = []

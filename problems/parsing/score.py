@@ -43,7 +43,7 @@ class Counts(NamedTuple):
 
 @functools.lru_cache(maxsize=_COMPARED)
 def compare(written: str, reference: str) -> Counts:
-    """Returns the counts of an output.
+    """The counts of an output.
 
     Args:
       written: symbols with blanks between them, as ``parsing_trees.linearise`` gives them.
@@ -79,8 +79,8 @@ def scores(counts: Iterable[Counts]) -> dict[str, float]:
 
 
 def intervals(counts: Iterable[Counts]) -> dict[str, Interval]:
-    """Returns the 95 % intervals of ``scores``: Wilson's of the shares, by bootstrap over sentences
-    of the others.
+    """The 95 % intervals of ``scores``: Wilson's of the shares, by bootstrap over sentences of the
+    others.
     """
     sums = np.array(list(counts), np.float64).reshape(-1, len(Counts._fields))
     ratios = {
@@ -110,8 +110,8 @@ def _percent(part: Any, whole: Any) -> Floats:
 
 
 def _compared(expected: str, given: str) -> tuple[int, int, int]:
-    """Returns the brackets that both have, and those of each, as PYEVALB counts them, the added
-    root left out.
+    """The brackets that both have, and those of each, as PYEVALB counts them, the added root left
+    out.
     """
     try:
         from PYEVALB.parser import create_from_bracket_string
@@ -127,8 +127,8 @@ def _compared(expected: str, given: str) -> tuple[int, int, int]:
 
 
 def _for_scorer(tree: Tree) -> str | None:
-    """Returns a tree in brackets below one root, by the rules of the module's text, its words
-    numbered; None: no word is left.
+    """A tree in brackets below one root, by the rules of the module's text, its words numbered;
+    None: no word is left.
     """
     numbered = iter(range(len(tree.leaves())))
     kept = _scored(tree, numbered)
@@ -147,8 +147,8 @@ def _scored(tree: Tree, numbers: Any) -> tuple[Tree, ...]:
 
 
 def _brackets(tree: Tree, around: tuple[str, ...]) -> str:
-    """Returns a tree in brackets; `around` are the labels of the constituents outside of it that
-    hold the same words.
+    """A tree in brackets; `around` are the labels of the constituents outside of it that hold the
+    same words.
     """
     if not tree.children:
         return str(tree)

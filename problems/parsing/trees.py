@@ -37,7 +37,7 @@ class Tree:
     word: str = ""
 
     def leaves(self) -> list[Tree]:
-        """Returns the leaves from left to right."""
+        """The leaves from left to right."""
         return (
             [leaf for child in self.children for leaf in child.leaves()]
             if self.children
@@ -45,7 +45,7 @@ class Tree:
         )
 
     def __str__(self) -> str:
-        """Returns the tree in brackets on one line."""
+        """The tree in brackets on one line."""
         return f"({self.label} {' '.join(map(str, self.children)) if self.children else self.word})"
 
 
@@ -104,8 +104,8 @@ def read_trees(text: str, name: str) -> Iterator[Tree]:
 
 
 def simplify(tree: Tree) -> Tree | None:
-    """Returns the tree without traces, without functional tags and indices, and without a root of
-    no meaning; None: no word is left.
+    """The tree without traces, without functional tags and indices, and without a root of no
+    meaning; None: no word is left.
 
     Of "NP-SBJ-1", "NP=2" and "ADVP|PRT" the first part stays. A constituent that held traces alone
     is left out.
@@ -117,8 +117,8 @@ def simplify(tree: Tree) -> Tree | None:
 
 
 def linearise(tree: Tree, with_words: bool = False) -> list[str]:
-    """Returns the symbols of a tree: "(S" where a constituent opens, ")S" where it closes, XX for a
-    word (or the word, `with_words`).
+    """The symbols of a tree: "(S" where a constituent opens, ")S" where it closes, XX for a word
+    (or the word, `with_words`).
     """
     if not tree.children:
         return [tree.word if with_words else LEAF]

@@ -73,7 +73,7 @@ class TranslateMulti30k(Translation):
         )
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
-        """Returns the pairs in the files; see the module's text."""
+        """The pairs in the files; see the module's text."""
         del data_dir
         for part in _PARTS.values():
             for language in ("en", self._language):
@@ -86,7 +86,7 @@ class TranslateMulti30k(Translation):
         }
 
     def files(self, tmp_dir: Path) -> list[Path]:
-        """Returns the six files."""
+        """The six files."""
         return [
             _path(f"{part}.{language}.gz", tmp_dir)
             for part in _PARTS.values()
@@ -94,7 +94,7 @@ class TranslateMulti30k(Translation):
         ]
 
     def identity(self) -> Any:
-        """Returns the other language."""
+        """The other language."""
         return self._language
 
     def _find(self, file: str, tmp_dir: Path) -> None:

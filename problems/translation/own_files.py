@@ -96,7 +96,7 @@ class TranslateFiles(Translation):
         )
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
-        """Returns the pairs in the files."""
+        """The pairs in the files."""
         del data_dir, tmp_dir
         if not self._files["train"].sources:
             raise UserError(
@@ -106,19 +106,19 @@ class TranslateFiles(Translation):
         return {split: files for split, files in self._files.items() if files.sources}
 
     def files(self, tmp_dir: Path) -> list[Path]:
-        """Returns all files."""
+        """All files."""
         del tmp_dir
         return [path for files in self._files.values() for path in files.files]
 
     def identity(self) -> Any:
-        """Returns the names of all files."""
+        """The names of all files."""
         return {
             split: [[str(path) for path in side] for side in (files.sources, files.targets)]
             for split, files in self._files.items()
         }
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the sets of the test split or, where no files were given for it, the same of the
+        """The sets of the test split or, where no files were given for it, the same of the
         validation split.
         """
         sets = super().evaluation_sets(lengths)

@@ -95,19 +95,17 @@ class Translation(Problem):
 
     @abstractmethod
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
-        """Returns the pairs of "train" and, where there are any, "validation" and "test"; finds or
+        """The pairs of "train" and, where there are any, "validation" and "test"; finds or
         downloads them.
         """
 
     def files(self, tmp_dir: Path) -> list[Path]:
-        """Returns the files that the pairs are read from, where the user may change them; default:
-        none.
-        """
+        """The files that the pairs are read from, where the user may change them; default: none."""
         del tmp_dir
         return []
 
     def identity(self) -> Any:
-        """What decides the prepared data besides the settings (JSON); default: nothing."""
+        """The values (JSON) that decide the prepared data besides the settings; default: none."""
         return None
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -122,7 +120,7 @@ class Translation(Problem):
         corpus.check()
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Returns tokens to tokens over one vocabulary, with the size that it really has."""
+        """Tokens to tokens over one vocabulary, with the size that it really has."""
         size = int(self._prepared(data_dir).summary["vocab_size"])
         return ProblemSpec(
             "tokens", "tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True
@@ -139,29 +137,29 @@ class Translation(Problem):
         return table.examples(example_order(split, len(table), seed, epoch))
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Returns the test split, teacher-forced and translated by beam search; `lengths` means
-        nothing here.
+        """The test split, teacher-forced and translated by beam search; `lengths` means nothing
+        here.
         """
         del lengths
         return _judged("test", "beam_size=4,alpha=0.6")
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """Returns the validation split, teacher-forced, and some of it translated greedily: what
-        chooses the checkpoint.
+        """The validation split, teacher-forced, and some of it translated greedily: what chooses
+        the checkpoint.
         """
         return _judged("validation", "beam_size=1", _VALIDATED)
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
-        """Returns the sentencepiece model."""
+        """The sentencepiece model."""
         return [self._corpus(data_dir).vocab_file]
 
     def text_codec(self, vocab_dir: Path) -> TranslationCodec:
-        """Returns the codec of the vocabulary in `vocab_dir`."""
+        """The codec of the vocabulary in `vocab_dir`."""
         return TranslationCodec(Subwords.read(vocab_dir / VOCAB_FILE))
 
     def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
-        """Returns the raw sources and references of the validation or test split, as they stood in
-        the files.
+        """The raw sources and references of the validation or test split, as they stood in the
+        files.
 
         Raises:
           UserError: it is another split, or one that the problem does not have.
@@ -220,7 +218,7 @@ class Translation(Problem):
 
 
 def _judged(split: str, decode: str, translated: int = 0) -> list[EvaluationSet]:
-    """Returns a split for the loss, and at most `translated` (0: all) of its sentences for BLEU."""
+    """A split for the loss, and at most `translated` (0: all) of its sentences for BLEU."""
     return [
         EvaluationSet(name="", split=split, method="teacher_forced"),
         EvaluationSet(

@@ -102,7 +102,7 @@ class TranslateWmt14(Translation):
         )
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
-        """Returns the pairs that tensorflow-datasets prepared, or prepares now.
+        """The pairs that tensorflow-datasets prepared, or prepares now.
 
         Raises:
           UserError: they are not there and cannot be downloaded.
@@ -115,7 +115,7 @@ class TranslateWmt14(Translation):
         return {split: TfdsPairs(builder, split, ("en", self._language)) for split in self.splits}
 
     def identity(self) -> Any:
-        """Returns the other language."""
+        """The other language."""
         return self._language
 
 

@@ -178,7 +178,7 @@ class PositionConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionModelConfig(TargetStartConfig, PositionConfig, EmbeddingConfig, BlockConfig):
-    """What Universal Transformers, Transformers and those with memory share."""
+    """The fields that Universal Transformers, Transformers and those with memory share."""
 
     def mistakes(self) -> list[str]:
         """Rotary positions turn pairs of numbers."""

@@ -100,8 +100,8 @@ def checked(
 def stored_values(
     config_class: type[Config], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """What a stored dictionary says of a configuration's fields, and a sentence for each name that
-    no model has.
+    """The values of a configuration's fields in a stored dictionary, and a sentence for each name
+    that no model has.
 
     Versions until 0.4 stored the fields of all models with each: those of another model are left
     out.
@@ -120,8 +120,8 @@ def stored_values(
 
 
 def absent_values(config_class: type[Config]) -> dict[str, Any]:
-    """What networks did before some fields were there: the values of those that a stored
-    configuration lacks.
+    """The values of fields that a stored configuration lacks, by name: networks behaved so before
+    the fields were there.
     """
     declared = {name: declaration(field) for name, field in fields_of(config_class).items()}
     return {name: item.absent for name, item in declared.items() if item.absent is not None}

@@ -58,7 +58,7 @@ def unless(field: str, *values: Any) -> Condition:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What ``option`` was given besides the default; see there."""
+    """The arguments of ``option`` besides the default; see there."""
 
     at_least: float | None = None
     above: float | None = None
@@ -74,7 +74,7 @@ class Declaration:
     absent: Any = None
 
     def expectation(self, value: Any) -> str | None:
-        """What a number must be, "at least 1", where `value` is not so; otherwise None."""
+        """The bounds in words, "at least 1", where `value` breaks one; otherwise None."""
         limits = (
             ("at least", self.at_least, operator.ge),
             ("above", self.above, operator.gt),
@@ -112,7 +112,7 @@ def option(default: Any, **declared: Any) -> Any:
 
 
 def declaration(field: dataclasses.Field[Any]) -> Declaration:
-    """What a field was declared with."""
+    """The declaration of a field."""
     declared: Declaration = field.metadata.get(_DECLARATION, Declaration())
     return declared
 

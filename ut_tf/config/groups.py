@@ -22,7 +22,7 @@ from ut_tf.config.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class SizeConfig(Config):
-    """What every model has."""
+    """The fields that every model has."""
 
     title: ClassVar[str] = "Sizes and initial weights"
 
@@ -139,7 +139,7 @@ class StretchConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetStartConfig(Config):
-    """What a decoder reads before its first symbol."""
+    """The input of a decoder before its first symbol."""
 
     title: ClassVar[str] = "The decoder's first input"
 

@@ -175,7 +175,9 @@ class HParams:
         return dataclasses.replace(self, **changed)
 
     def _hint(self, name: str) -> str:
-        """What the user may have meant by a name that no field of this model has."""
+        """A hint at what a name means that no field of this model has, such as a similar name; may
+        be empty.
+        """
         known = {*fields_of(type(self.network)), *fields_of(TrainingConfig)}
         if name == "model":
             return " (it is an argument of its own: `model`)"

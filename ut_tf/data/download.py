@@ -53,7 +53,7 @@ class Archive:
 def find_or_download(
     archive: Archive, tmp_dir: Path, what: str, answer_seconds: float = _ANSWER_SECONDS
 ) -> Path:
-    """Returns the path of the archive in `tmp_dir`, downloading it where it is not there.
+    """The path of the archive in `tmp_dir`, downloading it where it is not there.
 
     Args:
       archive: what to look for.
@@ -185,8 +185,8 @@ def _receive(response: Any, archive: Archive, path: Path) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the innermost cause, which says it shortest: "Name or service not known" rather than
-    a tower of wrappers.
+    """The innermost cause, which says it shortest: "Name or service not known" rather than a tower
+    of wrappers.
     """
     reason: BaseException = error
     while True:

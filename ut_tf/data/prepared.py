@@ -163,7 +163,7 @@ class PreparedFolder:
 
 
 def source_record(path: Path, digest: bool = True) -> dict[str, Any]:
-    """What a summary keeps of a source file: path and size and, with `digest`, time and sha256.
+    """A summary's record of a source file: path and size and, with `digest`, time and sha256.
 
     Raises:
       UserError: the file cannot be read.
@@ -254,7 +254,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refusal(error: BaseException) -> str | None:
-    """What the system refused, if the error says so."""
+    """The refusal of the operating system in words, if the error is one."""
     if isinstance(error, OSError) and error.errno is not None:
         return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     text = str(error)

@@ -99,7 +99,9 @@ class Problem(ABC):
 
     @abstractmethod
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """What a model must know; the data must be prepared."""
+        """The kinds and sizes of inputs and targets that a model must know; the data must be
+        prepared.
+        """
 
     @abstractmethod
     def examples(

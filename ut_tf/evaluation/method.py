@@ -24,7 +24,7 @@ from ut_tf.evaluation.measurement import Measurement
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """What is judged, and on what.
+    """The model that is judged, and the data that it is judged on.
 
     Args:
       model: a keras.Model as the registry of models makes them.

@@ -148,8 +148,8 @@ class Record:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What two records have in common that measured the same thing: a checkpoint, on a split,
-        at lengths, with hyperparameters.
+        """The key of one measurement: checkpoint, split, lengths and hyperparameters. Records with
+        the same key replace each other.
         """
         place = (
             ""

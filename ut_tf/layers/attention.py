@@ -20,14 +20,14 @@ from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul, scal
 
 
 def padding_bias(mask: Any) -> Any:
-    """Returns what hides padded keys: mask [batch, keys] (1 = symbol, 0 = padding) -> float32
+    """The bias that hides padded keys: mask [batch, keys] (1 = symbol, 0 = padding) -> float32
     [batch, 1, 1, keys].
     """
     return MASKED * (1.0 - tf.cast(mask, tf.float32))[:, None, None, :]
 
 
 def causal_bias(length: Any) -> Any:
-    """Returns what hides later positions: int [] -> float32 [1, 1, length, length]."""
+    """The bias that hides later positions: int [] -> float32 [1, 1, length, length]."""
     order = tf.range(length)
     return MASKED * tf.cast(order[None, :] > order[:, None], tf.float32)[None, None]
 
@@ -173,7 +173,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         return (keys if rotation is None else rotate(keys, rotation)), values
 
     def prepare(self, names: tuple[str, ...] = ("query", "key", "value")) -> dict[str, Any]:
-        """Returns the weights of the named projections as one matrix, and those of the output, as
+        """The weights of the named projections as one matrix, and those of the output, as
         incremental decoding uses them.
         """
         kernels, biases = self._projections(names, self.compute_dtype)
@@ -188,7 +188,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         )
 
     def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
-        """Returns the histories of keys and values before the first position."""
+        """The histories of keys and values before the first position."""
         width = beam_size * self.head_size
         names = ("keys", "values")
         return {
@@ -225,8 +225,8 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         }
 
     def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
-        """Returns what is added to the logits of ``recall``, with the relative bias: [batch, 1 or
-        num_heads, beam_size, slots].
+        """The bias of the logits of ``recall``, the relative bias included: [batch, 1 or num_heads,
+        beam_size, slots].
         """
         if self.relative_table is None:
             return cache_position.bias
@@ -320,8 +320,8 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), len(names)))
 
     def _projections(self, names: tuple[str, ...], dtype: Any) -> tuple[list[Any], list[Any]]:
-        """Returns the kernels and biases (none without attention_bias) of these projections,
-        queries' times head_size^-0.5.
+        """The kernels and biases (none without attention_bias) of these projections, queries' times
+        head_size^-0.5.
         """
         # The kernels are smaller than what they make, so they are scaled.
         scales = [self.head_size**-0.5 if name == "query" else 1.0 for name in names]

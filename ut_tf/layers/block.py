@@ -24,7 +24,7 @@ Rotation = tuple[Any, Any]
 
 
 class BlockContext(NamedTuple):
-    """What a block sees besides its states; the same at every recurrent step, so computed once.
+    """The input of a block besides its states: the same at every recurrent step, so computed once.
 
     Fields:
       bias: of the self-attention's logits, float32, broadcast to [batch, num_heads, length,
@@ -50,8 +50,8 @@ class BlockContext(NamedTuple):
     memory_scale: Any = None
 
     def of_part(self, number: int) -> BlockContext:
-        """Returns what one of several parts sees, where keys and values of the memory are lists of
-        one entry per part.
+        """The context of one of several parts, where keys and values of the memory are lists of one
+        entry per part.
         """
         if self.memory_keys is None:
             return self
@@ -74,8 +74,8 @@ class PositionContext(NamedTuple):
     memory: dict[str, Any] | None = None
 
     def of_part(self, number: int) -> PositionContext:
-        """Returns what one of several parts sees, where keys and values of the memory are lists of
-        one entry per part.
+        """The context of one of several parts, where keys and values of the memory are lists of one
+        entry per part.
         """
         if self.memory is None:
             return self
@@ -197,7 +197,7 @@ class Block(OptionalOutputs, Composite):
         return keys_values
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``remember`` and ``proceed``, read, joined and cast once for all
+        """The weights for ``remember`` and ``proceed``, read, joined and cast once for all
         positions.
         """
         weights = {
@@ -211,8 +211,8 @@ class Block(OptionalOutputs, Composite):
         return weights
 
     def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
-        """Returns what ``step`` remembers before the first position: the histories of "attention",
-        and "transition" of each hypothesis.
+        """The cache of ``step`` before the first position: the histories of "attention" and
+        "transition" of each hypothesis.
         """
         transition = (
             {} if self.transition is None else self.transition.empty_cache(batch_size, beam_size)
@@ -223,8 +223,8 @@ class Block(OptionalOutputs, Composite):
         }
 
     def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
-        """Returns the self-attention's ``cache_bias`` for the new position; the same at every
-        recurrent step.
+        """The self-attention's ``cache_bias`` for the new position; the same at every recurrent
+        step.
         """
         return self.self_attention.cache_bias(cache_position, weights["self_attention"])
 
@@ -339,8 +339,8 @@ class Block(OptionalOutputs, Composite):
         return output
 
     def _sublayer(self, name: str, function: Callable[[Any], Any], x: Any, training: bool) -> Any:
-        """Returns a sublayer with residual, dropout and norm; `function` has scaled its output for
-        the dropout already.
+        """A sublayer with residual, dropout and norm; `function` has scaled its output for the
+        dropout already.
         """
         norm, dropout = getattr(self, f"{name}_norm"), getattr(self, f"{name}_dropout")
         if self.norm == "pre":

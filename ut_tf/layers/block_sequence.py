@@ -120,15 +120,15 @@ class BlockSequence(Composite):
         return project_memories(self.blocks, states, rotation)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``, read, joined and cast once for all positions."""
+        """The weights for ``step``, read, joined and cast once for all positions."""
         return {"blocks": [block.prepare() for block in self.blocks]}
 
     def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
-        """Returns the caches of ``step`` before the first position: one per block."""
+        """The caches of ``step`` before the first position: one per block."""
         return [block.empty_cache(batch_size, capacity, beam_size) for block in self.blocks]
 
     def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> list[Any]:
-        """Returns every block's ``cache_bias``."""
+        """Every block's ``cache_bias``."""
         return [
             block.cache_bias(cache_position, own)
             for block, own in zip(self.blocks, weights["blocks"], strict=True)

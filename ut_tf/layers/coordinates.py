@@ -59,7 +59,7 @@ def rotate(x: Any, rotation: tuple[Any, Any]) -> Any:
 
 
 def head_rotations(positions: Any, backward: Any, num_heads: int, head_size: int) -> Any:
-    """Returns the rotation of half of the heads by `positions`, and of the others by `backward`.
+    """The rotation of half of the heads by `positions`, and of the others by `backward`.
 
     Args:
       positions: float32 [batch or 1, length].

@@ -64,9 +64,7 @@ def keep_probability(rate: float) -> float:
 
 
 def _threshold(rate: float) -> tuple[Any, int]:
-    """Returns the unsigned type that is drawn for each element and the number below which it is
-    dropped.
-    """
+    """The unsigned type that is drawn for each element and the number below which it is dropped."""
     kind = tf.uint8 if rate >= _SMALLEST_BYTE_RATE else tf.uint16
     return kind, min(round(rate * (kind.max + 1)), kind.max)
 

@@ -55,7 +55,7 @@ class CachePosition(NamedTuple):
 
 
 def nothing_visible(batch_size: Any, capacity: Any, beam_size: int) -> Any:
-    """Returns what is visible before the first position, nothing: float32 [batch, beam_size,
+    """The bias before the first position, which hides everything: float32 [batch, beam_size,
     capacity, beam_size] of MASKED.
     """
     return tf.fill([batch_size, beam_size, capacity, beam_size], MASKED)
@@ -64,8 +64,8 @@ def nothing_visible(batch_size: Any, capacity: Any, beam_size: int) -> Any:
 def next_cache_position(
     visible: Any, index: Any, num_heads: int, head_size: int, dtype: Any
 ) -> tuple[CachePosition, Any]:
-    """Returns the cache_position of position `index`, at which each hypothesis also sees itself,
-    and `visible` from there on.
+    """The cache_position of position `index`, at which each hypothesis also sees itself, and
+    `visible` from there on.
     """
     size = tf.shape(visible)
     beam_size, batch_size, capacity = visible.shape[1], size[0], size[2]
@@ -131,8 +131,8 @@ def read(cache: Any, cache_position: CachePosition) -> Any:
 
 
 def extended(tensor: Any, capacity: Any, value: float) -> Any:
-    """Returns a cache, or what is visible of one, with room for `capacity` positions; the new
-    ones hold `value`.
+    """A cache, or what is visible of one, with room for `capacity` positions; the new ones hold
+    `value`.
     """
     missing = capacity - tf.shape(tensor)[2]
     fill = tf.cast(value, tensor.dtype)
@@ -140,8 +140,6 @@ def extended(tensor: Any, capacity: Any, value: float) -> Any:
 
 
 def _unit(width: int, dtype: Any) -> tuple[Any, int]:
-    """Returns the type in which an entry of `width` numbers is kept, and how many of that type it
-    takes.
-    """
+    """The type in which an entry of `width` numbers is kept, and how many of that type it takes."""
     per_unit = _UNIT.size // tf.as_dtype(dtype).size
     return (_UNIT, width // per_unit) if width % per_unit == 0 else (tf.as_dtype(dtype), width)

@@ -17,8 +17,8 @@ KERNEL_INITIALIZERS = {
 
 
 def kernel_initializer(name: str) -> Any:
-    """Returns a fresh Keras initializer for "glorot" or "unit_scaling" (each takes its seed from
-    the run's).
+    """A fresh Keras initializer for "glorot" or "unit_scaling" (each takes its seed from the
+    run's).
     """
     return KERNEL_INITIALIZERS[name]()
 
@@ -119,8 +119,8 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
         return unflatten(y, x)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``affine`` in the compute dtype, so that a loop reads and casts
-        them once.
+        """The weights for ``affine`` in the compute dtype, so that a loop reads and casts them
+        once.
         """
         weights = {"kernel": scaled(self.kernel, 1.0, self.compute_dtype)}
         return (

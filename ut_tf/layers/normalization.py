@@ -72,11 +72,11 @@ class LayerNorm(keras.layers.Layer):  # type: ignore[misc]
         return tf.cast(y, self.compute_dtype)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return {"scale": tf.convert_to_tensor(self.scale), "bias": tf.convert_to_tensor(self.bias)}
 
     def step(self, x: Any, weights: dict[str, Any]) -> Any:
-        """Returns what the call returns, without a gradient of its own to carry along."""
+        """The call on x [rows, width], without a gradient of its own."""
         normal, _ = _normal(tf.cast(x, tf.float32), tf.constant(self.epsilon, tf.float32))
         return tf.cast(normal * weights["scale"] + weights["bias"], self.compute_dtype)
 

@@ -42,7 +42,7 @@ class PositionOption:
     table: keras.layers.Layer | None = None
 
     def signal(self, positions: Any, counted: Any = None) -> Any | None:
-        """Returns what is added to the states, float32 [..., hidden_size], or None.
+        """The signal that is added to the states, float32 [..., hidden_size], or None.
 
         Args:
           positions: float32 [...], from 1.
@@ -52,7 +52,7 @@ class PositionOption:
         return None
 
     def prepare(self) -> Any | None:
-        """Returns the weights for ``step``, read once for a loop, or None."""
+        """The weights for ``step``, read once for a loop, or None."""
         return None
 
     def step(self, positions: Any, weights: Any) -> Any | None:
@@ -63,7 +63,7 @@ class PositionOption:
         return self.signal(positions)
 
     def rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
-        """Returns what queries and keys are turned by, as ``coordinates.rotate`` takes it, or None.
+        """The rotation of queries and keys, as ``coordinates.rotate`` takes it, or None.
 
         Args:
           positions: float32 [batch or 1, length].

@@ -190,11 +190,11 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
         return self.look_up(positions, self.prepare(), counted)
 
     def prepare(self) -> Any:
-        """Returns the table for ``look_up``."""
+        """The table for ``look_up``."""
         return tf.convert_to_tensor(self.table)
 
     def look_up(self, positions: Any, table: Any, counted: Any = None) -> Any:
-        """Returns what the call returns, from a table that has been read before."""
+        """The embeddings of the call, from a table that has been read before."""
         last = self.learned_positions
         sentence = (
             f"position=learned has embeddings of {last} positions and this sequence is longer: use"

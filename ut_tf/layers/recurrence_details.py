@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 class RecurrenceDetails(NamedTuple):
-    """What a recurrence did, for whoever asks.
+    """A record of what a recurrence did.
 
     Fields:
       ponder_times: float32 [batch, length], steps that updated the position (0 on padding that does

@@ -94,12 +94,12 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
         return y if self.pre_norm else self.norm(y)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return self.norm.prepare()
 
     def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
-        """Returns what ``step`` remembers before the first position: as a transition's, each
-        hypothesis has its own.
+        """The cache of ``step`` before the first position: the layer's state, [batch, beam_size, 1,
+        hidden_size] per tensor.
         """
         shape = tf.stack([batch_size, beam_size, 1, self.hidden_size])
         names = [f"state_{number}" for number in range(_STATES[self.recurrent_layer])]

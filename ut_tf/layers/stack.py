@@ -106,7 +106,7 @@ class LayerStack(Composite):
         return project_memories(self.blocks, states, rotation)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``, read, joined and cast once for all positions."""
+        """The weights for ``step``, read, joined and cast once for all positions."""
         weights: dict[str, Any] = {"blocks": [block.prepare() for block in self.blocks]}
         return (
             weights
@@ -115,7 +115,7 @@ class LayerStack(Composite):
         )
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
-        """Returns the caches of ``step`` before the first position: one per layer."""
+        """The caches of ``step`` before the first position: one per layer."""
         return [block.empty_cache(batch_size, capacity, beam_size) for block in self.blocks]
 
     def step(

@@ -42,7 +42,7 @@ class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``, read, joined and cast once."""
+        """The weights for ``step``, read, joined and cast once."""
         return {}
 
     def step(
@@ -103,7 +103,7 @@ class Transition(TransitionFunction):
         )
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
     def step(
@@ -115,7 +115,7 @@ class Transition(TransitionFunction):
 
 @tf.custom_gradient
 def depthwise(padded: Any, kernel: Any) -> Any:
-    """Returns the sums over neighbouring positions, each channel with weights of its own.
+    """The sums over neighbouring positions, each channel with weights of its own.
 
     Args:
       padded: [batch, length + kernel_size - 1, channels].
@@ -197,7 +197,7 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
         )
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return {
             "depthwise": tf.cast(self.depthwise_kernel, self.compute_dtype),
             "pointwise": self.pointwise.prepare(),
@@ -266,7 +266,7 @@ class SeparableConvTransition(TransitionFunction):
         return self.outer(_keep(hidden, keep), output_scale=output_scale)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``."""
+        """The weights for ``step``."""
         return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
     def step(
@@ -280,8 +280,8 @@ class SeparableConvTransition(TransitionFunction):
         return output, {"inner": inner, "outer": outer}
 
     def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
-        """Returns the cache of ``step`` before the first position: the inputs that the convolutions
-        reach back to.
+        """The cache of ``step`` before the first position: the inputs that the convolutions reach
+        back to.
         """
         sizes = {"inner": (2, self.hidden_size), "outer": (4, self.filter_size)}
         return {
@@ -344,7 +344,7 @@ class StepTransitions(Composite):
         )
 
     def prepare(self) -> list[dict[str, Any]]:
-        """Returns the weights for ``step``, the first step's first."""
+        """The weights for ``step``, the first step's first."""
         return [transition.prepare() for transition in self.transitions]
 
     def step(
@@ -357,6 +357,6 @@ class StepTransitions(Composite):
         return output
 
     def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
-        """Returns one step's cache before the first position."""
+        """One step's cache before the first position."""
         cache: dict[str, Any] = self.transitions[0].empty_cache(batch_size, beam_size)
         return cache

@@ -15,7 +15,7 @@ from ut_tf.layers.positions import Positions
 
 
 class InputPositions(NamedTuple):
-    """What a decoder must know of the inputs' positions.
+    """The inputs' positions, as far as a decoder needs them.
 
     Fields:
       lengths: float32 [batch], symbols of the inputs without the start symbol.

@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
 
 
 class ModelDetails(NamedTuple):
-    """What the encoder and the decoder did; None where the model has none."""
+    """The details of the encoder and of the decoder; None where the model has none."""
 
     encoder: RecurrenceDetails | None
     decoder: RecurrenceDetails | None

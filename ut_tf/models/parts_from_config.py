@@ -51,7 +51,7 @@ def make_part(factory: Callable[..., Any], config: Any, **offered: Any) -> Any:
 
 
 def _parameters(factory: Callable[..., Any]) -> set[str]:
-    """Returns the names of all parameters that `factory` takes and has not been given."""
+    """The names of all parameters that `factory` takes and has not been given."""
     given: set[str] = set()
     while isinstance(factory, functools.partial):
         given |= {*factory.keywords}
@@ -71,13 +71,13 @@ def _parameters(factory: Callable[..., Any]) -> set[str]:
 
 
 def make_position_option(config: Any) -> PositionOption:
-    """Returns the position option that the configuration names."""
+    """The position option that the configuration names."""
     option: PositionOption = make_part(registry.positions.get(config.position), config)
     return option
 
 
 def make_norm(config: Any, dtype: Any, name: str = "final_norm") -> LayerNorm:
-    """Returns a layer norm."""
+    """A layer norm."""
     norm: LayerNorm = make_part(
         LayerNorm, config, epsilon=config.norm_epsilon, name=name, dtype=dtype
     )
@@ -85,7 +85,7 @@ def make_norm(config: Any, dtype: Any, name: str = "final_norm") -> LayerNorm:
 
 
 def make_transition(config: Any, **offered: Any) -> Any:
-    """Returns the transition function that the configuration names."""
+    """The transition function that the configuration names."""
     return make_part(registry.transitions.get(config.transition), config, **offered)
 
 
@@ -99,7 +99,7 @@ def make_block(
     name: str = "block",
     dtype: Any = None,
 ) -> Block:
-    """Returns a block.
+    """A block.
 
     Args:
       config: its BlockConfig is used.

@@ -35,7 +35,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one evaluation of one run says to a cell.
+    """The figures of a cell from one evaluation of one run.
 
     Args:
       run: the run.
@@ -139,7 +139,7 @@ def best_seed(by_seed: Mapping[Repetition, Reading]) -> Reading | None:
 
 
 def _validation_score(record: Record) -> float | None:
-    """What validation found, the higher the better."""
+    """The score on the validation data, the higher the better."""
     selection = record.selection
     if selection is None or selection.get("value") is None:
         return None

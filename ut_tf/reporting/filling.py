@@ -74,7 +74,7 @@ class FilledTable:
 
 @dataclass(frozen=True)
 class Report:
-    """What ut-report prints.
+    """The report that ut-report prints.
 
     Args:
       publication: whose tables they are.
@@ -169,7 +169,7 @@ def _is_wanted(run: FoundRun, tables: Tables, wanted: Sequence[Table], chosen: b
 
 
 class _Key(NamedTuple):
-    """What the readings of a row have in common."""
+    """The key of a row: all that its readings have in common."""
 
     variant: str
     note: str

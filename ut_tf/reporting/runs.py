@@ -88,8 +88,8 @@ class FoundRun:
 
     @property
     def repetition(self) -> Repetition:
-        """What tells the runs of a recipe on a problem apart: the seed and, in a cross-validation,
-        the fold.
+        """The seed and, in a cross-validation, the fold, which tell the runs of a recipe on a
+        problem apart.
         """
         return self.seed, str(self.problem_args.get(FOLD, ""))
 
@@ -210,7 +210,7 @@ def _recipe(hparams_set: str, overrides: str) -> str:
 
 
 def _averaged(folder: Path) -> bool:
-    """Tells whether the run is a mean of checkpoints, as its one checkpoint says."""
+    """Whether the run is a mean of checkpoints, as its one checkpoint says."""
     steps = checkpoint_steps(folder)
     if len(steps) != 1:
         return False

@@ -222,8 +222,8 @@ def _impossible(config: DecodeConfig) -> list[str]:
 
 
 def _strategy_mistakes(config: DecodeConfig) -> list[str]:
-    """What the options of one built-in strategy say against another; a strategy of user code may
-    read them all.
+    """A sentence for each option that another built-in strategy reads; one of user code may read
+    them all.
     """
     name = config.strategy_name
     known = [AUTO, *registry.strategies.names()]

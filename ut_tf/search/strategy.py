@@ -31,7 +31,7 @@ class Written(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """What decides the random numbers of a batch.
+    """The seeds of the random numbers of a batch.
 
     Fields:
       seed: int32 [2], of the whole search.

@@ -37,8 +37,8 @@ class Signature(NamedTuple):
 
 
 class Servable(tf.Module):  # type: ignore[misc]
-    """What is saved: the codec's tables, the stored weights and, for sampling, a random generator;
-    not the Keras model.
+    """The object that is saved: the codec's tables, the stored weights and, for sampling, a random
+    generator, without the Keras model.
 
     Args:
       model: a built keras.Model for `spec`.

@@ -50,7 +50,7 @@ def readable_disk_errors(
 
 
 def _concerns(error: OSError, path: Path) -> bool:
-    """Tells whether an error is of `path`, of something in it, or of a folder above it.
+    """Whether an error is of `path`, of something in it, or of a folder above it.
 
     An error that names no file counts as one.
     """

@@ -131,7 +131,7 @@ def _range(text: str) -> list[str]:
 
 @dataclass
 class Entry:
-    """What has been done of a cell.
+    """The progress of a cell.
 
     Args:
       problem, hparams_set, seed: as in ``Cell``.

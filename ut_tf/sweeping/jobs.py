@@ -187,8 +187,8 @@ class Jobs:
             ) from error
 
     def _pass_on(self, running: _Running) -> None:
-        """Tells a job's process of the signals that have come: of the first itself, of the next its
-        children, too.
+        """Passes the signals that have come on to a job's process: the first to itself, the next to
+        its children, too.
         """
         while (
             running.process is not None

@@ -35,11 +35,11 @@ class Commands(Protocol):
 
     @property
     def training_options(self) -> Sequence[str]:
-        """What is the same for the training of all cells; with others a cell trains on."""
+        """The options of all trainings; a cell that was trained with others trains on."""
 
     @property
     def evaluation_options(self) -> Sequence[str]:
-        """What is the same for the evaluation of all cells; with others a cell is judged again."""
+        """The options of all evaluations; a cell that was judged with others is judged again."""
 
     def training(self, cell: Cell, place: Path, threads: int | None) -> Command:
         """The command that trains a cell in the run directory `place`; `threads`: its share of the
@@ -52,7 +52,7 @@ class Commands(Protocol):
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is to be done: the cells, their commands, and where.
+    """The cells of a grid, their commands, and the folder of their runs.
 
     Args:
       folder: holds the run directories.
@@ -117,9 +117,8 @@ class Sweep:
         return Job(cell.name, tuple(self.open_commands(cell)), self.place(cell) / SWEEP_LOG_FILE)
 
     def environments(self) -> list[dict[str, str]]:
-        """What each of the runs at a time adds to its environment.
-
-        It is the place of ut_tf, and a share of cores and GPUs.
+        """The variables that each of the runs at a time adds to its environment: the place of
+        ut_tf, and a share of cores and GPUs.
         """
         path = os.pathsep.join(filter(None, [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
         common = {"PYTHONPATH": path} if (_PACKAGE_ROOT / "setup.py").is_file() else {}

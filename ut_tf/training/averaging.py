@@ -125,7 +125,7 @@ def averaged_steps(destination: Path) -> list[int]:
 
 
 def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
-    """Tells whether the mean of just these checkpoints of the run lies in `destination`, intact.
+    """Whether the mean of just these checkpoints of the run lies in `destination`, intact.
 
     It is not where the run's checkpoints of these steps are others than those that were averaged.
     """

@@ -119,7 +119,7 @@ class Curriculum:
 
     @property
     def standing(self) -> str:
-        """What training sees now, in words."""
+        """The present stage in words."""
         return (
             "all lengths are learned: the curriculum has ended"
             if self.state.ended

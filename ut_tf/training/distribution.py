@@ -61,8 +61,8 @@ def make_strategy(num_gpus: int | None = None) -> Any:
 
 
 def describe_devices(strategy: Any) -> str:
-    """What `strategy` trains on, in words: "2 × NVIDIA H100", or "the CPU" and, where
-    TensorFlow finds no GPU, what to do.
+    """The devices of `strategy` in words: "2 × NVIDIA H100", or "the CPU" and, where TensorFlow
+    finds no GPU, a hint.
     """
     names = Counter(map(_gpu_name, _gpu_indices(strategy)))
     if names:

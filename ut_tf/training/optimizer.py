@@ -66,7 +66,7 @@ class Optimizer:
         self.finite_updates = _scalar(0, tf.int64, "finite_updates") if scaled else None
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must hold beside the weights and their averages.
+        """The variables that a checkpoint must hold beside the weights and their averages.
 
         Returns:
           Names -> variables or lists of them.

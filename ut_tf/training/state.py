@@ -14,8 +14,8 @@ from ut_tf.training.step_report import StepReport
 
 @dataclass
 class Window:
-    """What has been reported since the last log point; saved with a checkpoint, so that a resumed
-    run logs the same numbers.
+    """The reports since the last log point; saved with a checkpoint, so that a resumed run logs the
+    same numbers.
     """
 
     steps: int = 0
@@ -56,7 +56,7 @@ class Window:
         )
 
     def values(self) -> dict[str, float]:
-        """What is logged: means over the window, and the last update's norm and rate."""
+        """The logged values: means over the window, and the last update's norm and rate."""
         values = {
             "loss": self.loss / self.steps,
             "cross_entropy": self.cross_entropy / self.steps,

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one update says of itself.
+    """The values that one update reports.
 
     Args:
       loss: what was minimised: cross entropy in nats per token (or example) and the weighted ponder

@@ -133,7 +133,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a training is made of, as far as it does not depend on whether it goes on."""
+    """The parts of a training, the same for a new and a resumed one."""
 
     run: Run
     problem: Problem

@@ -43,7 +43,7 @@ _EARLIER = 0.8
 
 @dataclass(frozen=True)
 class _Clause:
-    """What one statement tells: `kind` is the verb's: "move", "take", "drop" or "give"."""
+    """The meaning of one statement; `kind` is the verb's: "move", "take", "drop" or "give"."""
 
     kind: str
     person: str
@@ -53,7 +53,7 @@ class _Clause:
 
 @dataclass
 class _Journey:
-    """What has been told of an object since it was last taken: each statement by its count.
+    """The statements about an object since it was last taken, each by its count.
 
     Args:
       taken: when it was taken.
@@ -126,13 +126,11 @@ class _Objects:
         return self.ask_about(self.draws.choice(clauses)) if clauses else None
 
     def can_ask(self, clause: _Clause) -> bool:
-        """Returns whether what has been told answers a question about this clause's person or
-        object.
-        """
+        """Whether what has been told answers a question about this clause's person or object."""
         raise NotImplementedError
 
     def ask_about(self, clause: _Clause) -> Question:
-        """Returns a question about a clause's person or object."""
+        """A question about a clause's person or object."""
         raise NotImplementedError
 
     def _move(self, person: str) -> str:

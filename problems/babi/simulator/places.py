@@ -65,8 +65,8 @@ def simulate_task4(draws: random.Random, size: StorySize) -> list[str | Question
 
 
 def simulate_task17(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Returns positional reasoning: a chain of shapes, each beside the next; asked is how its two
-    ends lie to each other.
+    """Positional reasoning: a chain of shapes, each beside the next; asked is how its two ends lie
+    to each other.
 
     One shape is on a side of another where the steps between them, added up, lead that way. Half
     the answers are yes.
@@ -115,8 +115,8 @@ def simulate_task17(draws: random.Random, size: StorySize) -> list[str | Questio
 
 
 def simulate_task19(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Returns path finding: a map of rooms without circles; asked is the way from one to another,
-    such as "n,w".
+    """Path finding: a map of rooms without circles; asked is the way from one to another, such as
+    "n,w".
 
     The way never goes back in a direction that it took the other way before.
 
@@ -150,8 +150,8 @@ def _opposite(side: str, sides: Mapping[str, Side]) -> str:
 
 
 def _walk(draws: random.Random, length: int, sides: Mapping[str, Side]) -> list[str]:
-    """Returns steps none of which is the opposite of another, so that no two places of the walk are
-    the same or neighbours by chance.
+    """Steps none of which is the opposite of another, so that no two places of the walk are the
+    same or neighbours by chance.
     """
     steps = [draws.choice(list(sides))]
     while len(steps) < length:
@@ -167,8 +167,8 @@ def _map(
     sides: Mapping[str, Side],
     beside: Iterable[str] | None = None,
 ) -> Neighbours:
-    """Returns a tree: a chain of items, one for each step and one more, and the other items each
-    beside one of the chain.
+    """A tree: a chain of items, one for each step and one more, and the other items each beside one
+    of the chain.
 
     Args:
       draws: random numbers.
@@ -206,8 +206,8 @@ def _beside(place: Side, step: Side) -> Side:
 
 
 def _told(draws: random.Random, neighbours: Neighbours) -> list[Relation]:
-    """Returns each pair of neighbours once, in the order and from the side in which it is first
-    drawn: any item, then any neighbour of it.
+    """Each pair of neighbours once, in the order and from the side in which it is first drawn: any
+    item, then any neighbour of it.
 
     So items with one neighbour are told of earlier than others, and more often as the subject; the
     official files show these very shares.
@@ -222,7 +222,7 @@ def _told(draws: random.Random, neighbours: Neighbours) -> list[Relation]:
 
 
 def _lines_of(told: Sequence[Relation], chain: Sequence[str]) -> tuple[int, ...]:
-    """Returns the lines that tell of each item of a chain and the next one."""
+    """The lines that tell of each item of a chain and the next one."""
     lines = {
         frozenset((subject, other)): line for line, (subject, _, other) in enumerate(told, start=1)
     }

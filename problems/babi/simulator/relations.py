@@ -34,8 +34,8 @@ _GETS = ("got", "grabbed", "picked up", "took")
 
 
 def simulate_task15(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Returns basic deduction: what kinds of animals fear, and of which kind each animal is; asked
-    is what the animal fears.
+    """Basic deduction: what kinds of animals fear, and of which kind each animal is; asked is what
+    the animal fears.
 
     An animal's kind is told only after the fear of this kind.
 
@@ -79,8 +79,7 @@ def simulate_task15(draws: random.Random, size: StorySize) -> list[str | Questio
 
 
 def simulate_task16(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Returns basic induction: kinds and colors of animals, all but one color; asked is the last
-    one.
+    """Basic induction: kinds and colors of animals, all but one color; asked is the last one.
 
     The answer is the color of another animal of the same kind; of several, of that whose kind was
     told last, whatever color most of them
@@ -123,8 +122,8 @@ def simulate_task16(draws: random.Random, size: StorySize) -> list[str | Questio
 
 
 def simulate_task18(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Returns size reasoning: what fits inside what, told at random and perhaps again; asked is a
-    pair that one thing lies between.
+    """Size reasoning: what fits inside what, told at random and perhaps again; asked is a pair that
+    one thing lies between.
 
     The chocolate is always smallest, the box of chocolates next; the order of the others is drawn.
     Where no pair can be asked yet, as many statements again are told.
@@ -174,8 +173,8 @@ def simulate_task18(draws: random.Random, size: StorySize) -> list[str | Questio
 
 
 def simulate_task20(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Returns agents' motivations: who is hungry, goes to the kitchen and takes the apple; asked is
-    where to and why, after each statement.
+    """Agents' motivations: who is hungry, goes to the kitchen and takes the apple; asked is where
+    to and why, after each statement.
 
     What a person has taken nobody else can take. The story ends when nobody can do anything more,
     after 9 to 12 statements.
@@ -224,8 +223,8 @@ def simulate_task20(draws: random.Random, size: StorySize) -> list[str | Questio
 def _animals(
     draws: random.Random, names: Sequence[str]
 ) -> tuple[list[str], dict[str, tuple[str, int]], dict[str, tuple[str, int]]]:
-    """Returns statements on the kinds of all animals and the colors of all but one; each (kind,
-    line), and each (color, line), by name.
+    """Statements on the kinds of all animals and the colors of all but one; each (kind, line), and
+    each (color, line), by name.
     """
     kinds: dict[str, tuple[str, int]] = {}
     colors: dict[str, tuple[str, int]] = {}

@@ -73,7 +73,7 @@ class _Rooms:
         return self.ask_about(self.draws.choice(self.clauses[-RECENT_CLAUSES:]))
 
     def ask_about(self, person: str) -> Question:
-        """Returns a question about a person."""
+        """A question about a person."""
         return Question(f"Where is {person}?", self.rooms[person], self.support[person])
 
     def move(self, people: list[str]) -> str:

@@ -31,7 +31,7 @@ _TRIES = 5000
 
 
 class World(Protocol):
-    """What a story is about.
+    """The world of a story.
 
     Args:
       sentences_together: a statement whose count is no multiple of this one belongs to the
@@ -49,18 +49,16 @@ class World(Protocol):
         """Lets something happen and returns the statement that tells it."""
 
     def ask(self) -> Question | None:
-        """Returns a question, supported by statements counted from 0; None where nothing can be
-        asked.
-        """
+        """A question, supported by statements counted from 0; None where nothing can be asked."""
 
     def distract(self) -> str:
-        """Returns a statement that bears on no question."""
+        """A statement that bears on no question."""
 
 
 def tell(
     draws: random.Random, make_world: Callable[[random.Random, bool], World], size: StorySize
 ) -> list[str | Question]:
-    """Returns the lines of one story.
+    """The lines of one story.
 
     Args:
       draws: decides everything.
@@ -100,7 +98,7 @@ def _check(world: World, size: StorySize) -> None:
 
 
 def _play(draws: random.Random, world: World, size: StorySize) -> list[str | Question] | None:
-    """Returns one story, or None where a story of the length has too few questions."""
+    """One story, or None where a story of the length has too few questions."""
     wanted, longest = size.questions or _QUESTIONS, size.length or world.longest
     story: list[str | Question] = []
     lines: list[int] = []  # of each statement
@@ -132,8 +130,8 @@ def _play(draws: random.Random, world: World, size: StorySize) -> list[str | Que
 
 
 def _one_cycle(draws: random.Random, count: int) -> list[int]:
-    """Returns a permutation that is one cycle, so that nothing stays in its place (Sattolo's
-    algorithm), as in the official files.
+    """A permutation that is one cycle, so that nothing stays in its place (Sattolo's algorithm), as
+    in the official files.
     """
     order = list(range(count))
     for last in range(count - 1, 0, -1):
@@ -145,7 +143,7 @@ def _one_cycle(draws: random.Random, count: int) -> list[int]:
 def _strew(
     draws: random.Random, world: World, story: list[str | Question], distractors: int
 ) -> list[str | Question]:
-    """Returns the story with distractors between its lines, all before the last one."""
+    """The story with distractors between its lines, all before the last one."""
     if not distractors:
         return story
     counts = [0]
@@ -170,13 +168,13 @@ def _strew(
 def cast_and_bystanders(
     draws: random.Random, people: tuple[str, ...], distracted: bool, count: int = 1
 ) -> tuple[list[str], list[str]]:
-    """Returns those whom the questions may be about, and, where there are to be distractors,
-    `count` others.
+    """The people whom the questions may be about, and, where there are to be distractors, `count`
+    others.
     """
     shuffled = draws.sample(people, len(people))
     return (shuffled[count:], shuffled[:count]) if distracted else (shuffled, [])
 
 
 def another(draws: random.Random, rooms: tuple[str, ...], room: str) -> str:
-    """Returns a room that is not `room`."""
+    """A room that is not `room`."""
     return draws.choice([other for other in rooms if other != room])

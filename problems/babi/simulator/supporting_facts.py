@@ -81,7 +81,7 @@ class SimulatedBabi(StoryQuestions):
         super().__init__(name, config, form="facts", max_facts=story_length)
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
-        """Returns the simulated stories of each split."""
+        """The simulated stories of each split."""
         del tmp_dir
         splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
         for task in self.tasks:
@@ -92,7 +92,7 @@ class SimulatedBabi(StoryQuestions):
         return splits
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns that the stories are not bAbI's."""
+        """A note that the stories are not bAbI's."""
         del data_dir
         return "simulated, another world"
 
@@ -150,7 +150,7 @@ class _Visit:
 
 @dataclass
 class _World:
-    """What the story has told so far.
+    """The state of the world that the story has told so far.
 
     Args:
       people: room of each person who has moved, with the line that told it.
@@ -167,12 +167,12 @@ class _World:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def carried_by(self, person: str) -> list[str]:
-        """Returns the objects that `person` carries."""
+        """The objects that `person` carries."""
         return [item for item, holder in self.holders.items() if holder == person]
 
     def within_reach(self) -> list[tuple[str, str]]:
-        """Returns each (person, object) where the person's room is known and the object lies there,
-        or has not been told of yet.
+        """Each (person, object) where the person's room is known and the object lies there, or has
+        not been told of yet.
         """
         free = [item for item in OBJECTS if item not in self.holders]
         return [
@@ -186,9 +186,7 @@ class _World:
 def _story(
     draws: random.Random, supporting_facts: int, story_length: int, num_questions: int
 ) -> list[str]:
-    """Returns the lines of one story; stories that leave a question unanswerable are
-    played again.
-    """
+    """The lines of one story; stories that leave a question unanswerable are played again."""
     lines = None
     while lines is None:
         lines = _play(draws, supporting_facts, story_length, num_questions)
@@ -198,8 +196,8 @@ def _story(
 def _play(
     draws: random.Random, supporting_facts: int, story_length: int, num_questions: int
 ) -> list[str] | None:
-    """Returns the lines of one story, or None where it answers no question of the kind when one is
-    to be asked.
+    """The lines of one story, or None where it answers no question of the kind when one is to be
+    asked.
     """
     world = _World()
     cast = draws.sample(PEOPLE, draws.randint(2, len(PEOPLE)))
@@ -258,8 +256,8 @@ def _drop(draws: random.Random, world: _World, line: int, item: str) -> str:
 def _ask(
     draws: random.Random, world: _World, supporting_facts: int
 ) -> tuple[str, str, set[int]] | None:
-    """Returns a question that the story answers, the answer, and the lines that it follows from;
-    None where there is none.
+    """A question that the story answers, the answer, and the lines that it follows from; None where
+    there is none.
     """
     if supporting_facts == 1:
         person = draws.choice(sorted(world.people))

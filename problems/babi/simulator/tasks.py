@@ -110,7 +110,7 @@ class SimulatedTasks(StoryQuestions):
         super().__init__(name, f"simulated_{label}_{sizes}_s{seed}", form, facts)
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
-        """Returns the simulated stories of each split."""
+        """The simulated stories of each split."""
         del tmp_dir
         splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
         for task in self.tasks:
@@ -126,7 +126,7 @@ class SimulatedTasks(StoryQuestions):
         return splits
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns that the data is simulated."""
+        """A note that the data is simulated."""
         del data_dir
         return "simulated"
 

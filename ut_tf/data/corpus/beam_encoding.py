@@ -156,8 +156,8 @@ def require_beam() -> None:
 def _write_chunks(
     pairs: Iterable[Pair], folder: Path, split: str, total: int | None, size: int
 ) -> tuple[list[tuple[int, str]], int]:
-    """Returns number and file of every chunk without a shard, after writing those files, and how
-    many chunks there are in all.
+    """Number and file of every chunk without a shard, after writing those files, and how many
+    chunks there are in all.
     """
     waiting, count = [], 0
     with progress_bar(f"{split}, chunks", total) as bar:
@@ -177,7 +177,7 @@ def _write_chunks(
 def _record(
     item: tuple[int, str], vocab_file: str, filters: dict[str, Any] | None
 ) -> tuple[int, dict[str, Any]]:
-    """Returns the key and the record of a chunk; runs on a worker."""
+    """The key and the record of a chunk; runs on a worker."""
     number, file = item
     chunk = json.loads(gzip.decompress(Path(file).read_bytes()))
     pairs, counts = encode_chunk(

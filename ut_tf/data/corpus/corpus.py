@@ -51,7 +51,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class CorpusSettings:
-    """What decides the prepared files, besides the text.
+    """The settings that decide the prepared files, besides the text.
 
     Args:
       vocab_size: ids of the vocabulary that is trained.
@@ -160,7 +160,7 @@ class Corpus:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What is there: "vocab_size", "splits" with counts, "files".
+        """The summary of the prepared data: "vocab_size", "splits" with counts, "files".
 
         Raises:
           UserError: it or the vocabulary is not as it was written.
@@ -168,7 +168,7 @@ class Corpus:
         return self.prepared.summary()
 
     def ids(self, split: str) -> PairIds:
-        """Returns the ids of a split.
+        """The ids of a split.
 
         Raises:
           UserError: a shard is missing or damaged.
@@ -181,8 +181,8 @@ class Corpus:
         return pairs
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """Returns the sources and the targets of the validation or the test split, as they stood in
-        the files.
+        """The sources and the targets of the validation or the test split, as they stood in the
+        files.
         """
         with self.prepared.reading():
             return _read_text(self._text_file(split, "source")), _read_text(
@@ -237,8 +237,8 @@ class Corpus:
             )
 
     def _begin(self, train: Iterable[Pair], sources: list[dict[str, Any]]) -> int:
-        """Returns the number of training pairs, after removing what an earlier preparation made
-        from other things.
+        """The number of training pairs, after removing what an earlier preparation made from other
+        things.
         """
         wanted = {"format": FORMAT, "settings": self.settings.decisive(), "files": sources}
         plan = _read_plan(self._plan_file)
@@ -320,9 +320,7 @@ class Corpus:
 
 
 def _read_plan(path: Path) -> dict[str, Any]:
-    """Returns the plan of a preparation that was stopped; nothing where there is none that can be
-    read.
-    """
+    """The plan of a preparation that was stopped; nothing where there is none that can be read."""
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -41,7 +41,7 @@ class Side:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]], vocab_size: int) -> Side:
-        """Returns the side with these sequences of ids."""
+        """The side with these sequences of ids."""
         lengths = np.fromiter(map(len, sequences), np.int32, len(sequences))
         ids = np.fromiter(
             itertools.chain.from_iterable(sequences), id_type(vocab_size), int(lengths.sum())
@@ -60,12 +60,12 @@ class PairIds:
         return len(self.sources.lengths)
 
     def reversed(self) -> PairIds:
-        """Returns the pairs of the other direction."""
+        """The pairs of the other direction."""
         return PairIds(self.targets, self.sources)
 
 
 def id_type(vocab_size: int) -> type[np.integer[Any]]:
-    """Returns the type in which ids are kept."""
+    """The type in which ids are kept."""
     return np.uint16 if vocab_size <= _LARGEST_SHORT else np.int32
 
 
@@ -91,7 +91,7 @@ def read_counts(path: Path) -> dict[str, int]:
 
 
 def read_shards(paths: Sequence[Path]) -> PairIds:
-    """Returns the pairs of all shards, in their order."""
+    """The pairs of all shards, in their order."""
     columns: dict[str, list[Array]] = {
         name: [] for name in ("sources", "source_lengths", "targets", "target_lengths")
     }

@@ -43,7 +43,7 @@ _FEW_CHUNKS = 4
 
 @dataclass(frozen=True)
 class Filters:
-    """What is left out of the training text.
+    """The rules by which pairs are left out of the training text.
 
     Args:
       max_characters: of a line; 0: any number.
@@ -54,7 +54,7 @@ class Filters:
     max_length_ratio: float = 9.0
 
     def of_text(self, source: str, target: str) -> str | None:
-        """Returns why a pair is left out before it is encoded; None: it is not."""
+        """The reason why a pair is left out before it is encoded; None: it is not."""
         if not source.strip() or not target.strip():
             return "empty"
         if self.max_characters and max(len(source), len(target)) > self.max_characters:
@@ -62,7 +62,9 @@ class Filters:
         return None
 
     def of_ids(self, source: Sequence[int], target: Sequence[int]) -> str | None:
-        """Returns why a pair is left out after it is encoded; the end counts as a subword."""
+        """The reason why a pair is left out after it is encoded, or None; the end counts as a
+        subword.
+        """
         longer, shorter = max(len(source), len(target)), min(len(source), len(target))
         return (
             "length_ratio"
@@ -74,8 +76,8 @@ class Filters:
 def encode_chunk(
     chunk: Sequence[Pair], subwords: Subwords, filters: Filters | None
 ) -> tuple[PairIds, Counter[str]]:
-    """Returns the ids of the pairs that the filters leave, and the count of pairs, of those kept,
-    and of those left out by reason.
+    """The ids of the pairs that the filters leave, and the count of pairs, of those kept, and of
+    those left out by reason.
     """
     counts: Counter[str] = Counter(pairs=len(chunk))
     if filters:
@@ -142,12 +144,12 @@ def encode_split(
 
 
 def shard_file(folder: Path, split: str, number: int) -> Path:
-    """Returns the file of a shard."""
+    """The file of a shard."""
     return folder / f"{split}-{number:05}.npz"
 
 
 def read_split_counts(folder: Path, split: str, shards: int) -> Counter[str]:
-    """Returns the sums of the counts in the first `shards` shards of a split."""
+    """The sums of the counts in the first `shards` shards of a split."""
     counts: Counter[str] = Counter()
     for number in range(shards):
         counts.update(read_counts(shard_file(folder, split, number)))
@@ -155,8 +157,8 @@ def read_split_counts(folder: Path, split: str, shards: int) -> Counter[str]:
 
 
 def progress_bar(what: str, total: int | None = None, items: Iterable[Pair] | None = None) -> Any:
-    """Returns a bar on standard error that counts pairs, and yields `items`; a log gets a line
-    every half minute.
+    """A bar on standard error that counts pairs, and yields `items`; a log gets a line every half
+    minute.
     """
     return tqdm.tqdm(
         items,
@@ -239,7 +241,7 @@ def _encode_shard(
 
 
 def cached_subwords(vocab_file: Path) -> Subwords:
-    """Returns the vocabulary in a file, which each process reads once."""
+    """The vocabulary in a file, which each process reads once."""
     return _read_subwords(vocab_file, vocab_file.stat().st_mtime_ns)
 
 

@@ -75,9 +75,7 @@ class ParallelFiles:
             yield from _paired(source, target)
 
     def place(self, number: int, of_target: bool = False) -> str:
-        """Returns file and line of the source or target of a pair, numbered from 0 over
-        all files.
-        """
+        """File and line of the source or target of a pair, numbered from 0 over all files."""
         files = self.targets if of_target and self.targets else self.sources
         for path in files:
             lines = sum(1 for _ in read_byte_lines(path))

@@ -63,8 +63,8 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
-        """Returns the words in raw texts that the vocabulary lacks, each once, sorted; default:
-        none, as of subwords and characters.
+        """The words in raw texts that the vocabulary lacks, each once, sorted; default: none, as of
+        subwords and characters.
         """
         del texts
         return []

@@ -41,7 +41,7 @@ _LARGEST_SIZE = 2**31 - 1
 def train_subwords(
     texts: Iterable[str], size: int, kind: SubwordKind = "bpe", exact: bool = True
 ) -> bytes:
-    """Returns a sentencepiece model trained on `texts`.
+    """A sentencepiece model trained on `texts`.
 
     Args:
       texts: lines; those above 4,192 bytes are left out.
@@ -124,7 +124,7 @@ class Subwords:
 
     @classmethod
     def read(cls, path: Path) -> Subwords:
-        """Returns the model in a file.
+        """The model in a file.
 
         Raises:
           UserError: the file cannot be read or holds no model.
@@ -138,7 +138,7 @@ class Subwords:
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text, each ended by END_ID."""
+        """The ids of each text, each ended by END_ID."""
         encoded: list[list[int]] = self._processor.encode(list(texts), out_type=int)
         if self.shift:
             return [[*(number + self.shift for number in ids), END_ID] for ids in encoded]
@@ -149,8 +149,8 @@ class Subwords:
 
 @functools.cache
 def _normalization_rules() -> str:
-    """Returns sentencepiece's rules (hexadecimal code points, tab, what they become) for NFC and
-    control characters.
+    """Sentencepiece's rules (hexadecimal code points, tab, what they become) for NFC and control
+    characters.
     """
     rules = {chr(code): " " for code in [*range(1, 0x20), *range(0x7F, 0xA0)]}
     rules["\ufeff"] = ""
@@ -175,8 +175,8 @@ def _hexadecimal(text: str) -> str:
 
 
 def _without_file_name(model: bytes) -> bytes:
-    """Returns the model without the name of the temporary file with its rules, so that equal text
-    gives equal bytes.
+    """The model without the name of the temporary file with its rules, so that equal text gives
+    equal bytes.
     """
     from sentencepiece import sentencepiece_model_pb2
 

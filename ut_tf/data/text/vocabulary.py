@@ -48,7 +48,7 @@ def write_symbols(path: Path, symbols: Iterable[str]) -> None:
 
 
 def read_symbols(path: Path) -> list[str]:
-    """Returns the symbols of a file with one a line.
+    """The symbols of a file with one a line.
 
     Raises:
       UserError: the file does not exist, holds nothing, or is no text in UTF-8.
@@ -98,7 +98,7 @@ class WordVocabulary(tf.Module):  # type: ignore[misc]
         )
 
     def __len__(self) -> int:
-        """Returns the number of ids, padding and end of sequence included."""
+        """The number of ids, padding and end of sequence included."""
         return FIRST_SYMBOL_ID + len(self.words)
 
     def encode(self, texts: Any) -> Any:
@@ -109,9 +109,7 @@ class WordVocabulary(tf.Module):  # type: ignore[misc]
         return words.with_flat_values(tf.cast(self._table.lookup(words.flat_values), tf.int32))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the words of `ids` with blanks between them; ids that stand for no word are left
-        out.
-        """
+        """The words of `ids` with blanks between them; ids that stand for no word are left out."""
         return " ".join(
             self.words[number - FIRST_SYMBOL_ID]
             for number in ids

@@ -30,7 +30,7 @@ from ut_tf.layers.stack import LayerStack
 
 
 def in_front(tensor: Any, size: int, value: float, axis: int) -> Any:
-    """Returns the tensor with `size` entries of `value` before its own, along `axis`."""
+    """The tensor with `size` entries of `value` before its own, along `axis`."""
     return tf.pad(
         tensor,
         [[size if number == axis else 0, 0] for number in range(tensor.shape.rank)],
@@ -39,9 +39,7 @@ def in_front(tensor: Any, size: int, value: float, axis: int) -> Any:
 
 
 def unturned_in_front(rotation: Rotation | None, size: int) -> Rotation | None:
-    """Returns the rotation of `size` memory vectors, which are not turned, and of the symbols
-    behind them.
-    """
+    """The rotation of `size` memory vectors, which are not turned, and of the symbols behind."""
     return (
         None
         if rotation is None
@@ -72,7 +70,7 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
         self.eval_memory_size = eval_memory_size
 
     def size(self, training: bool) -> int:
-        """Returns how many memory vectors there are in training, or at evaluation."""
+        """The number of memory vectors in training, or at evaluation."""
         trained = training or not self.eval_memory_size
         return self.memory_size if trained else self.eval_memory_size
 
@@ -165,14 +163,12 @@ class MemoryStack(Composite):
         return states if self.returns_memory else states[:, size:], details._replace(**own)
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``remember`` and ``step``, read, joined and cast once for all
-        positions.
-        """
+        """The weights for ``remember`` and ``step``, read and cast once for all positions."""
         return {"memory": self.memory.prepare(), "stack": self.stack.prepare()}
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
-        """Returns the caches before the first memory vector: one per layer, whose first places are
-        the memory's.
+        """The caches before the first memory vector: one per layer, whose first places are the
+        memory's.
         """
         return self.stack.empty_caches(batch_size, capacity, beam_size)
 
@@ -184,7 +180,7 @@ class MemoryStack(Composite):
         caches: list[dict[str, Any]],
         cache_position: CachePosition,
     ) -> list[dict[str, Any]]:
-        """Returns the caches with one more memory vector, which stands before the first symbol.
+        """The caches with one more memory vector, which stands before the first symbol.
 
         Args:
           number: int32 [], of the vector, from 0.

@@ -37,8 +37,8 @@ class MemTransformer(AttentionModel):
     config_class: ClassVar[type] = MemoryTransformerConfig
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
-        """Returns a stack with memory for an encoder or a language model, and without for a
-        decoder, which reads the encoder's.
+        """A stack with memory for an encoder or a language model, and without for a decoder, which
+        reads the encoder's.
         """
         options = {"name": name, "dtype": self.dtype_policy}
         if with_memory:
@@ -100,7 +100,7 @@ class MemBottleneckTransformer(AttentionModel):
     config_class: ClassVar[type] = MemoryTransformerConfig
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
-        """Returns a stack with a bottleneck for an encoder, and a Transformer's for a decoder."""
+        """A stack with a bottleneck for an encoder, and a Transformer's for a decoder."""
         options = {"name": name, "dtype": self.dtype_policy}
         if with_memory:
             network = self.network
@@ -129,8 +129,8 @@ class MemBottleneckTransformer(AttentionModel):
 
 
 def _with_memory(encoded: Encoded, size: int) -> Encoded:
-    """Returns what was encoded with a mask and a rotation as long as its states, for the
-    decoder.
+    """The encoded states with the decoder's mask and rotation of memory and symbols, as long as
+    they are.
     """
     rotation = unturned_in_front(encoded.extra.rotation, size)
     return encoded._replace(

@@ -16,7 +16,7 @@ def make_memory_stack(
     name: str = "stack",
     dtype: Any = None,
 ) -> MemoryStack:
-    """Returns a ``MemoryStack`` of num_layers blocks."""
+    """A ``MemoryStack`` of num_layers blocks."""
     memory = make_part(MemoryVectors, config, name="memory", dtype=dtype)
     stack = make_layer_stack(config, config.num_layers, causal, name="stack", dtype=dtype)
     return MemoryStack(memory, stack, causal, returns_memory, name=name, dtype=dtype)
@@ -25,7 +25,7 @@ def make_memory_stack(
 def make_bottleneck_stack(
     config: Any, returns_memory: bool = False, name: str = "stack", dtype: Any = None
 ) -> BottleneckStack:
-    """Returns a ``BottleneckStack`` of num_layers layers."""
+    """A ``BottleneckStack`` of num_layers layers."""
     options = {"with_memory": True, "with_self_attention": False, "dtype": dtype}
     memory = make_part(MemoryVectors, config, name="memory", dtype=dtype)
     # Memory vectors have no neighbours.

@@ -33,7 +33,7 @@ class Transformer(AttentionModel):
     config_class: ClassVar[type] = TransformerConfig
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> LayerStack:
-        """Returns a stack of layers."""
+        """A stack of layers."""
         options = {"name": name, "dtype": self.dtype_policy}
         return make_layer_stack(
             self.network, self.network.num_layers, causal, with_memory, **options

@@ -48,7 +48,7 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         self.built = True
 
     def start(self, inputs: Any) -> Any:
-        """Returns the memory before the first step; default: zeros like the inputs."""
+        """The memory before the first step; default: zeros like the inputs."""
         return tf.zeros_like(inputs)
 
     def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
@@ -63,14 +63,14 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         return block_output, memory
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``, read, joined and cast once; none here."""
+        """The weights for ``step``, read, joined and cast once; none here."""
         return {}
 
     def step(
         self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]
     ) -> tuple[Any, Any]:
-        """Returns what the call returns for one new position, [rows, hidden_size] each: by the
-        call, where a subclass has its own.
+        """The call for one new position: (state, memory), [rows, hidden_size] each. A subclass with
+        a call of its own needs no step.
         """
         del weights
         if type(self).call is BasicCell.call:
@@ -176,7 +176,7 @@ class HighwayCell(BasicCell):
         )
 
     def carried(self, state: Any, inputs: Any) -> Any:
-        """Returns what is carried past the block: here the state."""
+        """The input that is carried past the block: here the state."""
         del inputs
         return state
 
@@ -186,7 +186,7 @@ class HighwayCell(BasicCell):
     def _mixed(
         self, block_output: Any, state: Any, inputs: Any, logits: Callable[[str], Any]
     ) -> Any:
-        """Returns the new state, given the gates' logits by their names."""
+        """The new state, given the gates' logits by their names."""
         transform = tf.sigmoid(logits("transform"))
         carry = tf.sigmoid(logits("carry")) if "carry" in self.gates else 1.0 - transform
         return (
@@ -268,7 +268,7 @@ class DepthwiseAttentionCell(BasicCell):
 
 
 class _GatedCell(BasicCell):
-    """What gru and lstm share: gates that read [attended, state], and a norm before and after.
+    """Base of gru and lstm: gates that read [attended, state], and a norm before and after.
 
     Args:
       hidden_size: width of the states.

@@ -190,7 +190,7 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
         return mistakes + self._impossible_depths()
 
     def _learned_per_step(self) -> list[tuple[str, str]]:
-        """What has weights for each step of training, and what to use instead."""
+        """Pairs in words: a part with weights for each step of training, and another choice."""
         learned = []
         if self.step_encoding == "learned":
             learned.append(("a learned step_encoding", "sinusoid or none"))

@@ -126,14 +126,14 @@ class MixedStack(Composite):
         return [keys for keys, _ in pairs], [values for _, values in pairs]
 
     def prepare(self) -> dict[str, Any]:
-        """Returns the weights for ``step``, read, joined and cast once for all positions."""
+        """The weights for ``step``, read, joined and cast once for all positions."""
         attending = [part.prepare() for part in self.attending]
         return {"attending": attending} | (
             {} if self.recurrent is None else {"recurrent": self.recurrent.prepare()}
         )
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
-        """Returns the caches of ``step`` before the first position, part by part."""
+        """The caches of ``step`` before the first position, part by part."""
         recurrent = (
             [] if self.recurrent is None else [self.recurrent.empty_cache(batch_size, beam_size)]
         )

@@ -83,9 +83,7 @@ class UniversalTransformer(AttentionModel):
         return self._halting().max_steps(training)
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Recurrence | MixedStack:
-        """Returns embedded states' way through coordinates, block, cell and halting: a recurrence,
-        with what stands around it.
-        """
+        """The stack between embedding and head: a recurrence, with the layers around it."""
         return make_stack(
             self.network,
             causal,
@@ -117,8 +115,8 @@ class UniversalTransformer(AttentionModel):
         return expected_scores(details.log_shares, details.step_states, head)
 
     def _halting(self) -> Halting:
-        """Returns the halting form of the last stack; the encoder's differs at most in what a
-        decoder may not see.
+        """The halting form of the last stack; the encoder's differs at most in what a decoder may
+        not see.
         """
         stack = self.decoder if self.has_decoder else self.encoder
         recurrence: Recurrence = stack.recurrence if isinstance(stack, MixedStack) else stack

@@ -22,7 +22,7 @@ from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 
 def make_halting(config: Any, **offered: Any) -> Halting:
-    """Returns the halting form that the configuration names."""
+    """The halting form that the configuration names."""
     form = registry.halting_forms.get(config.halting)
     halting: Halting = make_part(form, config, name="halting", **offered)
     return halting
@@ -38,7 +38,7 @@ def make_recurrence(
     name: str = "recurrence",
     dtype: Any = None,
 ) -> Recurrence:
-    """Returns a recurrence.
+    """A recurrence.
 
     Args:
       config: UniversalTransformerConfig.
@@ -118,8 +118,8 @@ def make_stack(
     name: str = "stack",
     dtype: Any = None,
 ) -> Recurrence | MixedStack:
-    """Returns a recurrence, or where the configuration asks for it a ``MixedStack`` with other
-    layers before and behind it; arguments as for ``make_recurrence``.
+    """A recurrence, or where the configuration asks for it a ``MixedStack`` with other layers
+    before and behind it; arguments as for ``make_recurrence``.
     """
     own = {"with_step_transitions": with_step_transitions, "with_step_outputs": with_step_outputs}
     options = {"causal": causal, "with_memory": with_memory, "dtype": dtype}
