@@ -29,9 +29,8 @@ sacrebleu.
   ut-bleu --output_dir=runs/ende --checkpoints
 
 Texts are given as people read them; sacrebleu tokenises both sides. The signature tells what was
-measured: quote it with the figure.
-The figures of checkpoints are kept in the run directory (bleu.jsonl) and in its TensorBoard, and
-are not measured twice."""
+measured: quote it with the figure. The figures of checkpoints are kept in the run directory
+(bleu.jsonl) and in its TensorBoard, and are not measured twice."""
 
 _TEXTS, _HOW, _RUN = "Texts", "How", "Checkpoints of a run"
 FLAGS = (

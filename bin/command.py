@@ -1,4 +1,4 @@
-"""What all commands share: errors in one line, quiet libraries, and tables."""
+"""The frame of all commands: errors in one line, quiet libraries, and tables."""
 
 from __future__ import annotations
 

@@ -36,10 +36,8 @@ DESCRIPTION = """ut-eval: judges a trained run on the sets that its problem name
   ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
 
 The last line on standard output is one JSON object with every metric; everything else goes to
-standard error. Figures are shown with
-their intervals at 95 % confidence, as far as the choice of the examples decides them; what was
-found is added to evaluations.jsonl in
-the run directory."""
+standard error. Figures are shown with their intervals at 95 % confidence, as far as the choice of
+the examples decides them; what was found is added to evaluations.jsonl in the run directory."""
 
 FLAGS = (
     Flag(

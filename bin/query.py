@@ -29,9 +29,8 @@ answers, in order.
   ut-query --model_name=ende --signature=score --decode_from_file=pairs.tsv
 
 A model of stories and questions reads files in bAbI's own format, as ut-decoder does; other inputs
-of one example stand on one line, with
-tabs between. Printed are an example's outputs, several of them with tabs between or, where a
-signature has none, its value as JSON."""
+of one example stand on one line, with tabs between. Printed are an example's outputs, several of
+them with tabs between or, where a signature has none, its value as JSON."""
 
 _SERVER, _FILES = "Server", "Text in and out"
 FLAGS = (

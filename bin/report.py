@@ -28,10 +28,8 @@ directories.
   ut-report runs/copy runs/reverse --tables=4 --format=csv --output=table4.csv
 
 It reads what ut-eval found; runs without an evaluation are listed with the command that evaluates
-them. Rows of ours stand beneath the
-paper's; where several runs differ in their seed alone, the best by validation and the mean are
-given. Figures of other data than the
-table's have a mark."""
+them. Rows of ours stand beneath the paper's; where several runs differ in their seed alone, the
+best by validation and the mean are given. Figures of other data than the table's have a mark."""
 
 FLAGS = (
     Flag(

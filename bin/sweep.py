@@ -36,9 +36,8 @@ in a run directory of its own.
       --train_steps=2000 --hparams=dropout=0.2
 
 What stands after -- are flags of ut-trainer, the same for every run. The same command passes over
-what is finished and goes on with what
-was stopped; one with more problems, sets or seeds adds to it. Ctrl-C lets every run save a
-checkpoint."""
+what is finished and goes on with what was stopped; one with more problems, sets or seeds adds to
+it. Ctrl-C lets every run save a checkpoint."""
 
 FLAGS = (
     Flag(

@@ -1,4 +1,4 @@
-"""What a model must know of a problem: the kinds of its inputs and targets, and their sizes.
+"""The spec of a problem for a model: the kinds of its inputs and targets, and their sizes.
 
 How it is used::
 

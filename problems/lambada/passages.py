@@ -1,5 +1,5 @@
-"""What is cut from LAMBADA's texts: windows for a language model, and passages whose last word
-stands in them before.
+"""Cuts of LAMBADA's texts: windows for a language model, and passages whose last word stands in
+them before.
 
 How it works: unknown words are numbered inside each window or passage, in the order in which they
 first come: two different names that the vocabulary lacks stay different, and a name that comes

@@ -1,4 +1,4 @@
-"""What every configuration can do: check itself, fill in what follows, be written and read.
+"""The base of every configuration: it checks itself, fills in fields, is written and read.
 
 How it is used::
 

@@ -1,4 +1,4 @@
-"""What tensor2tensor calls the hyperparameters that are named differently here."""
+"""tensor2tensor's names of the hyperparameters that are named differently here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation method is: a class that measures a set of examples.
+"""Evaluation methods: classes that measure a set of examples.
 
 Example, in user code (see ``methods.batches`` for the classes to derive from)::
 

@@ -1,4 +1,4 @@
-"""What a model and its codec answer to a batch of features, as TensorFlow operations.
+"""The answers of a model and its codec to a batch of features, as TensorFlow operations.
 
 ``Translator`` compiles them for batches that it makes; an exported model holds them as its
 signatures. Example::

@@ -1,5 +1,5 @@
-"""What a model does with the positions of its symbols: adds sinusoids or learned embeddings to the
-states, or turns queries and keys.
+"""The forms of positions: sinusoids or learned embeddings are added to the states, or queries and
+keys are turned.
 
 An option of your own is registered with ``registry.register_position`` and named by ``position``::
 

@@ -1,5 +1,5 @@
-"""What a stack of layers did: ponder times, halting probabilities, attention weights; and what an
-observer of its steps is shown.
+"""Records of a stack of layers: ponder times, halting probabilities, attention weights; and the
+view of a step that an observer gets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is measured: losses, counts per example, their sums, intervals, BLEU; and Keras metrics for
+"""Measurements: losses, counts per example, their sums, intervals, BLEU; and Keras metrics for
 ``model.compile``, imported when first used.
 """
 

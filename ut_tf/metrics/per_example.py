@@ -1,4 +1,4 @@
-"""What is measured on one batch: sums per example, to be added up and divided only at the end.
+"""Measurements of one batch: sums per example, to be added up and divided only at the end.
 
 Every function here is pure and works on whole batches; a position counts where its target is not
 padding (id 0), so the symbol that ends a sequence counts.

@@ -1,5 +1,4 @@
-"""What a table of results is made of: columns, the rows as published, and which runs' figures fill
-a column.
+"""The layout of a table of results: columns, published rows, and the runs that fill a column.
 
 ::
 

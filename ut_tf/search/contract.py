@@ -1,4 +1,4 @@
-"""What a search asks of a model.
+"""The contract between a search and a model.
 
 How it is used, by a model of your own::
 

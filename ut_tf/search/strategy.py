@@ -1,4 +1,4 @@
-"""What a search strategy is: a class that writes outputs with a stepper.
+"""Search strategies: classes that write outputs with a stepper.
 
 Example, in user code::
 

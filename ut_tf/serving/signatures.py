@@ -1,4 +1,4 @@
-"""What an exported model answers: from raw text to raw text, one function per signature.
+"""The signatures of an exported model: functions from raw text to raw text.
 
 - ``serving_default``: texts -> ``outputs`` strings and ``scores``, [batch] each ([batch, n_best]
   for several hypotheses); for classes the same as ``classify``, for language models as ``score``.

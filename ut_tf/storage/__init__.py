@@ -1,1 +1,1 @@
-"""What is kept on disk: files that are whole or absent, locks, checkpoints."""
+"""Storage on disk: files that are whole or absent, locks, checkpoints."""

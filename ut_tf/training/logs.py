@@ -1,4 +1,4 @@
-"""What a run writes about itself: ``metrics.jsonl`` and TensorBoard's event files.
+"""The logs of a run: ``metrics.jsonl`` and TensorBoard's event files.
 
 ``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...},
 and one per evaluation, {"kind": "eval", "step", ...}. Numbers are written so that reading them

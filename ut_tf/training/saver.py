@@ -1,4 +1,4 @@
-"""What a checkpoint of training holds: every variable and value that decides how it goes on."""
+"""Checkpoints of a training: every variable and value that decides how it goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one update says of itself, on the host."""
+"""The report of one update, on the host."""
 
 from __future__ import annotations
 

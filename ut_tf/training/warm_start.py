@@ -1,4 +1,4 @@
-"""What a warm start needs of the other run: beside equal shapes, ids that mean the same."""
+"""Checks of a warm start: ids must mean the same in both runs, beside equal shapes."""
 
 from __future__ import annotations
 

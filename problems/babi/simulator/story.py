@@ -1,5 +1,5 @@
-"""What a simulator of a bAbI task tells: statements and questions, and how they become lines of a
-file in bAbI's format.
+"""The stories of a simulator: statements and questions, and how they become lines of a file in
+bAbI's format.
 
 How it is used::
 

@@ -1,1 +1,1 @@
-"""What happens every so many updates, one small object each."""
+"""Hooks: small objects that act every so many updates."""
