@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.bin.tiny_runs import save
 from ut_tf import registry
 from ut_tf.bin import decoder, exporter, trainer, trainer_flags
 from ut_tf.bin import eval as eval_command
@@ -62,6 +63,8 @@ def _sections() -> list[Section]:
 SECTIONS = {section.folder: section for section in _sections()}
 # They are trained together, in the folder that imports all of them.
 PARTS = ("my_cell", "my_transition", "my_halting", "my_position")
+# Trained and evaluated as any run: the outcome is a run with other hyperparameters, and outputs.
+SET, STRATEGY = "my_set", "my_strategy"
 
 
 @pytest.fixture
@@ -118,7 +121,6 @@ def _run(line: str, section: Section, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", PARTS)
 def test_the_command_of_a_part_makes_a_model_of_it(name: str, folder: Path) -> None:
     section = SECTIONS[name]
-    assert len(section.source.splitlines()) <= LONGEST_EXAMPLE
     _write(section, folder)
     command, *others = section.commands
     run = trainer_flags.checked_run(_tiny(shlex.split(command), section))
@@ -130,22 +132,53 @@ def test_the_command_of_a_part_makes_a_model_of_it(name: str, folder: Path) -> N
     assert name in {type(part).__module__ for part in used}
 
 
-@pytest.mark.parametrize("name", [name for name in SECTIONS if name not in PARTS])
+def test_the_command_of_a_set_makes_a_model_of_its_values(folder: Path) -> None:
+    section = SECTIONS[SET]
+    _write(section, folder)
+    run = trainer_flags.checked_run(_tiny(shlex.split(section.commands[0]), section))
+    assert (run.hparams_set, run.hparams.network.recurrence) == ("ut_algorithmic_gru", "gru")
+    assert run.hparams.training.batch_size == 64
+    model = make_model(run.hparams, make_problem(run.problem, {}).spec(run.data_dir), seed=0)
+    assert any("gru" in weight.path for weight in model.weights)
+
+
+def test_a_strategy_goes_through_the_commands_that_search(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = SECTIONS[STRATEGY]
+    _write(section, folder)
+    training, evaluation, *searching = section.commands
+    run = trainer_flags.checked_run(_tiny(shlex.split(training), section)).start()
+    save(run, (1,))
+    assert evaluation == f"ut-eval --output_dir={run.output_dir.relative_to(folder)}"
+    _run_all(section, searching, folder, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name not in (*PARTS, SET, STRATEGY)])
 def test_an_example_goes_through_its_commands(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     section = SECTIONS[name]
-    assert len(section.source.splitlines()) <= LONGEST_EXAMPLE
     _write(section, folder)
-    for line in section.commands:
+    _run_all(section, section.commands, folder, monkeypatch, capsys)
+
+
+def _run_all(
+    section: Section,
+    lines: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Runs commands of a section, and looks at what each of them gives."""
+    for line in lines:
         capsys.readouterr()
         _run(line, section, monkeypatch)
         output = capsys.readouterr().out
-        if line.startswith("ut-trainer"):
+        if line.startswith("ut-eval"):
             (run,) = (folder / "runs").iterdir()
-        elif line.startswith("ut-eval"):
             assert json.loads(output.splitlines()[-1])
-            OUTCOMES.get(name, _nothing_more)(run)
+            OUTCOMES.get(section.folder, _nothing_more)(run)
         elif " | ut-decoder" in line:
             assert len(output.splitlines()) == 1
         elif line.startswith("ut-exporter"):
@@ -180,7 +213,9 @@ OUTCOMES = {
 }
 
 
-def test_every_kind_of_extension_has_an_example() -> None:
+def test_every_kind_of_extension_has_a_short_example() -> None:
+    for section in SECTIONS.values():
+        assert len(section.source.splitlines()) <= LONGEST_EXAMPLE, section.folder
     sources = "".join(section.source for section in SECTIONS.values())
     decorators = {name for name in vars(registry) if name.startswith("register_")}
     assert set(re.findall(r"registry\.(register_\w+)\(", sources)) == decorators

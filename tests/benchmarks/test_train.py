@@ -51,7 +51,9 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
         return tape.gradient(loss, [weight.value for weight in model.trainable_variables])
 
     total = 0
-    for operation in tf.function(gradients).get_concrete_function().graph.get_operations():
+    for operation in (
+        tf.function(gradients, autograph=False).get_concrete_function().graph.get_operations()
+    ):
         if operation.type in ("MatMul", "BatchMatMulV2"):
             transposed = operation.get_attr(
                 "transpose_a" if operation.type == "MatMul" else "adj_x"

@@ -5,14 +5,13 @@ where they can.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 import types
 from pathlib import Path
 
 import pytest
 
+from tests.bin.quick_commands import Answer, call_commands
 from ut_tf.bin import avg_checkpoints, command, datagen, shared_flags, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.config.hparams import HParams
@@ -23,125 +22,122 @@ from ut_tf.notices import warn
 from ut_tf.run import Run
 
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
-QUICK = """
-import sys
-from ut_tf.bin.{module} import main
-status = main({argv!r})
-heavy = sorted({{'tensorflow', 'keras', 'numpy'}} & set(sys.modules))
-sys.exit(99 if heavy else status)
-"""
-
-
-@pytest.mark.parametrize(
-    ("module", "argv", "status", "stream", "expected"),
-    [
-        ("trainer", ["--help"], 0, "stdout", "--hparams_set"),
-        ("trainer", ["--registry_help"], 0, "stdout", "ut_base"),
-        (
-            "trainer",
-            ["--hparam_set=x"],
-            2,
-            "stderr",
-            "ut-trainer: error: unknown flag --hparam_set; did you mean hparams_set",
-        ),
-        (
-            "trainer",
-            ["--problem=babi_q", "--hparams_set=ut_base"],
-            1,
-            "stderr",
-            "did you mean babi_qa",
-        ),
-        (
-            "trainer",
-            ["--problem=babi_qa", "--hparams_set=ut_bas"],
-            1,
-            "stderr",
-            "did you mean ut_base",
-        ),
-        (
-            "trainer",
-            ["--problem=babi_qa", "--hparams_set=ut_base", "--hparams=drpout=1"],
-            1,
-            "stderr",
-            "did you mean dropout",
-        ),
-        (
-            "trainer",
-            ["--problem=babi_qa", "--hparams_set=ut_base", "--model=universal"],
-            1,
-            "stderr",
-            "unknown model",
-        ),
-        ("trainer", ["--problem=babi_qa"], 2, "stderr", "--hparams_set is missing"),
-        ("trainer", ["--schedule=train_eval_loop"], 2, "stderr", "expected one of train"),
-        ("eval", ["--help"], 0, "stdout", "--lengths"),
-        ("eval", [], 2, "stderr", "--output_dir is missing"),
-        ("eval", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
-        ("datagen", ["--only_list", "--problem=babi_*"], 0, "stdout", "babi_qa"),
-        ("datagen", ["--problem=nothing_like_*"], 1, "stderr", "matches no problem"),
-        ("avg_checkpoints", ["--n=0"], 2, "stderr", "--n=0: expected at least 1"),
-        ("avg_checkpoints", ["--best=0"], 2, "stderr", "--best=0: expected at least 1"),
-        (
-            "avg_checkpoints",
-            ["--checkpoints=1,x"],
-            2,
-            "stderr",
-            "--checkpoints=1,x: 'x' is no whole number above 0",
-        ),
-        (
-            "avg_checkpoints",
-            ["--checkpoints=1,2", "--n=2"],
-            2,
-            "stderr",
-            "--n and --checkpoints each say which",
-        ),
-        ("import_t2t", ["--help"], 0, "stdout", "--t2t_dir"),
-        ("decoder", ["--help"], 0, "stdout", "--decode_from_file"),
-        (
-            "decoder",
-            [f"--output_dir={STORED_RUN}", "--decode_hparams=beam=2"],
-            2,
-            "stderr",
-            "did you mean beam_size",
-        ),
-        ("decoder", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
-        (
-            "decoder",
-            ["--output_dir=a", "--decode_from_file=/nonexistent"],
-            1,
-            "stderr",
-            "/nonexistent cannot be read",
-        ),
-        ("bleu", ["--help"], 0, "stdout", "--bleu_variant"),
-        ("bleu", ["--bleu_variant=lower"], 2, "stderr", "expected cased, uncased or both"),
-        ("translate_all", ["--help"], 0, "stdout", "--avg_dir"),
-        ("translate_all", ["--output_dir=/nonexistent/run"], 1, "stderr", "holds no run"),
-        ("report", ["--help"], 0, "stdout", "--tables"),
-        ("report", ["/nonexistent/runs"], 1, "stderr", "/nonexistent/runs is no folder"),
-        ("sweep", ["--help"], 0, "stdout", "--parallel"),
-        (
-            "sweep",
-            ["--problems=lte_{copy,dobule}", "--hparams_sets=ut_lte"],
-            1,
-            "stderr",
-            "did you mean lte_double",
-        ),
-    ],
+# Module in ut_tf.bin, arguments, exit status, stream and a part of what is written there.
+QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
+    ("trainer", ["--help"], 0, "output", "--hparams_set"),
+    ("trainer", ["--registry_help"], 0, "output", "ut_base"),
+    (
+        "trainer",
+        ["--hparam_set=x"],
+        2,
+        "errors",
+        "ut-trainer: error: unknown flag --hparam_set; did you mean hparams_set",
+    ),
+    (
+        "trainer",
+        ["--problem=babi_q", "--hparams_set=ut_base"],
+        1,
+        "errors",
+        "did you mean babi_qa",
+    ),
+    (
+        "trainer",
+        ["--problem=babi_qa", "--hparams_set=ut_bas"],
+        1,
+        "errors",
+        "did you mean ut_base",
+    ),
+    (
+        "trainer",
+        ["--problem=babi_qa", "--hparams_set=ut_base", "--hparams=drpout=1"],
+        1,
+        "errors",
+        "did you mean dropout",
+    ),
+    (
+        "trainer",
+        ["--problem=babi_qa", "--hparams_set=ut_base", "--model=universal"],
+        1,
+        "errors",
+        "unknown model",
+    ),
+    ("trainer", ["--problem=babi_qa"], 2, "errors", "--hparams_set is missing"),
+    ("trainer", ["--schedule=train_eval_loop"], 2, "errors", "expected one of train"),
+    ("eval", ["--help"], 0, "output", "--lengths"),
+    ("eval", [], 2, "errors", "--output_dir is missing"),
+    ("eval", ["--output_dir=/nonexistent/run"], 1, "errors", "holds no run"),
+    ("datagen", ["--only_list", "--problem=babi_*"], 0, "output", "babi_qa"),
+    ("datagen", ["--problem=nothing_like_*"], 1, "errors", "matches no problem"),
+    ("avg_checkpoints", ["--n=0"], 2, "errors", "--n=0: expected at least 1"),
+    ("avg_checkpoints", ["--best=0"], 2, "errors", "--best=0: expected at least 1"),
+    (
+        "avg_checkpoints",
+        ["--checkpoints=1,x"],
+        2,
+        "errors",
+        "--checkpoints=1,x: 'x' is no whole number above 0",
+    ),
+    (
+        "avg_checkpoints",
+        ["--checkpoints=1,2", "--n=2"],
+        2,
+        "errors",
+        "--n and --checkpoints each say which",
+    ),
+    ("import_t2t", ["--help"], 0, "output", "--t2t_dir"),
+    ("decoder", ["--help"], 0, "output", "--decode_from_file"),
+    (
+        "decoder",
+        [f"--output_dir={STORED_RUN}", "--decode_hparams=beam=2"],
+        2,
+        "errors",
+        "did you mean beam_size",
+    ),
+    ("decoder", ["--output_dir=/nonexistent/run"], 1, "errors", "holds no run"),
+    (
+        "decoder",
+        ["--output_dir=a", "--decode_from_file=/nonexistent"],
+        1,
+        "errors",
+        "/nonexistent cannot be read",
+    ),
+    ("bleu", ["--help"], 0, "output", "--bleu_variant"),
+    ("bleu", ["--bleu_variant=lower"], 2, "errors", "expected cased, uncased or both"),
+    ("translate_all", ["--help"], 0, "output", "--avg_dir"),
+    ("translate_all", ["--output_dir=/nonexistent/run"], 1, "errors", "holds no run"),
+    ("report", ["--help"], 0, "output", "--tables"),
+    ("report", ["/nonexistent/runs"], 1, "errors", "/nonexistent/runs is no folder"),
+    ("sweep", ["--help"], 0, "output", "--parallel"),
+    (
+        "sweep",
+        ["--problems=lte_{copy,dobule}", "--hparams_sets=ut_lte"],
+        1,
+        "errors",
+        "did you mean lte_double",
+    ),
 )
-def test_answers_without_tensorflow_in_one_line(module, argv, status, stream, expected):
-    script = QUICK.format(module=module, argv=argv)
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == status, done.stderr
-    assert expected in getattr(done, stream)
-    assert (
-        time.monotonic() - began < 5
-    )  # 0.1 s on an idle machine; importing TensorFlow alone takes 3.
+
+
+def _name(number: int) -> str:
+    module, argv, *_ = QUICK_ANSWERS[number]
+    return " ".join([module, *argv])
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[Answer]:
+    """Those of one process, in the order of QUICK_ANSWERS."""
+    return call_commands([(module, argv) for module, argv, *_ in QUICK_ANSWERS])
+
+
+@pytest.mark.parametrize("number", range(len(QUICK_ANSWERS)), ids=_name)
+def test_answers_without_tensorflow_in_one_line(number: int, answers: list[Answer]) -> None:
+    *_, status, stream, expected = QUICK_ANSWERS[number]
+    answer = answers[number]
+    assert (answer.status, answer.imported) == (status, []), answer.errors
+    assert expected in getattr(answer, stream)
     if status:
-        assert len(done.stderr.splitlines()) == 1
-        assert not done.stdout
+        assert len(answer.errors.splitlines()) == 1
+        assert not answer.output
 
 
 def _raise(error: BaseException) -> None:

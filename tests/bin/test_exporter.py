@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.bin.quick_commands import call_commands
 from tests.serving import toy
 from ut_tf.bin import exporter
 from ut_tf.serving.export import SUMMARY_FILE
@@ -73,34 +72,20 @@ def test_what_the_run_does_not_have(run, tmp_path, capsys):
 
 
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
-QUICK = """
-import sys
-from ut_tf.bin.exporter import main
-status = main({argv!r})
-sys.exit(99 if {{"tensorflow", "keras", "numpy"}} & set(sys.modules) else status)
-"""
-
-
-@pytest.mark.parametrize(
-    ("argv", "status", "expected"),
-    [
-        (["--help"], 0, "--decode_hparams"),
-        ([], 2, "--output_dir is missing"),
-        (["--output_dir=x", "--dtype=float16"], 2, "--dtype=float16: expected float32 or bfloat16"),
-        (["--output_dir=x", "--quantize=int4"], 2, "--quantize=int4: expected int8"),
-        (["--output_dir=x", "--version=-1"], 2, "--version=-1: expected a whole number from 0"),
-        ([f"--output_dir={STORED_RUN}", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
-        (["--output_dir=/nonexistent/run"], 1, "holds no run"),
-    ],
+QUICK_ANSWERS: tuple[tuple[list[str], int, str], ...] = (
+    (["--help"], 0, "--decode_hparams"),
+    ([], 2, "--output_dir is missing"),
+    (["--output_dir=x", "--dtype=float16"], 2, "--dtype=float16: expected float32 or bfloat16"),
+    (["--output_dir=x", "--quantize=int4"], 2, "--quantize=int4: expected int8"),
+    (["--output_dir=x", "--version=-1"], 2, "--version=-1: expected a whole number from 0"),
+    ([f"--output_dir={STORED_RUN}", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
+    (["--output_dir=/nonexistent/run"], 1, "holds no run"),
 )
-def test_mistakes_are_answered_without_tensorflow(argv, status, expected):
-    done = subprocess.run(
-        [sys.executable, "-c", QUICK.format(argv=argv)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    assert expected in done.stdout + done.stderr
-    assert done.stderr.count("\n") == (1 if status else 0)
+
+
+def test_mistakes_are_answered_without_tensorflow() -> None:
+    answers = call_commands([("exporter", argv) for argv, *_ in QUICK_ANSWERS])
+    for (argv, status, expected), answer in zip(QUICK_ANSWERS, answers, strict=True):
+        assert (answer.status, answer.imported) == (status, []), argv
+        assert expected in answer.output + answer.errors
+        assert answer.errors.count("\n") == (1 if status else 0)

@@ -422,9 +422,15 @@ def test_a_sweep_that_finds_all_finished_prints_its_summary(tmp_path, capsys):
     assert "2 of them finished before" in err
 
 
-def test_a_sweep_trains_evaluates_and_reports_a_failure_with_its_log(tmp_path, capsys, monkeypatch):
+def test_a_sweep_trains_and_evaluates(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-    folder, names = tmp_path / "sweep", ["algorithmic_copy_decimal40", "babi_qa_task1_1k"]
+    folder, problem = tmp_path / "sweep", "algorithmic_copy_decimal40"
+    own = [
+        f"--problems={problem}",
+        "--hparams_sets=ut_algorithmic",
+        f"--output_dir={folder}",
+        "--lengths=4",
+    ]
     trainer_flags = [
         "--train_steps=1",
         f"--hparams={TINY}",
@@ -432,27 +438,35 @@ def test_a_sweep_trains_evaluates_and_reports_a_failure_with_its_log(tmp_path, c
         f"--tmp_dir={tmp_path}/tmp",
         "--num_gpus=0",
     ]
-    # Where the second run's data would be, there is a file.
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "tmp" / "tasks_1-20_v1-2.tar.gz").write_bytes(b"no archive")
-    own = [
-        f"--problems={','.join(names)}",
-        "--hparams_sets=ut_algorithmic",
-        "--parallel=2",
-        f"--output_dir={folder}",
-        "--lengths=4",
-    ]
-    assert sweep.main([*own, "--", *trainer_flags]) == 1
+    assert sweep.main([*own, "--", *trainer_flags]) == 0
     out, err = capsys.readouterr()
-    good, bad = (f"{name}-ut_algorithmic-seed0" for name in names)
-    assert f"{good}: length_4/seq_acc" in err
-    assert f"{bad}: failed after" in err
-    assert f"its log: {folder}/{bad}/sweep.log" in err
-    assert "ut-trainer: error:" in (folder / bad / "sweep.log").read_text()
+    name = f"{problem}-ut_algorithmic-seed0"
+    assert f"{name}: length_4/seq_acc" in err
     assert "| algorithmic_copy_decimal40 | UT" in out
-    states = {
-        name: one["state"]
-        for name, one in json.loads((folder / "sweep.json").read_text())["cells"].items()
-    }
-    assert states == {good: "finished", bad: "failed"}
-    assert (folder / good / "checkpoints").is_dir()
+    assert _states(folder) == {name: "finished"}
+    assert (folder / name / "checkpoints").is_dir()
+
+
+def test_a_failure_is_reported_with_its_log(tmp_path, capsys, monkeypatch):
+    finished, failing = make_cells(["algorithmic_copy_decimal40"], ["ut_algorithmic"], [1, 2])
+    folder = stub_run(tmp_path / finished.name, finished.problem, finished.hparams_set, 1)
+    evaluate(folder, {"length_400/char_acc": 0.9, "length_400/seq_acc": 0.2}, 0.8, "max")
+    Progress(tmp_path).note(finished, "finished", [], [], 1.0)
+    stub = tmp_path / "python"
+    stub.write_text("#!/bin/sh\necho 'ut-trainer: error: no data.' >&2\nexit 1\n")
+    stub.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(stub))
+    own = ["--problems=algorithmic_copy_decimal40", *GRID[1:], f"--output_dir={tmp_path}"]
+    assert sweep.main(own) == 1
+    out, err = capsys.readouterr()
+    log = tmp_path / failing.name / "sweep.log"
+    assert f"{failing.name}: failed after" in err
+    assert f"ut-trainer: error: no data; its log: {log}" in err
+    assert "ut-trainer: error:" in log.read_text()
+    assert "| algorithmic_copy_decimal40 | UT" in out
+    assert _states(tmp_path) == {finished.name: "finished", failing.name: "failed"}
+
+
+def _states(folder):
+    cells = json.loads((folder / "sweep.json").read_text())["cells"]
+    return {name: cell["state"] for name, cell in cells.items()}

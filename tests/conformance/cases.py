@@ -235,10 +235,10 @@ def _again(case: Case) -> Case:
 
 CASES = [
     _positions(),
-    _layer("Linear", lambda dtype: Linear(6, dtype=dtype)),
-    _layer("LayerNorm", lambda dtype: LayerNorm(dtype=dtype)),
-    _layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype)),
-    _layer("Transition", lambda dtype: Transition(8, 16, 0.1, dtype=dtype)),
+    _again(_layer("Linear", lambda dtype: Linear(6, dtype=dtype))),
+    _again(_layer("LayerNorm", lambda dtype: LayerNorm(dtype=dtype))),
+    _again(_layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype))),
+    _again(_layer("Transition", lambda dtype: Transition(8, 16, 0.1, dtype=dtype))),
     _layer("SeparableConv", lambda dtype: SeparableConv(6, 3, causal=True, dtype=dtype)),
     _layer(
         "SeparableConvTransition",
@@ -256,16 +256,20 @@ CASES = [
         step=1,
         position_signal=None,
     ),
-    _layer(
-        "Basic halting",
-        lambda dtype: Basic(dtype=dtype),
-        after=lambda inputs: inputs["x"],
-        counted=lambda inputs: inputs["mask"],
+    _again(
+        _layer(
+            "Basic halting",
+            lambda dtype: Basic(dtype=dtype),
+            after=lambda inputs: inputs["x"],
+            counted=lambda inputs: inputs["mask"],
+        )
     ),
-    _layer(
-        "Block",
-        lambda dtype: make_block(NETWORK, dtype=dtype),
-        context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
+    _again(
+        _layer(
+            "Block",
+            lambda dtype: make_block(NETWORK, dtype=dtype),
+            context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
+        )
     ),
     _layer(
         "StepTransitions",
@@ -274,13 +278,15 @@ CASES = [
         ),
         step=1,
     ),
-    _layer(
-        "BlockSequence",
-        lambda dtype: BlockSequence(
-            [make_block(NETWORK, name=name, dtype=dtype) for name in ("first", "second")],
-            dtype=dtype,
-        ),
-        context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
+    _again(
+        _layer(
+            "BlockSequence",
+            lambda dtype: BlockSequence(
+                [make_block(NETWORK, name=name, dtype=dtype) for name in ("first", "second")],
+                dtype=dtype,
+            ),
+            context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"])),
+        )
     ),
     _layer(
         "RecurrentLayer",
@@ -299,7 +305,7 @@ CASES = [
     ),
     _hops(),
     _pointer(),
-    _cell(BasicCell),
+    _again(_cell(BasicCell)),
     _cell(HighwayCell),
     _cell(SkipCell),
     _depthwise_attention(),
@@ -378,11 +384,13 @@ CASES = [
     _again(
         _model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary")
     ),
-    _layer(
-        "BahdanauAttention",
-        lambda dtype: BahdanauAttention(8, dtype=dtype),
-        states=lambda inputs: inputs["x"],
-        padding_mask=lambda inputs: inputs["mask"],
+    _again(
+        _layer(
+            "BahdanauAttention",
+            lambda dtype: BahdanauAttention(8, dtype=dtype),
+            states=lambda inputs: inputs["x"],
+            padding_mask=lambda inputs: inputs["mask"],
+        )
     ),
     _layer("TargetStart", lambda dtype: TargetStart(8, dtype=dtype)),
     _model(LSTMModel, "sequences, bahdanau", SEQUENCES, lstm_attention="bahdanau"),

@@ -12,7 +12,15 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.search.models import CLASSES, FACTS, INPUTS, LANGUAGE, VOCAB, random_model
+from tests.search.models import (
+    CLASSES,
+    FACTS,
+    INPUTS,
+    LANGUAGE,
+    VOCAB,
+    assert_steps_give_whole_logits,
+    random_model,
+)
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.models.convolutional.bytenet import ByteNet
@@ -24,7 +32,6 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.stepper import make_stepper
 from ut_tf.search.strategies import Decoded, decode
-from ut_tf.symbols import END_ID
 
 TARGETS = np.array([[3, 4, 5, 8, 1], [7, 1, 0, 0, 0], [2, 2, 6, 1, 0]], np.int32)
 FACT_INPUTS = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)
@@ -78,34 +85,7 @@ def test_no_position_sees_a_later_one(kind: Any, changes: dict[str, Any]) -> Non
 
 @each(VARIANTS)
 def test_steps_give_the_logits_of_whole_prefixes(kind: Any, changes: dict[str, Any]) -> None:
-    """Two hypotheses per example go on from each other at random, and midway the first example is
-    left out.
-    """
-    model, draws = random_model(kind, **changes), np.random.default_rng(1)
-    stepper = make_stepper(model, beam_size=2)
-    inputs, prefixes = INPUTS, np.zeros([3, 2, 0], np.int32)
-    cache = stepper.start({"inputs": tf.constant(inputs)}, 2, 6)
-    for index in range(6):
-        if index == 3:
-            inputs, prefixes = inputs[[2, 1]], prefixes[[2, 1]]
-            cache = stepper.resize(cache, tf.constant([2, 1]), 6)
-        last = np.pad(prefixes, [(0, 0), (0, 0), (1, 0)])[:, :, -1].reshape(-1)
-        logits, cache = stepper.step(tf.constant(last, tf.int32), tf.constant(index), cache)
-        targets = np.pad(
-            prefixes.reshape(len(last), index), [(0, 0), (0, 1)], constant_values=END_ID
-        )
-        expected = model(
-            {"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)}
-        )[:, -1]
-        assert_close(logits, expected, 3e-5)
-        parents, symbols = (
-            draws.integers(low, high, prefixes.shape[:2]).astype(np.int32)
-            for low, high in ((0, 2), (2, VOCAB))
-        )
-        cache = stepper.reorder(cache, tf.constant(parents))
-        prefixes = np.concatenate(
-            [np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2
-        )
+    assert_steps_give_whole_logits(random_model(kind, **changes), steps=6)
 
 
 def _both_ways(
@@ -122,6 +102,7 @@ def _both_ways(
         graph = tf.function(
             lambda given: decode(model, given, config, incremental=incremental),
             input_signature=[signature],
+            autograph=False,
         )
         return Decoded(*(np.asarray(part) for part in graph(features)))
 

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tests.close import assert_close
 from tests.configs import small_config
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.contract import DecoderModel
+from ut_tf.search.stepper import make_stepper
 from ut_tf.symbols import END_ID, PADDING_ID
 
 VOCAB = 9
@@ -60,6 +62,43 @@ def random_transformer(**changes: Any) -> Any:
 def random_conditional(**changes: Any) -> Any:
     """Returns a conditional Universal Transformer with random weights."""
     return random_model(ConditionalUniversalTransformer, **changes)
+
+
+def assert_steps_give_whole_logits(model: Any, steps: int) -> None:
+    """Asserts that steps of two hypotheses per example, which go on from each other at random, give
+    the logits of whole prefixes; midway the first example is left out and room is made.
+    """
+    draws, stepper = np.random.default_rng(1), make_stepper(model, beam_size=2)
+    inputs, prefixes = INPUTS, np.zeros([3, 2, 0], np.int32)
+    cache = stepper.start({"inputs": tf.constant(inputs)}, 2, steps)
+    sources, targets, logits = [], [], []
+    for index in range(steps):
+        if index == steps // 2:
+            inputs, prefixes = inputs[[2, 1]], prefixes[[2, 1]]
+            cache = stepper.resize(cache, tf.constant([2, 1]), steps)
+        last = np.pad(prefixes, [(0, 0), (0, 0), (1, 0)])[:, :, -1].reshape(-1)
+        step_logits, cache = stepper.step(tf.constant(last, tf.int32), tf.constant(index), cache)
+        logits.append(step_logits)
+        sources.append(inputs.repeat(2, 0))
+        targets.append(
+            np.pad(
+                prefixes.reshape(len(last), index),
+                [(0, 0), (0, steps - index)],
+                constant_values=END_ID,
+            )
+        )
+        parents, symbols = (
+            draws.integers(low, high, prefixes.shape[:2]).astype(np.int32)
+            for low, high in ((0, 2), (2, VOCAB))
+        )
+        cache = stepper.reorder(cache, tf.constant(parents))
+        prefixes = np.concatenate(
+            [np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2
+        )
+    # One call for all prefixes: no position sees what fills up the ones after it.
+    whole = model({"inputs": np.concatenate(sources), "targets": np.concatenate(targets)})
+    places = np.repeat(np.arange(steps), [len(step_logits) for step_logits in logits])
+    assert_close(tf.concat(logits, 0), tf.gather(whole, places, axis=1, batch_dims=1), 3e-5)
 
 
 class Table(DecoderModel):

@@ -16,7 +16,7 @@ from tests.search.models import (
     FACTS,
     INPUTS,
     LANGUAGE,
-    VOCAB,
+    assert_steps_give_whole_logits,
     random_conditional,
     random_model,
     random_transformer,
@@ -172,6 +172,7 @@ def _both_ways(
         graph = tf.function(
             lambda given: decode(model, given, config, incremental=incremental),
             input_signature=[signature],
+            autograph=False,
         )
         return Decoded(*(np.asarray(part) for part in graph(features)))
 
@@ -180,31 +181,7 @@ def _both_ways(
 
 @pytest.mark.parametrize(("make", "changes"), MODELS)
 def test_steps_give_the_logits_of_whole_prefixes(make: Any, changes: dict[str, Any]) -> None:
-    """Two hypotheses per example go on from each other at random, and midway the first example is
-    left out and room is made.
-    """
-    model, draws = make(**changes), np.random.default_rng(1)
-    inputs, prefixes = INPUTS, np.zeros([3, 2, 0], np.int32)
-    cache = model.start_decoding({"inputs": tf.constant(inputs)}, 2, beam_size=2)
-    for index in range(5):
-        if index == 2:
-            inputs, prefixes = inputs[[2, 1]], prefixes[[2, 1]]
-            cache = model.resize_cache(cache, tf.constant([2, 1]), 5)
-        last = np.pad(prefixes, [(0, 0), (0, 0), (1, 0)])[:, :, -1].reshape(-1)
-        logits, cache = model.decode_step(tf.constant(last, tf.int32), tf.constant(index), cache)
-        targets = np.pad(prefixes.reshape(len(last), index), [(0, 0), (0, 1)], constant_values=2)
-        expected = model(
-            {"inputs": tf.constant(inputs.repeat(2, 0)), "targets": tf.constant(targets)}
-        )[:, -1]
-        assert_close(logits, expected, 3e-5)
-        parents, symbols = (
-            draws.integers(low, high, prefixes.shape[:2]).astype(np.int32)
-            for low, high in ((0, 2), (2, VOCAB))
-        )
-        cache = model.reorder_cache(cache, tf.constant(parents))
-        prefixes = np.concatenate(
-            [np.take_along_axis(prefixes, parents[:, :, None], 1), symbols[:, :, None]], 2
-        )
+    assert_steps_give_whole_logits(make(**changes), steps=5)
 
 
 def _searched(case: Any) -> Any:
@@ -245,9 +222,8 @@ def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(CELLS, "mixing", Entry(f"{__name__}:Mixing"))
-    test_steps_give_the_logits_of_whole_prefixes(
-        random_model, {"recurrence": "mixing", "num_steps": 3, **changes}
-    )
+    model = random_model(recurrence="mixing", num_steps=3, **changes)
+    assert_steps_give_whole_logits(model, steps=5)
 
 
 def test_samples_with_the_cache_are_those_without_it() -> None:

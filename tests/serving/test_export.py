@@ -61,7 +61,9 @@ class Exported:
 
     def decoded(self, texts: list[str], config: DecodeConfig) -> tuple[np.ndarray, np.ndarray]:
         if config not in self.searches:
-            search = tf.function(lambda inputs: decode(self.model, {"inputs": inputs}, config))
+            search = tf.function(
+                lambda inputs: decode(self.model, {"inputs": inputs}, config), autograph=False
+            )
             self.searches[config] = search.get_concrete_function(
                 tf.TensorSpec([None, None], tf.int32)
             )

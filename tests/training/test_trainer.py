@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,14 @@ FULL: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A trained run that nothing stopped, with a log point every third update."""
+    run = toy_run(tmp_path_factory.mktemp("whole"), eval_frequency=5)
+    train(run, log_frequency=3)
+    return run
+
+
 def test_a_killed_run_goes_on_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +81,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         toy_run(tmp_path / "broken", eval_frequency=6, **FULL),
     )
     expected = train(whole, log_frequency=4)
-    for step in (9, 4, 11):
+    for step in (9, 11):
         with monkeypatch.context() as patch:
             stop_at(patch, step, kill)
             with pytest.raises(Killed):
@@ -85,20 +94,19 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_the_same_call_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int
+    whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = signal.getsignal(number)
-    whole, stopped = toy_run(tmp_path / "whole"), toy_run(tmp_path / "stopped")
-    train(whole, log_frequency=3)
-    with monkeypatch.context() as patch:
-        stop_at(patch, 7, lambda: os.kill(os.getpid(), number))
-        result = train(stopped, log_frequency=3)
-    assert (result.step, result.stopped_by) == (7, "signal")
-    assert CheckpointStore(stopped.output_dir).steps() == [7]
-    assert "the same command goes on from there" in capsys.readouterr().err
-    assert signal.getsignal(number) == before
+    stopped = toy_run(tmp_path)
+    for number, updates, step in ((signal.SIGTERM, 7, 7), (signal.SIGINT, 5, 12)):
+        before = signal.getsignal(number)
+        with monkeypatch.context() as patch:
+            stop_at(patch, updates, partial(os.kill, os.getpid(), number))
+            result = train(stopped, log_frequency=3)
+        assert (result.step, result.stopped_by) == (step, "signal")
+        assert CheckpointStore(stopped.output_dir).steps()[-1] == step
+        assert "the same command goes on from there" in capsys.readouterr().err
+        assert signal.getsignal(number) == before
     assert train(stopped, log_frequency=3).stopped_by == "train_steps"
     assert losses(stopped) == losses(whole)
 
@@ -117,20 +125,6 @@ def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.Mo
             train(toy_run(tmp_path))
     finally:
         signal.signal(signal.SIGINT, found)
-
-
-def test_the_first_line_says_what_is_trained_on_what(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = toy_run(tmp_path, train_steps=1)
-    train(run)
-    first = capsys.readouterr().err.splitlines()[0]
-    parameters = run.make_model().count_params()
-    assert (
-        first
-        == f"training {run.hparams.model} ({parameters:,} parameters) on the CPU (no GPU found;"
-        " GPUs need pip install 'ut-tf[cuda]')"
-    )
 
 
 def test_a_finished_run_says_so_and_does_nothing(
@@ -200,13 +194,9 @@ def test_early_stopping_stops_a_resumed_run_at_the_same_step(
 
 
 def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole, damaged = (
-        toy_run(tmp_path / "whole", eval_frequency=5),
-        toy_run(tmp_path / "damaged", eval_frequency=5),
-    )
-    train(whole)
+    damaged = toy_run(tmp_path, eval_frequency=5)
     train(damaged, train_steps=10)
     (CheckpointStore(damaged.output_dir).path(10) / "variables.index").write_bytes(b"")
     train(damaged)
@@ -235,13 +225,9 @@ def test_a_full_disk_stops_with_the_checkpoint_before_it(
 
 
 def test_the_average_is_evaluated_but_not_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, averaged = (
-        toy_run(tmp_path / "plain"),
-        toy_run(tmp_path / "averaged", average_decay=0.999),
-    )
-    train(plain, log_frequency=2)
+    averaged = toy_run(tmp_path, average_decay=0.999)
     seen: list[Any] = []
     original = Evaluator.evaluate
 
@@ -251,15 +237,15 @@ def test_the_average_is_evaluated_but_not_trained_on(
         return original(self, sets)
 
     monkeypatch.setattr(Evaluator, "evaluate", evaluate)
-    train(averaged, log_frequency=2)
-    assert losses(plain) == losses(averaged)
+    train(averaged, log_frequency=3)
+    assert losses(whole) == losses(averaged)
     model = averaged.make_model()
     restore_weights(model, averaged, "last")
     for restored, evaluated in zip(model.trainable_variables, seen, strict=True):
         np.testing.assert_array_equal(restored.numpy(), evaluated)
     assert any(
         (one.numpy() != other).any()
-        for one, other in zip(model.trainable_variables, saved_weights(plain), strict=False)
+        for one, other in zip(model.trainable_variables, saved_weights(whole), strict=False)
     )
 
 
@@ -313,13 +299,17 @@ def test_a_validation_that_cannot_be_is_told_before_the_first_update(
         train(toy_run(tmp_path))
 
 
-def test_a_rate_of_0_is_foretold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_lines_say_what_is_trained_and_foretell_a_rate_of_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = toy_run(tmp_path, schedule="cosine", decay_steps=2, train_steps=3)
+    train(run, train_steps=2)
+    parameters = run.make_model().count_params()
+    devices = "the CPU (no GPU found; GPUs need pip install 'ut-tf[cuda]')"
+    beginning = f"training {run.hparams.model} ({parameters:,} parameters) on {devices}"
+    assert capsys.readouterr().err.splitlines()[0] == beginning
     train(run)
-    (warning,) = [
-        line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")
-    ]
-    assert "`train_steps`=3 is above `decay_steps`=2" in warning
+    warning, following, *_ = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: `train_steps`=3 is above `decay_steps`=2")
     assert "set `decay_steps`=3" in warning
-    train(toy_run(tmp_path / "other", schedule="cosine", decay_steps=3, train_steps=3))
-    assert "warning" not in capsys.readouterr().err
+    assert following == beginning

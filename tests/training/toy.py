@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ut_tf import registry
@@ -20,6 +21,7 @@ from ut_tf.models.training_contract import TrainableModel
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
+from ut_tf.symbols import END_ID, PADDING_ID
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import make_optimizer
@@ -47,16 +49,19 @@ class ToyCopy(Problem):
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
         del data_dir, length
-        start = seed * 1000 + epoch if split == "train" else 10_000_000
-        count = EXAMPLES if split == "train" else 16
+        is_training = split == "train"
+        generator = np.random.default_rng([seed, epoch] if is_training else 10_000_000)
+        sizes = generator.integers(2, 7, EXAMPLES if is_training else 16)[:, np.newaxis]
+        symbols = generator.integers(2, VOCABULARY, [len(sizes), 7])
+        places = np.arange(7)
+        symbols = np.where(places < sizes, symbols, np.where(places == sizes, END_ID, PADDING_ID))
+        ids = tf.constant(symbols, tf.int32)
 
-        def example(number: Any) -> dict[str, Any]:
-            key = tf.stack([tf.cast(number, tf.int32), start])
-            size = tf.random.stateless_uniform([], key, 2, 7, tf.int32)
-            symbols = tf.random.stateless_uniform([size], key + 1, 2, VOCABULARY, tf.int32)
-            return {"inputs": tf.concat([symbols, [1]], 0), "targets": tf.concat([symbols, [1]], 0)}
+        def batch(numbers: Any) -> dict[str, Any]:
+            rows = tf.gather(ids, numbers)
+            return {"inputs": rows, "targets": rows}
 
-        return ExampleTable.from_dataset(tf.data.Dataset.range(count).map(example))
+        return ExampleTable((sizes[:, 0] + 1).astype(np.int32), batch)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         del lengths

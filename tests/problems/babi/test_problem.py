@@ -39,6 +39,21 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
+@pytest.fixture(scope="module")
+def prepared_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the archive of task 1 and, in data, what it was prepared to."""
+    folder = tmp_path_factory.mktemp("one_task")
+    write_archive(folder, ONE_TASK)
+    BabiQA((1,), "1k").prepare(folder / "data", folder)
+    return folder
+
+
+@pytest.fixture
+def prepared(prepared_once: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, to damage."""
+    return Path(shutil.copytree(prepared_once, tmp_path / "prepared"))
+
+
 def told(problem: BabiQA, split: str, data_dir: Path) -> list[tuple[list[str], str, int]]:
     """Each example in words: its rows, its answer, its task."""
     words, answers = problem.vocab_files(data_dir)
@@ -132,16 +147,12 @@ def test_the_note_tells_of_another_archive(data_dir: Path, monkeypatch: pytest.M
     assert problem.data_note(data_dir) == ""
 
 
-def test_data_of_an_earlier_version_is_prepared_anew(tmp_path: Path) -> None:
-    write_archive(tmp_path, ONE_TASK)
-    problem = BabiQA((1,), "1k")
-    problem.prepare(tmp_path / "data", tmp_path)
-    (records,) = (folder.parent for folder in (tmp_path / "data").rglob("dataset_info.json"))
+def test_data_of_an_earlier_version_is_prepared_anew(prepared: Path) -> None:
+    problem, data = BabiQA((1,), "1k"), prepared / "data"
+    (records,) = (folder.parent for folder in data.rglob("dataset_info.json"))
     records.rename(records.with_name("1.0.0"))
-    problem.prepare(tmp_path / "data", tmp_path)
-    assert [
-        int(example["supporting_facts"]) for example in problem.dataset("test", tmp_path / "data")
-    ] == [1]
+    problem.prepare(data, prepared)
+    assert [int(example["supporting_facts"]) for example in problem.dataset("test", data)] == [1]
 
 
 def test_spec_counts_the_words_and_answers_of_all_splits(data_dir: Path) -> None:
@@ -273,17 +284,15 @@ def test_preparing_again_needs_no_archive(data_dir: Path, tmp_path: Path) -> Non
     BabiQA((1, 2), "1k", form="tokens").prepare(data_dir, tmp_path)
 
 
-def test_preparing_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    write_archive(tmp_path, ONE_TASK)
-    problem = BabiQA((1,), "1k")
-    problem.prepare(tmp_path / "data", tmp_path)
-    before = told(problem, "test", tmp_path / "data")
-    (summary,) = (tmp_path / "data").rglob("summary.json")
+def test_preparing_goes_on_where_it_was_stopped(prepared: Path) -> None:
+    problem, data = BabiQA((1,), "1k"), prepared / "data"
+    before = told(problem, "test", data)
+    (summary,) = data.rglob("summary.json")
     summary.unlink()
     with pytest.raises(UserError, match="is not prepared in"):
-        BabiQA((1,), "1k").dataset("test", tmp_path / "data")
-    problem.prepare(tmp_path / "data", tmp_path)
-    assert told(BabiQA((1,), "1k"), "test", tmp_path / "data") == before
+        BabiQA((1,), "1k").dataset("test", data)
+    problem.prepare(data, prepared)
+    assert told(BabiQA((1,), "1k"), "test", data) == before
 
 
 def _shorten(path: Path) -> None:
@@ -309,21 +318,19 @@ def _empty(path: Path) -> None:
     ],
 )
 def test_damaged_data_is_named_and_prepared_again_once_it_is_deleted(
-    tmp_path: Path, pattern: str, damage: Any
+    prepared: Path, pattern: str, damage: Any
 ) -> None:
-    write_archive(tmp_path, ONE_TASK)
-    data = tmp_path / "data"
-    BabiQA((1,), "1k").prepare(data, tmp_path)
+    data = prepared / "data"
     before = told(BabiQA((1,), "1k"), "train", data)
     (damaged,) = data.rglob(pattern)
     damage(damaged)
     with pytest.raises(
         UserError, match=r"is damaged .*: delete it, it will be prepared again"
     ) as caught:
-        use(data, tmp_path)
+        use(data, prepared)
     folder = str(caught.value).split(" is damaged")[0]
     shutil.rmtree(folder)
-    use(data, tmp_path)
+    use(data, prepared)
     assert told(BabiQA((1,), "1k"), "train", data) == before
 
 
@@ -336,13 +343,11 @@ def use(data: Path, tmp_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["words.txt", "answers.txt", "summary.json"])
-def test_a_file_that_is_gone_is_written_again(tmp_path: Path, name: str) -> None:
-    write_archive(tmp_path, ONE_TASK)
-    use(tmp_path / "data", tmp_path)
-    (path,) = (tmp_path / "data").rglob(name)
+def test_a_file_that_is_gone_is_written_again(prepared: Path, name: str) -> None:
+    (path,) = (prepared / "data").rglob(name)
     content = path.read_bytes()
     path.unlink()
-    use(tmp_path / "data", tmp_path)
+    use(prepared / "data", prepared)
     assert path.read_bytes() == content
 
 

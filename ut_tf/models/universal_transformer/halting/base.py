@@ -1,4 +1,4 @@
-"""The base class of the halting forms, and the mathematics that they share.
+"""What every halting form is asked, and the mathematics that the forms share.
 
 A form of your own is registered with ``registry.register_halting`` and named by ``halting``::
 
