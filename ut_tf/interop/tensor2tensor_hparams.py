@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ut_tf.config.fields import fields_of
+from ut_tf.config.fields import fields_of, without_effect
 from ut_tf.config.hparams import HParams
 from ut_tf.config.tensor2tensor import RENAMED
 from ut_tf.config.training import TrainingConfig
@@ -161,12 +161,16 @@ def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
 
 def assignments(hparams: HParams, base: HParams) -> str:
     """The overrides "name=value,name=value" that make `base` equal to `hparams`, as
-    ``HParams.override`` reads them.
+    ``HParams.override`` reads them; without fields that have no effect.
     """
     changed = []
     for section in ("network", "training"):
         values, before = hparams.to_dict()[section], base.to_dict()[section]
-        changed += [f"{name}={value}" for name, value in values.items() if value != before[name]]
+        changed += [
+            f"{name}={value}"
+            for name, value in values.items()
+            if value != before[name] and without_effect(getattr(hparams, section), name) is None
+        ]
     return ",".join(changed)
 
 
