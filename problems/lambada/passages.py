@@ -184,7 +184,7 @@ def cut_passages(texts: Texts, words: list[str], longest: int) -> Passages:
     ]
     return Passages(
         *(
-            np.concatenate([getattr(some, side) for some in of_books])
+            np.concatenate([getattr(of_book, side) for of_book in of_books])
             for side in ("starts", "questions", "answers")
         )
     )
@@ -194,14 +194,14 @@ def answerable(texts: Texts, passages: Passages) -> Passages:
     """The passages whose last word stands in the context."""
     answered = np.zeros(len(passages), np.bool_)
     for first in range(0, len(passages), _AT_ONCE):
-        some = passages.taken(np.arange(first, min(first + _AT_ONCE, len(passages))))
-        places = some.starts[:, np.newaxis] + np.arange((some.questions - some.starts).max())
-        inside = places < some.questions[:, np.newaxis]
+        batch = passages.taken(np.arange(first, min(first + _AT_ONCE, len(passages))))
+        places = batch.starts[:, np.newaxis] + np.arange((batch.questions - batch.starts).max())
+        inside = places < batch.questions[:, np.newaxis]
         same = (
             texts.words[np.minimum(places, len(texts.words) - 1)]
-            == texts.words[some.answers][:, np.newaxis]
+            == texts.words[batch.answers][:, np.newaxis]
         )
-        answered[first : first + len(some)] = (same & inside).any(axis=1)
+        answered[first : first + len(batch)] = (same & inside).any(axis=1)
     return passages.taken(np.flatnonzero(answered))
 
 

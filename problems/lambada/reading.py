@@ -165,12 +165,12 @@ class LambadaRC(LambadaProblem):
         if split == "train" and self._passages:
             novels = self._texts("train", data_dir)
             cut = cut_passages(novels, words, self._longest)
-            some = (
+            kept = (
                 np.arange(min(self._passages, len(cut)), dtype=np.int64)
                 * len(cut)
                 // max(min(self._passages, len(cut)), 1)
             )
-            parts.append(gathered(novels, cut.taken(some)))
+            parts.append(gathered(novels, cut.taken(kept)))
         return [texts for texts, _ in parts], [passages for _, passages in parts]
 
     def _part(self, passages: Texts) -> Any:
@@ -202,8 +202,8 @@ class _PassageTable:
         self._places = [
             np.concatenate(
                 [
-                    getattr(some, side) + offset
-                    for some, offset in zip(passages, offsets, strict=True)
+                    getattr(of_text, side) + offset
+                    for of_text, offset in zip(passages, offsets, strict=True)
                 ]
             )
             for side in ("starts", "questions", "answers")

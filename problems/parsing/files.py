@@ -111,8 +111,8 @@ def split_treebank(path: Path) -> TreeSplits:
             "test": {_TEST_SECTION},
         }
         parts = {
-            split: [name for name in by_file if sections[name] in some]
-            for split, some in wanted.items()
+            split: [name for name in by_file if sections[name] in numbers]
+            for split, numbers in wanted.items()
         }
         note = ""
     else:

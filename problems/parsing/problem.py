@@ -272,19 +272,21 @@ class Parsing(Problem):
         )
         codec = self.text_codec(folder.path)
         counts = {}
-        for split, some in (
+        for split, trees_of_split in (
             ("train", trees.train),
             ("validation", trees.validation),
             ("test", trees.test),
         ):
-            counts[split] = len(some)
+            counts[split] = len(trees_of_split)
             write_shard(
                 folder.path / f"{split}.npz",
-                _encoded(codec, some, self._with_words),
-                {"pairs": len(some)},
+                _encoded(codec, trees_of_split, self._with_words),
+                {"pairs": len(trees_of_split)},
             )
             if split != "train":
-                write_text(folder.path / f"{split}.trees", "".join(f"{tree}\n" for tree in some))
+                write_text(
+                    folder.path / f"{split}.trees", "".join(f"{tree}\n" for tree in trees_of_split)
+                )
         files = [
             path.name for path in folder.path.iterdir() if path.suffix in (".txt", ".npz", ".trees")
         ]
@@ -367,9 +369,9 @@ def _encoded(codec: ParseCodec, trees: list[Tree], with_words: bool) -> PairIds:
     sources: list[list[int]] = []
     targets: list[list[int]] = []
     for first in range(0, len(trees), _ENCODED):
-        some = trees[first : first + _ENCODED]
-        sentences = tf.constant([" ".join(leaf.word for leaf in tree.leaves()) for tree in some])
-        written = tf.constant([" ".join(linearise(tree, with_words)) for tree in some])
+        batch = trees[first : first + _ENCODED]
+        sentences = tf.constant([" ".join(leaf.word for leaf in tree.leaves()) for tree in batch])
+        written = tf.constant([" ".join(linearise(tree, with_words)) for tree in batch])
         sources += _rows(codec.encode(sentences)["inputs"])
         targets += _rows(codec.encode_targets(written))
     words, labels = codec.vocab_sizes or (0, 0)

@@ -148,7 +148,7 @@ class Evaluator:
             self._method(evaluation_set.method).check(evaluation_set)
         problem = self._context.problem
         names = [self._metric_names(evaluation_set) for evaluation_set in sets]
-        known = [name for some in names if some is not None for name in some]
+        known = [name for group in names if group is not None for name in group]
         selection, _ = problem.selection_metric
         if None in names or type(problem).summarize is not Problem.summarize:
             return

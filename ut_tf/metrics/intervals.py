@@ -54,8 +54,8 @@ def resampled_sums(values: Floats, seed: int = 0, resamples: int = RESAMPLES) ->
     draws = np.random.default_rng(seed)
     # A loss may be infinite, and infinity times no draws would be no number.
     infinite = np.isposinf(values)
-    some = bool(infinite.any())
-    finite = np.where(infinite, 0.0, values) if some else values
+    has_infinite = bool(infinite.any())
+    finite = np.where(infinite, 0.0, values) if has_infinite else values
     # How often each example was drawn: one sample after the other, so that the memory does not grow
     # with their number.
     counts = (
@@ -64,7 +64,7 @@ def resampled_sums(values: Floats, seed: int = 0, resamples: int = RESAMPLES) ->
     )
     return np.stack(
         [
-            np.where(count @ infinite, np.inf, count @ finite) if some else count @ finite
+            np.where(count @ infinite, np.inf, count @ finite) if has_infinite else count @ finite
             for count in counts
         ]
     )

@@ -28,7 +28,7 @@ from ut_tf.training.step_report import StepReport
 
 
 class Counts(NamedTuple):
-    """What losses are divided by, of a replica or of all of them.
+    """The divisors of the losses, of a replica or of all of them.
 
     Args:
       targets: [], tokens or examples.

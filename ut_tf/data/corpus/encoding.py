@@ -126,9 +126,9 @@ def encode_split(
     is_small = total is not None and total <= _FEW_CHUNKS * chunk
     jobs = (
         functools.partial(
-            _encode_shard, some, shard_file(folder, split, number), vocab_file, filters
+            _encode_shard, pairs_of_shard, shard_file(folder, split, number), vocab_file, filters
         )
-        for number, some in enumerate(chunks(pairs, chunk))
+        for number, pairs_of_shard in enumerate(chunks(pairs, chunk))
     )
     with progress_bar(split, total) as bar:
         if processes == 1 or is_small:

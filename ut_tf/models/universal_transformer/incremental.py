@@ -139,8 +139,8 @@ class PositionRun:
         return add_signal(state, signal, self.recurrence.compute_dtype)
 
     def _signals(self, signal: Any, count: int) -> list[Any]:
-        """Returns what is added to the state at each step: the position's signal [rows or 1,
-        hidden_size] or None, plus the step's or None.
+        """The signals added to the state at each step: the position's [rows or 1, hidden_size] or
+        None, plus the step's or None.
         """
         steps = self.weights.get("steps")
         if steps is None:

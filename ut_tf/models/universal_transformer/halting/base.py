@@ -1,4 +1,4 @@
-"""What every halting form is asked, and the mathematics that the forms share.
+"""The base class of the halting forms, and the mathematics that they share.
 
 A form of your own is registered with ``registry.register_halting`` and named by ``halting``::
 
