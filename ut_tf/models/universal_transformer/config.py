@@ -18,11 +18,11 @@ from ut_tf.config.fields import having, option, unless
 from ut_tf.config.groups import StepsConfig
 from ut_tf.config.training import TrainingConfig
 
-# Rules name the built-in cells that cannot do something: a user's own cells may do everything.
+# Of the built-in cells: a user's own cells may do everything.
 _IN_TRANSITIONS_PLACE = ("gru", "lstm")
 _NEVER_HALTING = ("dwa", *_IN_TRANSITIONS_PLACE)
-_WITHOUT_GATE = ("basic", *_NEVER_HALTING)
-_WITHOUT_MEMORY = ("basic", "highway", "skip", "dwa", "gru")
+_WITH_GATE = ("highway", "skip")
+_WITH_MEMORY = ("lstm",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class RecurrenceConfig(StepsConfig):
     """A recurrent layer over the positions before all others: bidirectional in the encoder, forward
     in the decoder.
     """
-    transform_bias_init: float = option(-1.0, only_with=unless("recurrence", *_WITHOUT_GATE))
+    transform_bias_init: float = option(-1.0, only_with=having("recurrence", *_WITH_GATE))
     """Initial bias of the transform gate of the highway and skip recurrences; at -1 they start out
     by carrying 73 %.
     """
@@ -57,7 +57,7 @@ class RecurrenceConfig(StepsConfig):
     """Whether highway and skip carry 1 - transform gate; otherwise the carry gate has weights of
     its own and the opposite bias.
     """
-    lstm_forget_bias: float = option(1.0, only_with=unless("recurrence", *_WITHOUT_MEMORY))
+    lstm_forget_bias: float = option(1.0, only_with=having("recurrence", *_WITH_MEMORY))
     """Added to the forget gate's logits of the lstm recurrence."""
     use_memory_as_final_state: bool = option(False, is_detail=True)
     """The lstm recurrence returns its memory instead of its state."""
@@ -71,12 +71,16 @@ class RecurrenceConfig(StepsConfig):
     def mistakes(self) -> list[str]:
         """Gates and memories belong to some recurrences only."""
         mistakes = super().mistakes()
-        if not self.couple_carry_transform_gates and self.recurrence in _WITHOUT_GATE:
+        if not self.couple_carry_transform_gates and self._is_none_of(_WITH_GATE):
             mistakes.append(
                 "couple_carry_transform_gates=False needs recurrence=highway or skip, not"
                 f" {self.recurrence}"
             )
         return mistakes
+
+    def _is_none_of(self, cells: tuple[str, ...]) -> bool:
+        """Whether the cell is built in, and none of these."""
+        return self.recurrence not in cells and not registry.cells.is_own(self.recurrence)
 
     def mistakes_with(self, training: TrainingConfig) -> list[str]:
         """XLA cannot train a loop without a bound."""
@@ -176,7 +180,7 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f"eval_num_steps={self.eval_num_steps} is a fixed depth, and"
                 f" halting={self.halting}: use eval_act_max_steps"
             )
-        if self.use_memory_as_final_state and (self.recurrence in _WITHOUT_MEMORY or self._halts):
+        if self.use_memory_as_final_state and (self._is_none_of(_WITH_MEMORY) or self._halts):
             mistakes.append(
                 "use_memory_as_final_state=True needs recurrence=lstm with halting=none, not"
                 f" {self.recurrence} with {self.halting}"
