@@ -123,7 +123,7 @@ class Optimizer:
         )
         norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm) if self.scale is not None else None
-        gradients = [self._clip(gradient, norm, finite) for gradient in gradients]
+        gradients = self._clip(gradients, norm, finite)
         if self._noise is not None and faults is not None:
             gradients = self._noise(gradients, self.iterations.read_value() + 1, faults)
         rate = learning_rate(self.iterations.read_value() + 1, self._training, self._hidden_size)
@@ -132,11 +132,14 @@ class Optimizer:
         self._average(finite)
         return norm, rate
 
-    def _clip(self, gradient: Any, norm: Any, finite: Any) -> Any:
+    def _clip(self, gradients: Sequence[Any], norm: Any, finite: Any) -> Sequence[Any]:
         limit = self._training.clip_norm
         if limit:
-            gradient = gradient * tf.minimum(1.0, limit / tf.maximum(norm, tf.constant(1e-30)))
-        return gradient if finite is None else tf.where(finite, gradient, tf.zeros_like(gradient))
+            factor = tf.minimum(1.0, limit / tf.maximum(norm, tf.constant(1e-30)))
+            gradients = [gradient * factor for gradient in gradients]
+        if finite is None:
+            return gradients
+        return [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]
 
     def _count(self, finite: Any) -> None:
         if finite is None:
@@ -158,24 +161,25 @@ class Optimizer:
         beta2 = 1.0 - applied * (1.0 - training.adam_beta2)
         updates = tf.cast(tf.maximum(self.iterations.read_value(), 1), tf.float32)
         powers = tf.pow(training.adam_beta1, updates), tf.pow(training.adam_beta2, updates)
+        # Made once for all weights: each operation takes its time when the graph is traced.
+        rate, epsilon = rate * applied, tf.constant(training.adam_epsilon)
+        decay = rate * training.weight_decay if training.weight_decay else None
         for weight, first, second, gradient in zip(
             self.weights, self.first_moments, self.second_moments, gradients, strict=True
         ):
             variable = weight.value
-            if training.weight_decay and is_decayed(weight):
-                _assign_sub(
-                    variable, rate * applied * training.weight_decay * variable.read_value()
-                )
+            if decay is not None and is_decayed(weight):
+                _assign_sub(variable, decay * variable.read_value())
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=first.handle,
                 v=second.handle,
                 beta1_power=powers[0],
                 beta2_power=powers[1],
-                lr=rate * applied,
+                lr=rate,
                 beta1=beta1,
                 beta2=beta2,
-                epsilon=training.adam_epsilon,
+                epsilon=epsilon,
                 grad=tf.cast(gradient, variable.dtype),
             )
 
