@@ -49,9 +49,9 @@ def keep_mask(shape: Any, rate: float, seed: Any) -> Any:
     per_draw = 4 // kind.size
     size = tf.reduce_prod(shape)
     draws = tf.random.stateless_uniform(
-        [(size + per_draw - 1) // per_draw], seed, None, None, tf.int32
+        [(size + (per_draw - 1)) // per_draw], seed, None, None, tf.int32
     )
-    numbers = tf.reshape(tf.bitcast(draws, kind), [-1])[:size]
+    numbers = tf.slice(tf.reshape(tf.bitcast(draws, kind), [-1]), [0], [size])
     return tf.reshape(numbers >= tf.constant(threshold, kind), shape)
 
 

@@ -48,6 +48,16 @@ def unflatten(flat: Any, like: Any) -> Any:
     return result
 
 
+def leading_sizes(x: Any, count: int) -> list[Any]:
+    """Returns the sizes of x's first `count` dimensions: numbers where they are known, otherwise
+    int32 [].
+    """
+    if x.shape[:count].is_fully_defined():
+        return list(x.shape[:count])
+    # One operation for all of them, where a slice for each would make four.
+    return list(tf.unstack(tf.shape(x))[:count])
+
+
 def scaled(weight: Any, factor: float, dtype: Any) -> Any:
     """Returns factor * weight in the given dtype, multiplied in the weight's own."""
     value = tf.convert_to_tensor(weight)

@@ -21,7 +21,7 @@ def normalize(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
     normal, inverse = _normal(x, epsilon)
 
     def gradient(upstream: Any) -> tuple[Any, Any, Any, None]:
-        axes = tf.range(tf.rank(x) - 1)
+        axes = list(range(x.shape.rank - 1))
         product = upstream * normal
         scaled = upstream * scale
         projection = tf.reduce_mean(product * scale, -1, keepdims=True)
