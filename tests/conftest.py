@@ -4,10 +4,13 @@ tested without several GPUs.
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+# XLA's optimisations take longer than what the tests compute.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import tensorflow as tf
 
@@ -20,3 +23,10 @@ def pytest_configure() -> None:
     tf.config.set_logical_device_configuration(
         processor, [tf.config.LogicalDeviceConfiguration()] * LOGICAL_DEVICES
     )
+
+
+def pytest_collection_finish() -> None:
+    """Lets the garbage collector leave out what was imported, which lives as long as the tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)

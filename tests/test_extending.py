@@ -94,7 +94,7 @@ def _tiny(words: list[str], section: Section) -> list[str]:
     command, *flags = words
     given = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
     if command == "ut-trainer":
-        sizes = [TINY, given.get("hparams")]
+        sizes = [TINY, given.get("hparams", "").replace("act_max_steps=6", "act_max_steps=3")]
         given["hparams"] = ",".join(size for size in sizes if size)
         given |= {"train_steps": "1", "num_gpus": "0", "data_dir": "data", "tmp_dir": "tmp"}
         if given["problem"] in TINY_PROBLEMS:

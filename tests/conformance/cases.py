@@ -75,8 +75,8 @@ class Case:
     on them to give one tensor.
 
     `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same
-    parts, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two devices) is
-    among the slow tests. `is_model`: a whole model.
+    parts, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two devices; of a
+    model also its file) is among the slow tests. `is_model`: a whole model.
     """
 
     name: str

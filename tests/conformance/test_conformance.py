@@ -5,6 +5,7 @@ two devices.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,22 @@ import tensorflow as tf
 from tests.conformance.cases import CASES, REPRESENTATIVES, Case
 
 
-def _once(case: Case, costly: bool) -> Any:
-    slow = case.repeats or (costly and case.is_model and case.name not in REPRESENTATIVES)
-    return pytest.param(case, id=case.name, marks=[pytest.mark.slow] if slow else [])
+def _cases(is_slow: Callable[[Case], bool]) -> Any:
+    """All cases, of which some are slow tests. The scope lets all tests of a case follow each
+    other, so that they share what is made of it.
+    """
+    parameters = [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if is_slow(case) else [])
+        for case in CASES
+    ]
+    return pytest.mark.parametrize("case", parameters, scope="module")
 
 
-# The scope lets all tests of a case follow each other, so that they share what is made of it.
-by_case = pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name) for case in CASES], scope="module"
-)
-by_case_once = pytest.mark.parametrize(
-    "case", [_once(case, False) for case in CASES], scope="module"
-)
+by_case = _cases(lambda case: case.repeats and case.is_model)
+by_case_once = _cases(lambda case: case.repeats)
 # Compiling a whole model takes seconds: of those made of the same layers, two are enough each time.
-by_costly_case = pytest.mark.parametrize(
-    "case", [_once(case, True) for case in CASES], scope="module"
+by_costly_case = _cases(
+    lambda case: case.repeats or (case.is_model and case.name not in REPRESENTATIVES)
 )
 
 
