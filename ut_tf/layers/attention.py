@@ -25,6 +25,7 @@ from ut_tf.layers.linear import (
     scaled,
     unflatten,
 )
+from ut_tf.layers.running_positions import RunningPositions
 
 
 def padding_bias(mask: Any) -> Any:
@@ -64,6 +65,13 @@ def _batch_matmul(x: Any, y: Any, transpose_b: bool = False) -> Any:
     return tf.raw_ops.BatchMatMul(x=x, y=y, adj_y=transpose_b)
 
 
+def _without_heads(values: Any) -> Any:
+    """Values [batch, num_heads, length, head_size] as [batch, length, hidden_size]."""
+    joined = values.shape[1] * values.shape[3]
+    values = tf.transpose(values, [0, 2, 1, 3])
+    return tf.reshape(values, [*leading_sizes(values, 2), joined])
+
+
 def _copy_of(variable: Any) -> Any:
     return lambda shape, dtype: tf.cast(tf.reshape(variable.value, shape), dtype)
 
@@ -100,10 +108,13 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
       logit_scale: float32, broadcast to the logits, or None.
       training: whether attention weights are dropped.
       output_scale: constant factor on the output.
+      value_shift: [1, num_heads, 1, head_size], added to all values; or None.
+      running: RunningPositions, where x has their rows alone, [1, rows, hidden_size]; keys and
+        values are given, and bias, rotation and logit_scale are those of all positions.
 
     Returns:
-      (output [batch, queries, hidden_size], weights float32 [batch, num_heads, queries, keys]
-      before dropout).
+      (output like x, weights float32 [batch, num_heads, queries, keys] before dropout; the queries
+      of each example are its running positions, where those are given).
     """
 
     def __init__(
@@ -166,17 +177,38 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         logit_scale: Any = None,
         training: bool = False,
         output_scale: float = 1.0,
+        value_shift: Any = None,
+        running: RunningPositions | None = None,
     ) -> tuple[Any, Any]:
+        running = None if running is None else RunningPositions(*running)
         if keys is None:
             queries, keys, values = self._project(x, ("query", "key", "value"))
             keys = keys if rotation is None else rotate(keys, rotation)
-            relative = self._own_relative_bias(x)
         else:
-            (queries,) = self._project(x, ("query",))
-            relative = None
+            projected = self._projected(x, ("query",))
+            if running is None:
+                (queries,) = self._heads(projected, 1)
+            else:
+                queries = running.spread(projected, self.num_heads)
+        if self.relative_table is not None:
+            order = tf.range(tf.shape(keys)[2])
+            relative = self._relative_bias(order, order)
+            bias = relative if bias is None else relative + bias
+        if running is not None:
+            bias, logit_scale = running.of_queries(bias), running.of_queries(logit_scale)
+            if rotation is not None:
+                rotation = (running.of_queries(rotation[0]), running.of_queries(rotation[1]))
         queries = queries if rotation is None else rotate(queries, rotation)
-        bias = bias if relative is None else relative + (0.0 if bias is None else bias)
-        return self._attend(queries, keys, values, bias, logit_scale, training, output_scale)
+        weights = _attention_weights(queries, keys, bias, logit_scale)
+        kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
+        mixed = _batch_matmul(kept, values)
+        if value_shift is not None:
+            mixed += value_shift * (tf.reduce_sum(kept, -1, keepdims=True) if training else 1.0)
+        mixed = _without_heads(mixed) if running is None else running.collect(mixed)
+        output = self.output_transform(
+            mixed, input_scale=self.dropout.scale(training), output_scale=output_scale
+        )
+        return output, weights
 
     def keys_values(self, states: Any, rotation: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
         """Returns keys and values, each [batch, num_heads, keys, head_size], of states [batch,
@@ -184,6 +216,31 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         """
         keys, values = self._project(states, ("key", "value"))
         return (keys if rotation is None else rotate(keys, rotation)), values
+
+    def key_value_weights(self) -> dict[str, dict[str, Any]]:
+        """The weights of ``key_value_rows``, read and cast once for all steps."""
+        names = ("key", "value")
+        kernels, biases = self._projections(names, self.compute_dtype)
+        weights = {name: {"kernel": kernel} for name, kernel in zip(names, kernels, strict=True)}
+        for name, bias in zip(names, biases, strict=False):
+            weights[name]["bias"] = bias
+        return weights
+
+    def key_value_rows(
+        self, states: Any, weights: dict[str, dict[str, Any]], with_bias: bool = False
+    ) -> tuple[Any, Any]:
+        """Keys and values, without rotation, of states [rows, hidden_size]: [rows, num_heads,
+        head_size] each; weights from ``key_value_weights``.
+        """
+        names = ("kernel", "bias") if with_bias else ("kernel",)
+        keys, values = (
+            tf.reshape(
+                affine(states, {name: own[name] for name in names if name in own}),
+                [-1, self.num_heads, self.head_size],
+            )
+            for own in (weights["key"], weights["value"])
+        )
+        return keys, values
 
     def prepare(self, names: tuple[str, ...] = ("query", "key", "value")) -> dict[str, Any]:
         """The weights of the named projections as one matrix, and those of the output, as
@@ -318,19 +375,28 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         return affine(tf.reshape(mixed, [-1, self.hidden_size]), weights["output"])
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:
-        """Returns one [batch, num_heads, length, head_size] per name, queries times head_size^-0.5;
-        several kernels make one product.
+        """One [batch, num_heads, length, head_size] per name, queries times head_size^-0.5; several
+        kernels make one product.
         """
+        return self._heads(self._projected(x, names), len(names))
+
+    def _projected(self, x: Any, names: tuple[str, ...]) -> Any:
         x = tf.cast(x, self.compute_dtype)
         kernels, biases = self._projections(names, x.dtype)
         kernel = kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1)
         projected = tf.matmul(flatten(x), kernel)
         if biases:
-            projected = unflatten(projected, x) + tf.concat(biases, 0)
+            projected += tf.concat(biases, 0)
+        return unflatten(projected, x)
+
+    def _heads(self, projected: Any, count: int) -> list[Any]:
+        """`count` of [batch, num_heads, length, head_size], of [batch, length, count *
+        hidden_size].
+        """
         heads = tf.reshape(
-            projected, [*leading_sizes(x, 2), len(names), self.num_heads, self.head_size]
+            projected, [*leading_sizes(projected, 2), count, self.num_heads, self.head_size]
         )
-        return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), len(names)))
+        return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count))
 
     def _projections(self, names: tuple[str, ...], dtype: Any) -> tuple[list[Any], list[Any]]:
         """The kernels and biases (none without attention_bias) of these projections, queries' times
@@ -349,13 +415,6 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             for name, scale in zip(names, scales, strict=True)
         ]
 
-    def _own_relative_bias(self, x: Any) -> Any:
-        """Returns the relative bias of self-attention over x, or None."""
-        if self.relative_table is None:
-            return None
-        order = tf.range(tf.shape(x)[1])
-        return self._relative_bias(order, order)
-
     def _relative_bias(self, queries: Any, keys: Any, table: Any = None) -> Any:
         """Returns float32 [1, num_heads, queries, keys] for int32 positions [queries] and [keys],
         from the layer's own table or a copy.
@@ -368,21 +427,3 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         one_hot = tf.one_hot(tf.reshape(distance, [-1]), 2 * reach + 1)
         biases = tf.matmul(table, one_hot, transpose_a=True, transpose_b=True)
         return tf.reshape(biases, tf.concat([[1, self.num_heads], tf.shape(distance)], 0))
-
-    def _attend(
-        self,
-        queries: Any,
-        keys: Any,
-        values: Any,
-        bias: Any,
-        logit_scale: Any,
-        training: bool,
-        output_scale: float = 1.0,
-    ) -> tuple[Any, Any]:
-        weights = _attention_weights(queries, keys, bias, logit_scale)
-        kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
-        mixed = tf.transpose(_batch_matmul(kept, values), [0, 2, 1, 3])
-        mixed = tf.reshape(mixed, [*leading_sizes(mixed, 2), self.hidden_size])
-        return self.output_transform(
-            mixed, input_scale=self.dropout.scale(training), output_scale=output_scale
-        ), weights

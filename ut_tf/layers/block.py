@@ -18,6 +18,7 @@ from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.optional_outputs import OptionalOutputs
+from ut_tf.layers.running_positions import RunningPositions
 from ut_tf.layers.transition import StepTransitions
 
 Rotation = tuple[Any, Any]
@@ -37,6 +38,10 @@ class BlockContext(NamedTuple):
       memory_bias: float32 [batch, 1, 1, memory_length], or None.
       memory_rotation: of the queries of the attention over the memory, or None.
       memory_scale: logit scale of the attention over the memory, or None.
+      keys, values: [batch, num_heads, length, head_size] of the self-attention, where only running
+        positions are computed, or None.
+      value_shift: added to these values, or None; see ``MultiHeadAttention``.
+      running: RunningPositions, where the states are their rows alone, [1, rows, hidden_size].
     """
 
     bias: Any = None
@@ -48,6 +53,10 @@ class BlockContext(NamedTuple):
     memory_bias: Any = None
     memory_rotation: Rotation | None = None
     memory_scale: Any = None
+    keys: Any = None
+    values: Any = None
+    value_shift: Any = None
+    running: RunningPositions | None = None
 
     def of_part(self, number: int) -> BlockContext:
         """The context of one of several parts, where keys and values of the memory are lists of one
@@ -163,7 +172,15 @@ class Block(OptionalOutputs, Composite):
                 "output_scale": self.self_attention_dropout.scale(training),
             }
             output, weights[0] = self.self_attention(
-                y, bias=s.bias, rotation=s.rotation, logit_scale=s.logit_scale, **options
+                y,
+                keys=s.keys,
+                values=s.values,
+                value_shift=s.value_shift,
+                bias=s.bias,
+                rotation=s.rotation,
+                logit_scale=s.logit_scale,
+                running=s.running,
+                **options,
             )
             return output
 
@@ -174,7 +191,7 @@ class Block(OptionalOutputs, Composite):
         def transform(y: Any) -> Any:
             scale = self.transition_dropout.scale(training)
             options = {
-                "keep": context.keep,
+                "keep": None if context.running is not None else context.keep,
                 "training": training,
                 "output_scale": scale,
                 **self._of_step(step),
@@ -335,6 +352,7 @@ class Block(OptionalOutputs, Composite):
             logit_scale=s.memory_scale,
             training=training,
             output_scale=self.memory_attention_dropout.scale(training),
+            running=s.running,
         )
         return output
 

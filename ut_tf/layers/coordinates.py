@@ -144,6 +144,11 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
                 shape=(self.max_steps, width), initializer=normal, name="step_table", autocast=False
             )
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether what is added is the same at every step."""
+        return self.step_encoding == "none"
+
     def step_signal(self, step: Any) -> Any | None:
         """Returns float32 [hidden_size] for the recurrent step (int32 [], from 0), or None without
         a step embedding.

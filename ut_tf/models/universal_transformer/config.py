@@ -127,6 +127,10 @@ class HaltingConfig(Config):
     """Whether a halted position's state is copied (the paper's text) or goes on being transformed
     (tensor2tensor; pondernet always).
     """
+    halting_compute: Literal["auto", "dense", "compact"] = option("auto", is_detail=True)
+    """Whether halted positions cost time: dense computes all positions at every step, compact those
+    that have not halted; auto: compact where the result is the same and XLA does not compile.
+    """
     padding_ponders: bool = option(False, only_with=unless("halting", "none"))
     """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""
     ponder_prior: float = option(0.2, above=0, below=1, only_with=_PONDERNET)

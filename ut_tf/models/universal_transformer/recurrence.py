@@ -27,9 +27,11 @@ from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
+from ut_tf.layers.running_positions import is_compiled_by_xla
 from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.incremental import PositionRun
+from ut_tf.models.universal_transformer.running_sequence import RunningSequence, can_skip_halted
 from ut_tf.models.universal_transformer.whole_sequence import SequenceRun
 
 
@@ -45,6 +47,8 @@ class Recurrence(OptionalOutputs, Composite):
       final_norm: ``LayerNorm`` of the result (pre-norm), or None.
       position_every_step: whether positions are added at every step, or to the inputs alone.
       use_memory_as_final_state: whether the result is the cell's memory in the place of its state.
+      halting_compute: "compact": positions that have halted are not computed; "dense": all are;
+        "auto": compact where it is exact. XLA, an observer and attention weights need dense.
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
@@ -78,6 +82,7 @@ class Recurrence(OptionalOutputs, Composite):
         final_norm: Any = None,
         position_every_step: bool = True,
         use_memory_as_final_state: bool = False,
+        halting_compute: str = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -88,6 +93,7 @@ class Recurrence(OptionalOutputs, Composite):
         self.final_norm = final_norm
         self.position_every_step = position_every_step
         self.use_memory_as_final_state = use_memory_as_final_state
+        self.halting_compute = halting_compute
         self.layers_per_step = block.count if isinstance(block, BlockSequence) else None
         if cell.sees_earlier_states and halting.dynamic:
             _refuse_depth(cell)
@@ -96,6 +102,13 @@ class Recurrence(OptionalOutputs, Composite):
                 "`use_memory_as_final_state`=True needs a cell with a memory and a halting form of"
                 f" fixed depth (LSTMCell and FixedDepth), not {type(cell).__name__} with"
                 f" {type(halting).__name__}."
+            )
+
+        if halting_compute == "compact" and not can_skip_halted(self):
+            raise UserError(
+                "halting_compute=compact needs positions that halt by themselves and stay as they"
+                " are: halting=basic or accumulated with halted_states=copy, recurrence_layers=1"
+                " and transition=fc; set halting_compute=auto."
             )
 
     def build(self, input_shape: Any) -> None:
@@ -117,19 +130,21 @@ class Recurrence(OptionalOutputs, Composite):
     ) -> tuple[Any, RecurrenceDetails]:
         context = BlockContext(*context)
         inputs, signal = self._add_positions(inputs, position_signal)
-        run = SequenceRun(
+        watched = return_attention or observer is not None
+        every = SequenceRun(
             self, inputs, symbol_mask, signal, context, training, return_attention, observer
         )
-        if steps is not None:
-            if self.cell.sees_earlier_states:
-                _refuse_depth(self.cell)
-            states, details = run.depth_per_example(steps)
-        elif not self.halting_unit.dynamic:
-            states, details = run.fixed_depth()
-        elif training and self.halting_unit.trains_all_steps:
-            states, details = run.all_steps()
+        if steps is None and not self.halting_unit.dynamic:
+            states, details = every.fixed_depth()
+        elif steps is None and training and self.halting_unit.trains_all_steps:
+            states, details = every.all_steps()
         else:
-            states, details = run.until_halted()
+            if steps is not None and self.cell.sees_earlier_states:
+                _refuse_depth(self.cell)
+            run = every
+            if self._skips_halted(watched):
+                run = RunningSequence(self, inputs, every.mask, signal, context, training)
+            states, details = run.until_halted() if steps is None else run.depth_per_example(steps)
         if details.step_states is not None:
             details = details._replace(step_states=self._finish(details.step_states))
         return self._finish(states), details
@@ -220,6 +235,12 @@ class Recurrence(OptionalOutputs, Composite):
     def final_state(self, state: Any, memory: Any) -> Any:
         """Returns the result at fixed depth, of the cell's state and memory after the last step."""
         return memory if self.use_memory_as_final_state else state
+
+    def _skips_halted(self, watched: bool) -> bool:
+        """Whether only running positions are computed; not where somebody watches all of them."""
+        if self.halting_compute == "dense" or watched or not can_skip_halted(self):
+            return False
+        return not is_compiled_by_xla()
 
     @property
     def _evaluation_steps(self) -> int:
