@@ -29,7 +29,7 @@ def placed_rows(rows: Any, index: Any, count: Any) -> Any:
     return tf.ensure_shape(tf.scatter_nd(index[:, None], rows, shape), [None, *rows.shape[1:]])
 
 
-@tf.custom_gradient  # type: ignore[misc]
+@tf.custom_gradient
 def take_rows(values: Any, index: Any) -> Any:
     """The rows `index`, int32 [rows], of `values` [positions, ...]; each is taken at most once."""
     # The gradient of tf.gather adds up rows that may occur twice, which takes longer.
@@ -37,7 +37,7 @@ def take_rows(values: Any, index: Any) -> Any:
     return tf.gather(values, index), lambda upstream: (placed_rows(upstream, index, count), None)
 
 
-@tf.custom_gradient  # type: ignore[misc]
+@tf.custom_gradient
 def replace_rows(values: Any, index: Any, rows: Any) -> Any:
     """`values` [positions, ...] with `rows` [rows, ...] at `index`, int32 [rows]; in place where
     nothing else reads the values any more.
@@ -58,7 +58,7 @@ def replace_rows(values: Any, index: Any, rows: Any) -> Any:
     return replaced, gradient
 
 
-@tf.custom_gradient  # type: ignore[misc]
+@tf.custom_gradient
 def part_rows(values: Any, first: Any, second: Any) -> Any:
     """The rows `first` and the rows `second` of `values`, which are all rows of it."""
 

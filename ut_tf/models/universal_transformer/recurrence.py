@@ -6,7 +6,8 @@ until every position halts.
         new_state = cell(block(prepared), state)                  # attention, transition
         state, output = halting.advance(halting.probabilities(prepared, new_state), ...)
 
-``whole_sequence.py`` runs it over a whole sequence, ``incremental.py`` over one new position.
+``whole_sequence.py`` runs it over a whole sequence, ``running_sequence.py`` over those of its
+positions that have not halted, ``incremental.py`` over one new position.
 A halted position's state is copied to the next step (halted_states="copy"), so what others read of
 it no longer changes. Positions outside the mask have halted from the start unless padding_ponders.
 """
@@ -141,7 +142,7 @@ class Recurrence(OptionalOutputs, Composite):
         else:
             if steps is not None and self.cell.sees_earlier_states:
                 _refuse_depth(self.cell)
-            run = every
+            run: SequenceRun | RunningSequence = every
             if self._skips_halted(watched):
                 run = RunningSequence(self, inputs, every.mask, signal, context, training)
             states, details = run.until_halted() if steps is None else run.depth_per_example(steps)

@@ -178,19 +178,20 @@ class RunningSequence:
             prepared, new_state, memory = self._advance(step, rows, projected)
             ones = tf.ones_like(rows.index[None], tf.float32)
             probability = unit(prepared, new_state, counted=ones, step=step)
+            probability = tf.squeeze(probability, 0)
             state, output, halting, _ = unit.advance(
                 probability,
                 step == depth - 1,
-                new_state,
-                *(tf.expand_dims(values, 0) for values in (rows.state, rows.output)),
-                HaltingState(*(tf.expand_dims(values, 0) for values in rows.halting)),
+                tf.squeeze(new_state, 0),
+                rows.state,
+                rows.output,
+                rows.halting,
             )
-            projected = self.keys.update(projected, rows.index, tf.squeeze(state, 0))
-            halting = HaltingState(*(tf.squeeze(values, 0) for values in halting))
+            projected = self.keys.update(projected, rows.index, state)
             records = records.with_probabilities(
-                step + 1, step * self.count + rows.index, tf.squeeze(probability, 0)
+                step + 1, step * self.count + rows.index, probability
             )
-            rows = Rows(rows.index, tf.squeeze(state, 0), memory, tf.squeeze(output, 0), halting)
+            rows = Rows(rows.index, state, memory, output, halting)
             halted, rows = rows.part(halting.halting_sum < unit.threshold)
             return step + 1, rows, records.with_halted(step + 1, halted), projected
 
@@ -245,9 +246,10 @@ class RunningSequence:
         )
         padding, rows = everything.part(counted > 0)
         # Padding has halted from the start; what is left when the depth is reached comes last.
-        records = Records.empty(inputs.shape[-1], output_dtype).with_halted(0, padding)
-        records = records.with_probabilities(0, tf.zeros([0], tf.int32), tf.zeros([0]))
-        variables = (tf.constant(0), rows, records, self.keys.start(inputs))
+        start = Records.empty(inputs.shape[-1], output_dtype).with_halted(0, padding)
+        start = start.with_probabilities(0, tf.zeros([0], tf.int32), tf.zeros([0]))
+        variables = (tf.constant(0), rows, start, self.keys.start(inputs))
+        records: Records
         step, rows, records, _ = tf.while_loop(
             lambda _, rows, *__: tf.size(rows.index) > 0,
             body,
