@@ -17,6 +17,7 @@ from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.recurrence_details import StepView
+from ut_tf.layers.transition import TransitionFunction
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -136,6 +137,52 @@ def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, st
     )
     found = run(inputs)
     assert found.dtype == tf.bfloat16 and np.isfinite(tf.cast(found, tf.float32)).all()
+
+
+def training_graph(recurrence: Recurrence, inputs: Any) -> Any:
+    """The concrete function of a sum over the outputs and its gradient for the inputs."""
+
+    def loss_and_gradient(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output, _ = called(recurrence, x, tf.ones([2, 4]), training=True)
+            loss = tf.reduce_sum(output**3) + sum(recurrence.losses)
+        return loss, tape.gradient(loss, [x, recurrence.trainable_variables[0].value])
+
+    return tf.function(loss_and_gradient, autograph=False).get_concrete_function(inputs)
+
+
+@pytest.mark.parametrize("cell", ["basic", "lstm"])
+def test_the_steps_of_a_training_graph_are_traced_once(cell: str) -> None:
+    inputs, options = states(2, 4, 8), {"recurrence": cell, "transition": "fc", "num_steps": 9}
+    graph = training_graph(made(**options), inputs)
+    operations = len(graph.graph.as_graph_def().node)
+    fewer = training_graph(made(**{**options, "num_steps": 3}), inputs).graph
+    assert operations < 1.5 * len(fewer.as_graph_def().node)
+
+    recurrence = made(**options)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        loss = tf.reduce_sum(called(recurrence, inputs, tf.ones([2, 4]), training=True)[0] ** 3)
+    expected = tape.gradient(loss, [inputs, recurrence.trainable_variables[0].value])
+    tf.nest.map_structure(lambda *pair: assert_close(*pair, 1e-4), graph(inputs), (loss, expected))
+
+
+class Priced(TransitionFunction):
+    """A transition that costs something at each step."""
+
+    def call(self, x: Any, keep: Any = None, training: bool = False, **options: Any) -> Any:
+        del keep, training, options
+        self.add_loss(tf.reduce_sum(x))
+        return x
+
+
+def test_a_transition_of_ones_own_may_add_losses() -> None:
+    recurrence = make_recurrence(Config(**SMALL))
+    recurrence.block.transition = Priced()
+    recurrence.build((None, None, 8))
+    loss, (gradient, _) = training_graph(recurrence, states(2, 4, 8))(states(2, 4, 8))
+    assert np.isfinite(loss) and np.isfinite(gradient).all()
 
 
 def test_global_halting_takes_a_batch_of_one() -> None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
+from ut_tf.models.universal_transformer.step_graph import shared_by_all_steps, steps_are_alike
 
 if TYPE_CHECKING:
     from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -54,8 +55,9 @@ class SequenceRun:
         recurrence, depth = self.recurrence, self._max_steps
         state, memory = self.inputs, recurrence.cell.start(self.inputs)
         records = []
+        advance = shared_by_all_steps(self._advance) if self._shares_graph else self._advance
         for step in range(depth):
-            _, state, memory, weights = self._advance(step, state, memory)
+            _, state, memory, weights = advance(step, state, memory)
             self._observe(step, state, None, None, weights)
             records.append(self._kept(weights))
         attention = [tf.stack(part) for part in zip(*records, strict=True)]
@@ -169,6 +171,15 @@ class SequenceRun:
             counted,
         )
         return output, self._with_attention(RecurrenceDetails(mask=counted, **fields), attention)
+
+    @property
+    def _shares_graph(self) -> bool:
+        """Whether all steps of a fixed depth share a graph: in training, where only states are
+        asked for.
+        """
+        if not self.training or tf.executing_eagerly() or self.observer or self.attention_parts:
+            return False
+        return steps_are_alike(self.recurrence)
 
     @property
     def _max_steps(self) -> int:
