@@ -130,25 +130,21 @@ def test_compiled_training_sees_one_shape_for_each_bucket() -> None:
     assert {tuple(shape) for shape in shapes} <= {(max(1, 128 // bound), bound) for bound in bounds}
 
 
-@pytest.mark.parametrize("table", [True, False])
-def test_order_follows_from_seed_and_epoch_alone(table: bool) -> None:
+def test_order_follows_from_seed_and_epoch_alone() -> None:
     training = TrainingConfig(batch_size=64)
 
     def epoch(seed: int, number: int) -> list[dict[str, Any]]:
-        return read(
-            train_batches(Ramps(table=table), DATA_DIR, training, 1, seed=seed, epoch=number)
-        )
+        return read(train_batches(Ramps(), DATA_DIR, training, 1, seed=seed, epoch=number))
 
     assert same(epoch(1, 0), epoch(1, 0))
     assert not same(epoch(1, 0), epoch(1, 1))
     assert not same(epoch(1, 0), epoch(2, 0))
 
 
-@pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("skip", [0, 1, 5, 1000])
-def test_skipping_is_slicing(table: bool, skip: int) -> None:
+def test_skipping_is_slicing(skip: int) -> None:
     training = TrainingConfig(batch_size=64)
-    problem = Ramps(table=table)
+    problem = Ramps()
     everything = read(train_batches(problem, DATA_DIR, training, 2, seed=1, epoch=0))
     rest = read(train_batches(problem, DATA_DIR, training, 2, seed=1, epoch=0, skip_batches=skip))
     assert same(rest, everything[2 * skip :])

@@ -60,6 +60,7 @@ def test_compiled_graph_gives_the_same(reference: tuple[Any, dict[str, Any]]) ->
     graph = tf.function(
         lambda inputs, targets: model({"inputs": inputs, "targets": targets}),
         input_signature=[ids, ids],
+        autograph=False,
     )
     assert (
         np.abs(graph(arrays["inputs"], arrays["targets"]).numpy() - arrays["logits"]).max()

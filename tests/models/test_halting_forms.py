@@ -93,7 +93,8 @@ def test_a_search_finds_the_score_of_the_given_targets(form: str, spec: ProblemS
     model = _model(form, spec)
     given = {"batch_size": 3} if spec.inputs == "none" else {"inputs": INPUTS}
     search = tf.function(
-        lambda: model.generate(given, beam_size=2, n_best=2, alpha=0.0, min_length=4, max_length=6)
+        lambda: model.generate(given, beam_size=2, n_best=2, alpha=0.0, min_length=4, max_length=6),
+        autograph=False,
     )
     symbols, scores = (np.asarray(part) for part in search())
     for rank in range(2):

@@ -31,6 +31,7 @@ def test_no_examples_have_no_outputs(options: dict[str, Any]) -> None:
     graph = tf.function(
         lambda inputs: decode(model, {"inputs": inputs}, config),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
+        autograph=False,
     )
     outputs = config.n_best
     for found in (

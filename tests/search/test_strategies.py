@@ -36,7 +36,7 @@ def _random_table(vocab: int, seed: int = 3, **options: Any) -> Table:
 
 def _decode(model: Any, batch_size: int = 1, **options: Any) -> Decoded:
     decoded = tf.function(
-        lambda: decode(model, {"batch_size": batch_size}, DecodeConfig(**options))
+        lambda: decode(model, {"batch_size": batch_size}, DecodeConfig(**options)), autograph=False
     )()
     return Decoded(*(np.asarray(part) for part in decoded))
 

@@ -70,10 +70,13 @@ def test_beyond_the_image_nothing_is_known() -> None:
     assert written.shape[2] <= 7
 
 
-@BOTH
 @pytest.mark.parametrize(
-    "options",
-    [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"sampling": True, "n_best": 2}],
+    ("kind", "options"),
+    [
+        (NeuralGPU, {"beam_size": 1}),
+        (NeuralGPU, {"sampling": True, "n_best": 2}),
+        (ExtendedNeuralGPU, {"beam_size": 3, "n_best": 2}),
+    ],
     ids=str,
 )
 def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(

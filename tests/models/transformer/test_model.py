@@ -65,14 +65,14 @@ def test_every_layer_has_weights_of_its_own() -> None:
 
 def test_it_learns_to_copy() -> None:
     keras.utils.set_random_seed(0)
-    digits = np.random.default_rng(0).integers(2, 12, [2000, 5])
+    digits = np.random.default_rng(0).integers(2, 12, [1200, 3])
     model = Transformer(
-        TransformerConfig(**{**SMALL, "hidden_size": 32}, num_layers=2, norm="pre"), SEQUENCES
+        TransformerConfig(**{**SMALL, "hidden_size": 32}, num_layers=1, norm="pre"), SEQUENCES
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(5e-3), loss, metrics=["accuracy"])
+    model.compile(keras.optimizers.Adam(1e-2), loss, metrics=["accuracy"], jit_compile=False)
     history = model.fit(
-        {"inputs": digits, "targets": digits}, digits, batch_size=100, epochs=6, verbose=0
+        {"inputs": digits, "targets": digits}, digits, batch_size=100, epochs=9, verbose=0
     ).history
     assert history["accuracy"][-1] > 0.9
 

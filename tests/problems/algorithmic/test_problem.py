@@ -55,7 +55,7 @@ def test_copy_and_reverse_by_definition(base: int) -> None:
         assert targets == [*inputs[-2::-1], 1]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.integers(0, 2**31), st.sampled_from([2, 3, 10]), st.sampled_from([None, 3, 4, 17, 40, 130])
 )
@@ -113,7 +113,7 @@ def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
     assert made("test", 0, 0, length=40) != made("validation", 0, 0, length=40)[:50]
 
 
-@pytest.mark.parametrize("operation", ["copy", "reverse", "addition"])
+@pytest.mark.parametrize("operation", ["reverse", "addition"])
 def test_a_graph_is_traced_once_for_each_length(
     operation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_graph_is_traced_once_for_each_length(
     problem = small(operation)
     made = {}
     for length in (None, 5):
-        for epoch in range(3):
+        for epoch in range(2):
             made[length, epoch] = pairs(
                 problem.dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length)
             )
