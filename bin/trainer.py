@@ -52,7 +52,7 @@ def _main(argv: list[str]) -> int:
 def _train(values: Any) -> int:
     plan, warm_start = checked(values)
     import_tensorflow()
-    from ut_tf.training.distribution import make_strategy
+    from ut_tf.training.distribution import make_strategy, on_accelerator
     from ut_tf.training.threads import set_threads
     from ut_tf.training.trainer import train
 
@@ -62,7 +62,7 @@ def _train(values: Any) -> int:
     # run something.
     strategy = make_strategy(values.num_gpus)
     with stdout_to_stderr():
-        run = plan.start()
+        run = plan.start(on_accelerator(strategy))
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
         result = train(
             run,

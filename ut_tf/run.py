@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from ut_tf import registry
 from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
+from ut_tf.config.processor import multiplies_bfloat16, policy_in_use
 from ut_tf.data.arguments import absolute_files, naming_problem_args
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
@@ -138,20 +139,24 @@ class Run(RunConfig):
         values = read_values(run.output_dir)
         return run if values is None else run._going_on(from_values(values, run.output_dir))
 
-    def start(self) -> Self:
+    def start(self, on_accelerator: bool | None = None) -> Self:
         """Prepares the data and writes the run directory; returns the run with its spec. Warns of
         the run's notes.
+
+        Args:
+          on_accelerator: whether a GPU or TPU computes; None: whether TensorFlow finds one.
 
         Raises:
           UserError: a directory that cannot be written, or data that cannot be had; no empty run
             directory is left behind.
         """
-        for note in self.notes:
+        run = self._suiting(on_accelerator)
+        for note in run.notes:
             warn(note)
         existed = self.output_dir.exists()
         make_writable(self.output_dir)
         try:
-            return self.prepare()._write()
+            return run.prepare()._write()
         except BaseException:
             if not existed:
                 # Where something was written, it stays.
@@ -286,13 +291,54 @@ class Run(RunConfig):
             if name not in given and stored.hparams.model == self.hparams.model
         }
         run = dataclasses.replace(self, hparams=self.hparams.change(**kept))
-        if changes := changes_of(stored, run):
+        run, former = run._in_policy_of(stored, "dtype_policy" in given)
+        if changes := changes_of(former, run):
             raise UserError(
                 f"{self.output_dir} holds a run of {stored.problem} with {stored.hparams_set}"
                 f" that differs ({'; '.join(changes)}): give another `output_dir`, or the run's own"
                 " values to go on with it."
             )
         return run
+
+    def _in_policy_of(self, stored: RunConfig, given: bool) -> tuple[Self, RunConfig]:
+        """The run and the stored one with the same dtype policy, where the stored one used another
+        than its set asks for.
+
+        Args:
+          stored: the run that it goes on with.
+          given: whether the policy is overridden, which then counts.
+        """
+        policy, used = self.hparams.training.dtype_policy, stored.hparams.training.dtype_policy
+        asked = stored.asked.get("dtype_policy")
+        if asked is None or policy not in (asked, used):
+            return self, stored
+        if given:
+            hparams = stored.hparams.change(dtype_policy=policy)
+            return self, dataclasses.replace(stored, hparams=hparams)
+        hparams = self.hparams.change(dtype_policy=used)
+        return dataclasses.replace(self, hparams=hparams, asked=stored.asked), stored
+
+    def _suiting(self, on_accelerator: bool | None) -> Self:
+        """The run in float32 where its set asks for products in bfloat16 and whatever computes here
+        would emulate them; an override of dtype_policy stays.
+        """
+        asked = self.hparams.training.dtype_policy
+        used = policy_in_use(asked, multiplies_bfloat16())
+        if used == asked or "dtype_policy" in parse_assignments(self.overrides)[0]:
+            return self
+        if _finds_accelerator() if on_accelerator is None else on_accelerator:
+            return self
+        note = (
+            f"dtype_policy={used} is used in place of {asked}, since this processor does not"
+            f" multiply bfloat16 and would be slow; `hparams`=dtype_policy={asked} uses it all the"
+            " same."
+        )
+        return dataclasses.replace(
+            self,
+            hparams=self.hparams.change(dtype_policy=used),
+            asked={"dtype_policy": asked},
+            notes=(*self.notes, note),
+        )
 
     def _check_vocabulary(self, problem: Problem) -> None:
         for source in problem.vocab_files(self.data_dir):
@@ -321,6 +367,12 @@ class Run(RunConfig):
                 " make room there or name another."
             ) from error
         return run
+
+
+def _finds_accelerator() -> bool:
+    import tensorflow as tf
+
+    return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
 
 
 @functools.cache

@@ -64,6 +64,8 @@ class RunConfig:
       usr_dir: folder of the user's own registrations, if any.
       spec: what the model must know of the problem; None until its data is prepared.
       vocab_sha256: checksums of the run's vocabulary files, by name, once they are written.
+      asked: what the set asks for in place of a value in `hparams` that suits the processor, by
+        name.
     """
 
     problem: str
@@ -77,6 +79,7 @@ class RunConfig:
     usr_dir: str | None = None
     spec: ProblemSpec | None = None
     vocab_sha256: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
 
 
 def read_values(folder: Path) -> dict[str, Any] | None:
@@ -131,6 +134,7 @@ def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
         data_dir=Path(values["data_dir"]),
         tmp_dir=Path(values["tmp_dir"]),
         vocab_sha256=values.get("vocab_sha256", {}),
+        asked=values.get("asked", {}),
     )
 
 
@@ -143,6 +147,7 @@ def write_config(config: RunConfig, folder: Path) -> None:
         "hparams_set": config.hparams_set,
         "model": config.hparams.model,
         "hparams": config.hparams.to_dict(),
+        "asked": config.asked,
         "overrides": config.overrides,
         "seed": config.seed,
         "data_dir": str(config.data_dir),

@@ -10,7 +10,12 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.training import distribution
-from ut_tf.training.distribution import describe_devices, make_strategy, worker_count
+from ut_tf.training.distribution import (
+    describe_devices,
+    make_strategy,
+    on_accelerator,
+    worker_count,
+)
 
 TWO = {"worker": ["a:1", "b:2"]}
 
@@ -83,11 +88,13 @@ def test_gpus_are_counted_by_name(
 def test_the_default_strategy_uses_the_first_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     _pretend_gpus(monkeypatch, ["NVIDIA H100"])
     assert describe_devices(tf.distribute.get_strategy()) == "1 × NVIDIA H100"
+    assert on_accelerator(tf.distribute.get_strategy())
 
 
 def test_a_cpu_that_was_asked_for_is_no_lack_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     _pretend_gpus(monkeypatch, ["NVIDIA H100"])
     assert describe_devices(make_strategy(0)) == "the CPU"
+    assert not on_accelerator(make_strategy(0))
 
 
 def _pretend_gpus(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:

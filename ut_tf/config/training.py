@@ -69,7 +69,7 @@ class TrainingConfig(Config):
     # Arithmetic.
     dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option("float32")
     """Keras dtype policy of the network; positions, halting, softmax, norms and losses stay in
-    float32.
+    float32. A set's mixed_bfloat16 becomes float32 on a CPU that does not multiply bfloat16.
     """
     jit_compile: bool = option(False)
     """Whether the training step is compiled by XLA."""

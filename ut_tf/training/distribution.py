@@ -74,6 +74,14 @@ def describe_devices(strategy: Any) -> str:
     return devices if workers == 1 else f"{workers} workers, the first on {devices}"
 
 
+def on_accelerator(strategy: Any) -> bool:
+    """Whether a GPU or TPU computes under `strategy`."""
+    if strategy is tf.distribute.get_strategy():
+        return bool(_gpu_indices(strategy))
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    return any(device.device_type in ("GPU", "TPU") for device in devices)
+
+
 def _gpu_indices(strategy: Any) -> list[int]:
     if strategy is tf.distribute.get_strategy():
         # The default strategy does not name its device: the first GPU, where there is one.
