@@ -99,7 +99,10 @@ class CopyModel:
         logits = 20.0 * tf.one_hot(tf.where(answers == 9, 8, answers), 12)
         mask = tf.cast(inputs != 0, tf.float32)
         encoder = SimpleNamespace(
-            ponder_times=3.0 * mask, mask=mask, halting_probabilities=mask[None]
+            ponder_times=3.0 * mask,
+            mask=mask,
+            halting_probabilities=mask[None],
+            computed_steps=mask,
         )
         return (
             (logits, SimpleNamespace(encoder=encoder, decoder=None)) if return_details else logits
@@ -129,8 +132,14 @@ def test_classify_by_groups() -> None:
 
 def test_pondering_of_a_decoder_counts_where_there_is_no_encoder() -> None:
     mask = tf.constant([[1.0, 0.0]])
-    decoder = SimpleNamespace(ponder_times=5.0 * mask, mask=mask, halting_probabilities=mask[None])
+    decoder = SimpleNamespace(
+        ponder_times=5.0 * mask,
+        mask=mask,
+        halting_probabilities=tf.zeros([10, 1, 2]),
+        computed_steps=6.0 * mask,
+    )
     found = pondering(SimpleNamespace(encoder=None, decoder=decoder))
+    assert found["computed_steps"] / found["full_steps"] == 0.6
     assert (found["ponder_time"].numpy().tolist(), found["ponder_positions"].numpy().tolist()) == (
         [5.0],
         [1.0],
@@ -224,6 +233,7 @@ class OddsModel:
             ponder_times=tf.where(targets % 2 == 0, 2.0, 5.0),
             mask=mask,
             halting_probabilities=mask[None],
+            computed_steps=mask,
         )
         logits = tf.broadcast_to(odds, tf.concat([tf.shape(targets), [12]], 0))
         return logits, SimpleNamespace(encoder=None, decoder=decoder)

@@ -313,10 +313,13 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         cache_position: CachePosition,
         bias: Any,
         logit_scale: Any = None,
+        running: RunningPositions | None = None,
     ) -> Any:
-        """Returns the attention of the queries over their hypotheses' histories: [batch *
-        beam_size, hidden_size].
+        """The attention of the queries over their hypotheses' histories: [batch * beam_size,
+        hidden_size], or [rows, hidden_size] of the running hypotheses.
         """
+        if running is not None:
+            queries, bias = running.of_queries(queries), running.of_queries(bias)
         return self._attend_rows(
             queries,
             read(cache["keys"], cache_position),
@@ -324,6 +327,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             bias,
             logit_scale,
             weights,
+            running,
         )
 
     def recall_memory(
@@ -333,22 +337,32 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         memory: dict[str, Any],
         beam_size: int,
         rotation: tuple[Any, Any] | None = None,
+        running: RunningPositions | None = None,
     ) -> Any:
-        """Returns the attention of one new position over an encoder's states: [batch * beam_size,
-        hidden_size].
+        """The attention of one new position over an encoder's states, like x.
 
         Args:
-          x: [batch * beam_size, hidden_size].
+          x: [batch * beam_size, hidden_size], or [rows, hidden_size] of the running hypotheses.
           weights: from ``prepare(("query",))``.
           memory: "keys", "values", "bias" and where there is one "scale", per example: all its
             hypotheses share them.
           beam_size: hypotheses per example.
           rotation: of the new position, or None.
+          running: which hypotheses x holds; None: all.
         """
-        (queries,) = self._project_rows(x, weights, 1, beam_size)
+        if running is None:
+            (queries,) = self._project_rows(x, weights, 1, beam_size)
+        else:
+            queries = running.spread(affine(x, weights["projection"])[None], self.num_heads)
         queries = queries if rotation is None else rotate(queries, rotation)
         return self._attend_rows(
-            queries, memory["keys"], memory["values"], memory["bias"], memory.get("scale"), weights
+            queries,
+            memory["keys"],
+            memory["values"],
+            memory["bias"],
+            memory.get("scale"),
+            weights,
+            running,
         )
 
     def _project_rows(
@@ -369,9 +383,11 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         bias: Any,
         logit_scale: Any,
         weights: dict[str, Any],
+        running: RunningPositions | None = None,
     ) -> Any:
         attention = _attention_weights(queries, keys, bias, logit_scale)
-        mixed = tf.transpose(tf.matmul(tf.cast(attention, values.dtype), values), [0, 2, 1, 3])
+        mixed = tf.matmul(tf.cast(attention, values.dtype), values)
+        mixed = tf.transpose(mixed, [0, 2, 1, 3]) if running is None else running.collect(mixed)
         return affine(tf.reshape(mixed, [-1, self.hidden_size]), weights["output"])
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:

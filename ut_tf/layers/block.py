@@ -304,14 +304,22 @@ class Block(OptionalOutputs, Composite):
         bias: Any,
         context: PositionContext,
         step: int = 0,
+        running: RunningPositions | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Does the rest of ``step``, from the queries on."""
+        """Does the rest of ``step``, from the queries of all hypotheses on; where `running` is
+        given x and the output are those of the running hypotheses, [rows, hidden_size].
+        """
         s = context
         new_cache = dict(cache)
 
         def remember(y: Any) -> Any:
             return self.memory_attention.recall_memory(
-                y, weights["memory_attention"], s.memory, cache_position.beam_size, s.rotation
+                y,
+                weights["memory_attention"],
+                s.memory,
+                cache_position.beam_size,
+                s.rotation,
+                running,
             )
 
         def transform(y: Any) -> Any:
@@ -327,6 +335,7 @@ class Block(OptionalOutputs, Composite):
             cache_position,
             bias,
             s.logit_scale,
+            running,
         )
         x = self._sublayer_step("self_attention", lambda _: recalled, x, weights)
         if self.with_memory:

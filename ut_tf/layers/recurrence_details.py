@@ -29,6 +29,8 @@ class RecurrenceDetails(NamedTuple):
       log_shares: float32 [steps, batch, length], log p_n, in pondernet's training.
       step_states: [steps, batch, length, hidden_size], the output after each step, in pondernet's
         training, of what has an answer.
+      computed_steps: float32 [batch, length], steps at which the position was computed: at least
+        its ponder time; None: all.
     """
 
     ponder_times: Any
@@ -40,6 +42,7 @@ class RecurrenceDetails(NamedTuple):
     costs: Any = None
     log_shares: Any = None
     step_states: Any = None
+    computed_steps: Any = None
 
     def position_costs(self) -> Any:
         """Returns float32 [batch, length]: the costs, by default ponder time + remainder, at most

@@ -150,3 +150,20 @@ def pondering(ponder_times: Any, mask: Any) -> dict[str, Any]:
         "ponder_squares": tf.reduce_sum(times * ponder_times, 1),
         "ponder_positions": tf.reduce_sum(mask, 1),
     }
+
+
+def computing(computed_steps: Any, max_steps: Any, mask: Any) -> dict[str, Any]:
+    """Adds up what was computed over the positions where `mask` is 1.
+
+    Args:
+      computed_steps: float32 [batch, length], recurrent steps at which each position was computed.
+      max_steps: int32 [], those of full depth.
+      mask: float32 [batch, length].
+
+    Returns:
+      float32 [batch] each: `computed_steps` and `full_steps`.
+    """
+    return {
+        "computed_steps": tf.reduce_sum(computed_steps * mask, 1),
+        "full_steps": tf.cast(max_steps, tf.float32) * tf.reduce_sum(mask, 1),
+    }

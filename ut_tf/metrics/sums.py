@@ -77,6 +77,9 @@ PONDERING = {
 }
 """Metrics of ``per_example.pondering``: they are added where the examples have its sums."""
 
+COMPUTING = {"compute_share": Metric(("computed_steps", "full_steps"), ratio)}
+"""Those of ``per_example.computing`` likewise."""
+
 
 class GroupedSums:
     """Keeps what was measured per example, and adds it up over all examples and over each group of
@@ -155,7 +158,8 @@ class GroupedSums:
         """
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         pondering = PONDERING if "ponder_time" in columns else {}
-        metrics = {**self._metrics, **pondering}
+        computing = COMPUTING if "computed_steps" in columns else {}
+        metrics = {**self._metrics, **pondering, **computing}
         yield metrics, columns
         of_groups = {name: metric for name, metric in metrics.items() if metric.grouped}
         yield from _by_group(of_groups, columns, self._groups, "")

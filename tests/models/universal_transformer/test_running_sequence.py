@@ -19,8 +19,10 @@ from ut_tf.layers.attention import causal_bias, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import paper_sinusoid, rotation_table
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
+from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.running_sequence import can_skip_halted
+from ut_tf.problem_spec import ProblemSpec
 
 SMALL = {
     "hidden_size": 8,
@@ -206,3 +208,25 @@ def test_xla_computes_all_positions() -> None:
     run = tf.function(lambda: recurrence(states, mask, None, context)[0], autograph=False)
     compiled = tf.function(run.python_function, autograph=False, jit_compile=True)
     assert_close(compiled(), run(), 1e-5)
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre", "recurrence": "highway"}])
+def test_decoding_skips_hypotheses_that_have_halted(changes: dict[str, Any]) -> None:
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+    symbols = np.random.default_rng(0).integers(2, 12, [6, 4]).astype(np.int32)
+    features = {"inputs": tf.constant([[3, 4, 5], [6, 7, 0]])}
+    logits: dict[str, list[Any]] = {}
+    for compute in ("dense", "compact"):
+        config = Config(
+            **SMALL, halting="basic", position="rotary", halting_compute=compute, **changes
+        )
+        model = UniversalTransformer(config, spec)
+        generator = np.random.default_rng(1)
+        for weight in model.trainable_variables:
+            weight.assign(generator.normal(scale=0.5, size=weight.shape))
+        cache = model.start_decoding(features, tf.constant(4), beam_size=3)
+        logits[compute] = []
+        for index in range(4):
+            step, cache = model.decode_step(symbols[:, index], tf.constant(index), cache)
+            logits[compute].append(step)
+    assert_close(logits["compact"], logits["dense"], 1e-5)

@@ -132,13 +132,24 @@ class PredictionMethod(BatchMethod):
 
 
 def pondering(details: Any) -> dict[str, Any]:
-    """Sums of the ponder times in ModelDetails, of the encoder or, without one, of the decoder;
-    empty at fixed depth.
+    """Sums of the ponder times in ModelDetails, of the encoder or, without one, of the decoder, and
+    of the steps that were computed, of both; empty at fixed depth.
     """
-    part = details.decoder if details.encoder is None else details.encoder
-    if part is None or part.halting_probabilities is None:
+    parts = [
+        part
+        for part in (details.encoder, details.decoder)
+        if part is not None and part.halting_probabilities is not None
+    ]
+    if not parts:
         return {}
-    return per_example.pondering(part.ponder_times, part.mask)
+    computed = [
+        per_example.computing(
+            part.computed_steps, tf.shape(part.halting_probabilities)[0], part.mask
+        )
+        for part in parts
+    ]
+    sums = {name: tf.add_n([own[name] for own in computed]) for name in computed[0]}
+    return {**per_example.pondering(parts[0].ponder_times, parts[0].mask), **sums}
 
 
 def _any_length(spec: Any) -> Any:

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_tf.layers.block import PositionContext
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
+from ut_tf.layers.running_positions import RunningPositions
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 
 if TYPE_CHECKING:
     from ut_tf.models.universal_transformer.recurrence import Recurrence
+
+
+class Progress(NamedTuple):
+    """How far hypotheses have come with a new position.
+
+    Fields:
+      state: [rows, hidden_size].
+      memory: the cell's, tensors [rows, ...].
+      output: float32 [rows, hidden_size].
+      halting: HaltingState of [rows].
+    """
+
+    state: Any
+    memory: Any
+    output: Any
+    halting: HaltingState
 
 
 class PositionRun:
@@ -46,79 +64,95 @@ class PositionRun:
         for step, (step_signal, cache) in enumerate(zip(signals, caches, strict=True)):
             seen, memory = cell.look(state, memory, step)
             prepared = self._prepared(seen, step_signal)
-            output, cache = self.block.step(prepared, *self._around(cache, step))
+            output, cache = self.block.step(prepared, **self._around(cache, step))
             state, memory = cell.step(output, state, memory, inputs, self.weights["cell"])
             new_caches.append(cache)
         return self.recurrence.final_state(state, memory), new_caches
 
     def until_halted(self, inputs: Any, signal: Any, caches: list[Any]) -> tuple[Any, list[Any]]:
-        """Runs one step per cache; once all positions have halted, only as much of each as later
-        positions read.
+        """Runs one step per cache; of hypotheses that have halted only as much of each as later
+        positions read, and of all where `_may_skip` does not hold.
         """
-        cell = self.recurrence.cell
-        state, memory, output = inputs, cell.start(inputs), tf.zeros_like(inputs, tf.float32)
-        halting = start_halting(tf.ones_like(inputs[:, 0], tf.float32))
+        progress = Progress(
+            inputs,
+            self.recurrence.cell.start(inputs),
+            tf.zeros_like(inputs, tf.float32),
+            start_halting(tf.ones_like(inputs[:, 0], tf.float32)),
+        )
         new_caches: list[Any] = []
         signals = self._signals(signal, len(caches))
         for step, (step_signal, cache) in enumerate(zip(signals, caches, strict=True)):
-            seen, memory = cell.look(state, memory, step)
+            seen, memory = self.recurrence.cell.look(progress.state, progress.memory, step)
+            progress = progress._replace(memory=memory)
             prepared = self._prepared(seen, step_signal)
-            queries = None
-            if self._may_stop:
+            if self._may_skip:
                 queries, cache = self.block.remember(
                     prepared, self.weights["block"], cache, self.cache_position, self.context
                 )
-            advance = functools.partial(
-                self._advance,
-                step,
-                prepared,
-                queries,
-                cache,
-                inputs,
-                state,
-                memory,
-                output,
-                halting,
-            )
-            if new_caches and self._may_stop:
-                running = tf.reduce_any(halting.halting_sum < self.recurrence.threshold)
-                # A halted state is copied, and a position's own past is all that its block would
-                # read again.
-                now = (state, memory, output, halting)
-                state, memory, output, halting = tf.cond(
-                    running, lambda go=advance: go()[:4], lambda now=now: now
+                proceed = functools.partial(
+                    self.block.proceed, queries=queries, **self._around(cache, step)
                 )
+                progress = self._of_running(step, prepared, inputs, progress, proceed)
             else:
-                state, memory, output, halting, cache = advance()
+                output, cache = self.block.step(prepared, **self._around(cache, step))
+                progress = self._advance(step, prepared, inputs, progress, output)
             new_caches.append(cache)
-        return output, new_caches
+        return progress.output, new_caches
 
     @property
-    def _may_stop(self) -> bool:
-        """Whether nothing but keys and values comes of a step at which all positions have halted,
-        and without computing its block.
+    def _may_skip(self) -> bool:
+        """Whether later positions read nothing of a halted one but its keys and values, and these
+        are computed without its block.
         """
         return self.recurrence.halting_unit.copies_halted_states and self.block.remembers_only_keys
 
-    def _advance(
+    def _of_running(
         self,
         step: int,
         prepared: Any,
-        queries: Any,
-        cache: Any,
         inputs: Any,
-        state: Any,
-        memory: Any,
-        output: Any,
-        halting: HaltingState,
-    ) -> tuple[Any, Any, Any, HaltingState, Any]:
+        progress: Progress,
+        proceed: Callable[..., tuple[Any, Any]],
+    ) -> Progress:
+        """The progress after a step that hypotheses which have halted do not take."""
+
+        def everything() -> Progress:
+            return self._advance(step, prepared, inputs, progress, proceed(prepared)[0])
+
+        if step == 0:
+            return everything()
+        running = progress.halting.halting_sum < self.recurrence.threshold
+        count = tf.math.count_nonzero(running, dtype=tf.int32)
+        if self.recurrence.halting_compute == "dense":
+            return Progress(*tf.cond(count > 0, everything, lambda: progress))
+
+        def some() -> Progress:
+            index = tf.cast(tf.where(running)[:, 0], tf.int32)
+            beam_size = self.cache_position.beam_size
+            rows = RunningPositions.of(index, tf.size(running) // beam_size, beam_size)
+            chosen = tf.nest.map_structure(lambda values: tf.gather(values, index), progress)
+            own = tf.gather(prepared, index)
+            output, _ = proceed(own, running=rows)
+            chosen = self._advance(step, own, tf.gather(inputs, index), chosen, output)
+            return Progress(
+                *tf.nest.map_structure(
+                    lambda values, new: tf.tensor_scatter_nd_update(values, index[:, None], new),
+                    progress,
+                    chosen,
+                )
+            )
+
+        # Moving rows costs more than computing the few that have halted.
+        most = 4 * count > 3 * tf.size(running)
+        branch = tf.where(count == 0, 0, tf.where(most, 1, 2))
+        return Progress(*tf.switch_case(branch, [lambda: progress, everything, some]))
+
+    def _advance(
+        self, step: int, prepared: Any, inputs: Any, progress: Progress, block_output: Any
+    ) -> Progress:
+        """The progress of rows [rows, hidden_size] after a step whose block gave `block_output`."""
         recurrence, weights, unit = self.recurrence, self.weights, self.recurrence.halting_unit
-        around = self._around(cache, step)
-        block_output, cache = (
-            self.block.step(prepared, *around)
-            if queries is None
-            else self.block.proceed(prepared, queries, *around)
-        )
+        state, memory, output, halting = progress
         new_state, memory = recurrence.cell.step(
             block_output, state, memory, inputs, weights["cell"]
         )
@@ -127,11 +161,17 @@ class PositionRun:
         new_state, output, halting, _ = unit.advance(
             probability, last, new_state, state, output, halting
         )
-        return new_state, memory, output, halting, cache
+        return Progress(new_state, memory, output, halting)
 
-    def _around(self, cache: Any, step: int) -> tuple[Any, ...]:
-        weights = self.weights["block"]
-        return (weights, cache, self.cache_position, self.bias, self.context, step)
+    def _around(self, cache: Any, step: int) -> dict[str, Any]:
+        return {
+            "weights": self.weights["block"],
+            "cache": cache,
+            "cache_position": self.cache_position,
+            "bias": self.bias,
+            "context": self.context,
+            "step": step,
+        }
 
     def _prepared(self, state: Any, signal: Any) -> Any:
         if signal is None:

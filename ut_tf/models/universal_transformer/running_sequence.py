@@ -208,6 +208,7 @@ class RunningSequence:
             counted,
             tf.reshape(probabilities, [depth, self.batch_size, self.length]),
             costs=unit.costs(halting),
+            computed_steps=halting.ponder_times,
         )
         output = placed_rows(records.outputs.concat(), index, self.count)
         return self._as_batch(output), details

@@ -128,7 +128,7 @@ class SequenceRun:
             self._arrays(depth, True),
         )
         # maximum_iterations lets XLA take the gradient of the loop.
-        _, _, _, output, halting, records = tf.while_loop(
+        taken, _, _, output, halting, records = tf.while_loop(
             unfinished, body, start, maximum_iterations=depth
         )
         probabilities, *attention = [array.stack() for array in records]
@@ -138,6 +138,7 @@ class SequenceRun:
             counted,
             probabilities,
             costs=unit.costs(halting),
+            computed_steps=tf.cast(taken, tf.float32) * tf.ones_like(counted),
         )
         return output, self._with_attention(details, attention)
 
