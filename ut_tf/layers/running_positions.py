@@ -23,6 +23,13 @@ def is_compiled_by_xla() -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
 
 
+def with_batch(values: Any, batch_size: Any) -> Any:
+    """Values [batch or 1, ...] as [batch, ...] where it is not known which; None stays."""
+    if values is None or values.shape[0] is not None:
+        return values
+    return tf.broadcast_to(values, tf.concat([[batch_size], tf.shape(values)[1:]], 0))
+
+
 def placed_rows(rows: Any, index: Any, count: Any) -> Any:
     """Zeros [count, ...] with `rows` [rows, ...] at `index`, int32 [rows], each taken once."""
     shape = tf.concat([[count], tf.shape(rows)[1:]], 0)
@@ -105,7 +112,9 @@ class RunningPositions(NamedTuple):
         return cls(example, index % length, place, row, places < counts[:, None])
 
     def rows_of(self, values: Any) -> Any:
-        """The running positions' rows, [1, rows, ...], of `values` [batch or 1, length, ...]."""
+        """The running positions' rows, [1, rows, ...], of `values` [batch, length, ...], or [1,
+        length, ...] of this shape.
+        """
         if values.shape[0] == 1:
             return tf.gather(values, self.position, axis=1)
         flat = tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], 0))

@@ -22,6 +22,7 @@ from ut_tf.layers.running_positions import (
     part_rows,
     placed_rows,
     replace_rows,
+    with_batch,
 )
 from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
@@ -156,6 +157,8 @@ class RunningSequence:
         training: bool,
     ) -> None:
         self.recurrence = recurrence
+        batch_size = tf.shape(inputs)[0]
+        signal = with_batch(signal, batch_size)
         self.inputs = inputs
         self.mask = mask
         self.signal = signal
@@ -164,8 +167,11 @@ class RunningSequence:
         # A norm of h + P is not the sum of anything of h and of P.
         keeps = recurrence.block.norm == "post" or recurrence.coordinates.is_constant
         make_keys = _KeptKeys if keeps else _ComputedKeys
-        self.keys = make_keys(recurrence, inputs, signal, context.rotation)
-        self.batch_size, self.length = tf.shape(inputs)[0], tf.shape(inputs)[1]
+        rotation = context.rotation
+        if rotation is not None:
+            rotation = (with_batch(rotation[0], batch_size), with_batch(rotation[1], batch_size))
+        self.keys = make_keys(recurrence, inputs, signal, rotation)
+        self.batch_size, self.length = batch_size, tf.shape(inputs)[1]
         self.count = self.batch_size * self.length
 
     def until_halted(self) -> tuple[Any, RecurrenceDetails]:
