@@ -27,6 +27,7 @@ from ut_tf.inference.text_files import (
 )
 from ut_tf.notices import warn
 from ut_tf.run import LARGEST_SEED, Run
+from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
@@ -105,6 +106,7 @@ def _main(argv: list[str]) -> None:
     lines = read_input(Path(source).expanduser()) if source else None
     run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
     config = decode_config(values.decode_hparams)
+    check_checkpoint(run.output_dir, values.checkpoint)
     import_tensorflow()
     from ut_tf.inference.translator import READ_AHEAD, Translator
 

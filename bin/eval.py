@@ -22,6 +22,7 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
 from ut_tf.run import Run
+from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
     from ut_tf.data.problem import Problem
@@ -108,6 +109,7 @@ def _main(argv: list[str]) -> None:
             usr_dir=values.usr_dir,
         )
         trained, run = run.hparams, run.in_use(values.hparams)
+        check_checkpoint(run.output_dir, values.checkpoint)
         other = (
             f"{values.test_problem} {values.test_problem_args}".rstrip()
             if values.test_problem

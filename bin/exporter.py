@@ -17,6 +17,7 @@ from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
+from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.layout import EXPORT_FOLDER
 
 COMMAND = "ut-exporter"
@@ -95,6 +96,7 @@ def _main(argv: list[str]) -> None:
             Path(values.export_dir or run.output_dir / EXPORT_FOLDER).expanduser().absolute()
         )
         new_version(export_dir, values.version)
+        check_checkpoint(run.output_dir, values.checkpoint)
         import_tensorflow()
         from ut_tf.serving.export import export_run
 

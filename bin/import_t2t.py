@@ -8,11 +8,13 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flags import Flag
+from ut_tf.interop.tensor2tensor_files import read_hparams
 
 COMMAND = "ut-import-t2t"
 DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's output directory, with
@@ -63,6 +65,8 @@ def _main(argv: list[str]) -> None:
         registry.import_user_code(values.usr_dir)
     if values.problem:
         registry.problems.check(values.problem)
+    # A wrong folder is answered before TensorFlow is imported.
+    read_hparams(Path(values.t2t_dir))
     with stdout_to_stderr():
         import_tensorflow()
         from ut_tf.interop.tensor2tensor import import_run

@@ -110,11 +110,13 @@ def _main(argv: list[str]) -> None:
         values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
     )
     config = decode_config(values.decode_hparams)
+    # The user's files are read before TensorFlow is imported: a wrong name is answered at once.
+    texts = parallel_set(run, values) if values.source else None
     import_tensorflow()
     from ut_tf.inference.translator import Translator
 
     with stdout_to_stderr():
-        texts = parallel_set(run, values)
+        texts = parallel_set(run, values) if texts is None else texts
         averaged = _averaged(run, values)
         path = named or averaged.output_dir / TRANSLATIONS_FOLDER / texts.name
         refuse_overwriting("translation", path, read)

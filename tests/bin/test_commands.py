@@ -66,6 +66,13 @@ QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
     ("eval", ["--help"], 0, "output", "--lengths"),
     ("eval", [], 2, "errors", "--output_dir is missing"),
     ("eval", ["--output_dir=/nonexistent/run"], 1, "errors", "holds no run"),
+    (
+        "eval",
+        [f"--output_dir={STORED_RUN}", "--checkpoint=besst"],
+        1,
+        "errors",
+        "--checkpoint=besst: there is no besst",
+    ),
     ("datagen", ["--only_list", "--problem=babi_*"], 0, "output", "babi_qa"),
     ("datagen", ["--problem=nothing_like_*"], 1, "errors", "matches no problem"),
     ("avg_checkpoints", ["--n=0"], 2, "errors", "--n=0: expected at least 1"),
@@ -85,6 +92,13 @@ QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
         "--n and --checkpoints each say which",
     ),
     ("import_t2t", ["--help"], 0, "output", "--t2t_dir"),
+    (
+        "import_t2t",
+        ["--t2t_dir=/nonexistent", "--output_dir=x"],
+        1,
+        "errors",
+        "/nonexistent/hparams.json does not exist",
+    ),
     ("decoder", ["--help"], 0, "output", "--decode_from_file"),
     (
         "decoder",
@@ -92,6 +106,13 @@ QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
         2,
         "errors",
         "did you mean beam_size",
+    ),
+    (
+        "decoder",
+        [f"--output_dir={STORED_RUN}", "--checkpoint=777"],
+        1,
+        "errors",
+        "--checkpoint=777: there is no",
     ),
     ("decoder", ["--output_dir=/nonexistent/run"], 1, "errors", "holds no run"),
     (
@@ -105,6 +126,13 @@ QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
     ("bleu", ["--bleu_variant=lower"], 2, "errors", "expected cased, uncased or both"),
     ("translate_all", ["--help"], 0, "output", "--avg_dir"),
     ("translate_all", ["--output_dir=/nonexistent/run"], 1, "errors", "holds no run"),
+    (
+        "translate_all",
+        [f"--output_dir={STORED_RUN}", "--source=/nonexistent"],
+        1,
+        "errors",
+        "/nonexistent cannot be read",
+    ),
     ("report", ["--help"], 0, "output", "--tables"),
     ("report", ["/nonexistent/runs"], 1, "errors", "/nonexistent/runs is no folder"),
     ("sweep", ["--help"], 0, "output", "--parallel"),
@@ -317,6 +345,7 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
     loaded = types.SimpleNamespace(
         problem="p", hparams_set="s", hparams=HParams(), seed=4, output_dir=tmp_path
     )
+    monkeypatch.setattr(eval_command, "check_checkpoint", lambda *_: None)
     loaded.prepare = lambda _problem: loaded
     loaded.in_use = lambda _changes: loaded
     sets = [types.SimpleNamespace(length=40)]

@@ -80,6 +80,7 @@ QUICK_ANSWERS: tuple[tuple[list[str], int, str], ...] = (
     (["--output_dir=x", "--version=-1"], 2, "--version=-1: expected a whole number from 0"),
     ([f"--output_dir={STORED_RUN}", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
     (["--output_dir=/nonexistent/run"], 1, "holds no run"),
+    ([f"--output_dir={STORED_RUN}", "--checkpoint=besst"], 1, "there is no besst"),
 )
 
 

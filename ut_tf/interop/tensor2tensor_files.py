@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
 from ut_tf.errors import UserError, did_you_mean
 
 TARGET_SPACE = "body/target_space_embedding/kernel"
@@ -71,6 +68,9 @@ def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[
     Raises:
       UserError: there is none, or it cannot be read.
     """
+    # Here, since the command reads hparams.json before it imports TensorFlow.
+    import tensorflow as tf
+
     path = _newest(folder) if checkpoint is None else _named(folder, str(checkpoint))
     try:
         reader = tf.train.load_checkpoint(str(path))
@@ -93,7 +93,7 @@ def trained_target_space(tensors: Mapping[str, Any]) -> int:
         return 0
     for name, value in tensors.items():
         if name.endswith(f"{TARGET_SPACE}/Adam_1"):
-            rows = np.flatnonzero(np.abs(value).sum(-1))
+            rows = abs(value).sum(-1).nonzero()[0]
             if len(rows) == 1:
                 return int(rows[0])
     raise UserError(

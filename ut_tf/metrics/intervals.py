@@ -13,7 +13,9 @@ percentile bootstrap). Imports no TensorFlow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -29,14 +31,14 @@ def wilson(successes: int, trials: int) -> Interval:
     """Wilson's interval of a share, without correction for continuity; (0, 1) where there
     were no trials.
     """
-    from scipy.stats import binomtest
-
     if not trials:
         return 0.0, 1.0
-    interval = binomtest(successes, trials).proportion_ci(
-        confidence_level=CONFIDENCE, method="wilson"
-    )
-    return float(interval.low), float(interval.high)
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    failures, width = trials - successes, 2 * (trials + z**2)
+    middle = (2 * successes + z**2) / width
+    reach = z / width * math.sqrt(4 * successes * failures / trials + z**2)
+    # At the ends the bound is the share itself, which rounding would miss.
+    return middle - reach if successes else 0.0, middle + reach if failures else 1.0
 
 
 def resampled_sums(values: Floats, seed: int = 0, resamples: int = RESAMPLES) -> Floats:

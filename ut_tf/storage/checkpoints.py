@@ -22,8 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
 from ut_tf.storage import layout
@@ -200,6 +198,9 @@ def restore(directory: Path, checkpoint: Any, partial: bool = False) -> None:
     Raises:
       UserError: the files are of a differently built network.
     """
+    # Here, since the commands look for a checkpoint before they import TensorFlow.
+    import tensorflow as tf
+
     try:
         status = checkpoint.read(str(directory / layout.VARIABLES_FILE))
         status.assert_existing_objects_matched() if partial else status.assert_consumed()
@@ -237,6 +238,18 @@ def warn_of_fault(directory: Path, fault: str) -> None:
     warn(f"skipped the checkpoint {directory}: {fault}; going back to the one before it.")
 
 
+def check_checkpoint(output_dir: Path, which: str) -> None:
+    """Raises UserError where a run has no checkpoint of that name; reads no weights.
+
+    Arguments as of ``find_checkpoint``.
+    """
+    store = CheckpointStore(output_dir)
+    if which not in ("best", "last"):
+        _named(store, which)
+    elif not store.steps():
+        raise _nothing_trained(store, output_dir)
+
+
 def find_checkpoint(output_dir: Path, which: str) -> Path:
     """Finds the folder of a run's checkpoint.
 
@@ -257,23 +270,32 @@ def find_checkpoint(output_dir: Path, which: str) -> Path:
     if which in ("best", "last"):
         last = store.newest_intact()
         if last is None:
-            raise UserError(
-                f"there is no checkpoint in {store.folder}: train first, with"
-                f" `output_dir`={output_dir}."
-            )
+            raise _nothing_trained(store, output_dir)
         return last
-    directory = store.path(int(which)) if which.isdigit() else Path(which).expanduser()
-    if not (directory / layout.MANIFEST_FILE).is_file():
-        raise UserError(
-            f"`checkpoint`={which}: there is no {directory / layout.MANIFEST_FILE}; expected best,"
-            f" last, or one of {store.steps()}."
-        )
+    directory = _named(store, which)
     fault = find_fault(directory)
     if fault is not None:
         raise UserError(
             f"`checkpoint`={which}: it is damaged ({fault}); name another one of {store.steps()}."
         )
     return directory
+
+
+def _named(store: CheckpointStore, which: str) -> Path:
+    """The folder of the checkpoint with that step or path."""
+    directory = store.path(int(which)) if which.isdigit() else Path(which).expanduser()
+    if not (directory / layout.MANIFEST_FILE).is_file():
+        raise UserError(
+            f"`checkpoint`={which}: there is no {directory / layout.MANIFEST_FILE}; expected best,"
+            f" last, or one of {store.steps()}."
+        )
+    return directory
+
+
+def _nothing_trained(store: CheckpointStore, output_dir: Path) -> UserError:
+    return UserError(
+        f"there is no checkpoint in {store.folder}: train first, with `output_dir`={output_dir}."
+    )
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import tensorflow as tf
-
 from ut_tf.errors import UserError
 
 _OF_TRAINING = "choose another `output_dir` or change its permissions"
@@ -30,6 +28,9 @@ def readable_disk_errors(
       needed_bytes: its size as far as known, for the message when the disk is full.
       advice: what the user can do; the default is for what training writes.
     """
+    # Here, since the commands import checkpoints.py to check flags, before they import TensorFlow.
+    import tensorflow as tf
+
     try:
         yield
     except (ConnectionError, TimeoutError):
