@@ -43,8 +43,8 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory typecheck imports
 
-# mypy and import-linter read the rooms where the installed package has them: inside ut_tf. The
-# links show them the same without an installation.
+# The installed package has problems/, hparams/ and bin/ inside ut_tf; these links show them to mypy
+# and import-linter in the same place.
 LINKED := build/typecheck
 .PHONY: linked
 linked:

@@ -1,4 +1,4 @@
-"""Packages of the project: the top-level rooms problems/, hparams/ and bin/ are installed inside
+"""Packages of the project: the top-level folders problems/, hparams/ and bin/ are installed inside
 ut_tf.
 """
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from setuptools import find_packages, setup
 
-ROOMS = {
+FOLDERS = {
     "ut_tf": "ut_tf",
     "ut_tf.problems": "problems",
     "ut_tf.hparams": "hparams",
@@ -16,9 +16,9 @@ ROOMS = {
 
 def _packages() -> list[str]:
     nested = [
-        f"{name}.{child}" for name, folder in ROOMS.items() for child in find_packages(folder)
+        f"{name}.{child}" for name, folder in FOLDERS.items() for child in find_packages(folder)
     ]
-    return [*ROOMS, *nested]
+    return [*FOLDERS, *nested]
 
 
-setup(package_dir=ROOMS, packages=_packages())
+setup(package_dir=FOLDERS, packages=_packages())

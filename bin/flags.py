@@ -109,7 +109,7 @@ def parse(
         words = values([command, *_with_values(flags, argv)])[1:]
     except absl_flags.UnrecognizedFlagError as error:
         known = [name for flag in flags for name in (flag.name, *flag.aliases)]
-        near = did_you_mean(error.flagname, known)
+        near = did_you_mean(error.flagname, known, prefix="--")
         if "hparams" in known and error.flagname in hyperparameters():
             near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
         raise FlagError(

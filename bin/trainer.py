@@ -31,6 +31,12 @@ from ut_tf.bin.trainer_flags import (
 )
 from ut_tf.run import Run
 
+_ENDINGS = {
+    "train_steps": "trained to the last step, {}",
+    "early_stopping": "stopped early at step {}: validation no longer improves",
+    "signal": "interrupted at step {}",
+}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
@@ -71,7 +77,7 @@ def _train(values: Any) -> int:
             log_frequency=values.log_frequency,
             warm_start_from=warm_start,
         )
-    print(f"step {result.step}, stopped by {result.stopped_by}")
+    print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:
         print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
     if result.stopped_by == "signal":

@@ -110,14 +110,14 @@ _TRANSLATION = {
 
 
 def _tensor2tensor() -> dict[str, Entry]:
-    room = "ut_tf.hparams.tensor2tensor"
+    module = "ut_tf.hparams.tensor2tensor"
     available = {
-        name: Entry(f"{room}:variant", entry.description, {"size": entry.size, **entry.changes})
+        name: Entry(f"{module}:variant", entry.description, {"size": entry.size, **entry.changes})
         for name, entry in tensor2tensor.SETS.items()
     }
     missing = {
         name: Entry(
-            f"{room}:unavailable",
+            f"{module}:unavailable",
             f"not available yet: use {entry.nearest}",
             {"name": name, "missing": entry.missing, "nearest": entry.nearest},
         )

@@ -44,9 +44,10 @@ def test_a_broken_module_breaks_only_its_own_name(things):
 
 
 @pytest.mark.parametrize("method", ["get", "check", "describe"])
-def test_an_unknown_name_offers_the_near_ones(things, method):
-    with pytest.raises(UserError, match="unknown thing 'pear'; did you mean pair"):
-        getattr(things, method)("pear")
+@pytest.mark.parametrize("name", ["pear", "PAIR"])
+def test_an_unknown_name_offers_the_near_ones_in_any_case(things, method, name):
+    with pytest.raises(UserError, match=f"unknown thing '{name}'; did you mean pair"):
+        getattr(things, method)(name)
 
 
 def test_user_code_adds_names(things):

@@ -34,26 +34,28 @@ def marked_in(error: BaseException) -> str | None:
 
 
 def counted(count: int, noun: str) -> str:
-    """Returns "1 line" or "2 lines"; the plural takes an s."""
+    """A count with its noun: "1 line" or "2 lines"; the plural takes an s."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """At most `count` of the `known` names that look most like `name`, best first; none that is
-    much less like it than the best.
+    """At most `count` of the `known` names that look most like `name` in any case of its letters,
+    best first; none that is much less like it than the best.
     """
-    near = difflib.get_close_matches(name, list(known), n=count, cutoff=0.5)
-    likeness = [difflib.SequenceMatcher(None, candidate, name).ratio() for candidate in near]
+    lowercase = name.lower()
+    names = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(lowercase, names, n=count, cutoff=0.5)
+    likeness = [difflib.SequenceMatcher(None, candidate, lowercase).ratio() for candidate in near]
     return [
-        candidate
+        names[candidate]
         for candidate, ratio in zip(near, likeness, strict=True)
         if ratio > likeness[0] - _MUCH_LESS
     ]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns ``'; did you mean a, b?'`` with the near names, or an empty string where none is
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """``'; did you mean a, b?'`` with the near names, each after `prefix`; empty where none is
     near.
     """
-    near = near_names(name, known)
+    near = [prefix + candidate for candidate in near_names(name, known)]
     return f"; did you mean {', '.join(near)}?" if near else ""

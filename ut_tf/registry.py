@@ -227,8 +227,8 @@ class Registry:
         entries = self._entries()
         if name not in entries:
             raise UserError(
-                f"unknown {self.kind} {name!r}{did_you_mean(name, self.names()) or '.'} All"
-                f" {self.kinds}: see `registry_help` of ut-trainer."
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self.names()) or '.'}"
+                f" ut-trainer's `registry_help` lists all {self.kinds}."
             )
         return entries[name]
 

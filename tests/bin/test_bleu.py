@@ -137,7 +137,7 @@ def test_both_variants_with_their_signatures(call, texts):
             2,
             "did you mean beam_size",
         ),
-        (["--chekpoints"], 2, "did you mean checkpoints"),
+        (["--chekpoints"], 2, "did you mean --checkpoints"),
     ],
 )
 def test_mistakes_are_told_in_one_line(call, texts, made, flags, status, message):

@@ -31,7 +31,7 @@ QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
         ["--hparam_set=x"],
         2,
         "errors",
-        "ut-trainer: error: unknown flag --hparam_set; did you mean hparams_set",
+        "ut-trainer: error: unknown flag --hparam_set; did you mean --hparams_set",
     ),
     (
         "trainer",

@@ -63,8 +63,8 @@ def test_values_have_their_types_and_defaults():
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        (["--problm=copy"], "unknown flag --problm; did you mean problem"),
-        (["--workergpu=1"], "did you mean worker_gpu"),
+        (["--problm=copy"], "unknown flag --problm; did you mean --problem"),
+        (["--workergpu=1"], "did you mean --worker_gpu"),
         (["--zzz"], "unknown flag --zzz. All flags: ut-x --help"),
         (["--problem=copy", "--train_steps=many"], "--train_steps=many: expected a whole number"),
         (["--problem=copy", "--rate=fast"], "--rate=fast: expected a number"),

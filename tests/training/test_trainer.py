@@ -105,7 +105,7 @@ def test_a_signal_saves_and_the_same_call_goes_on(
             result = train(stopped, log_frequency=3)
         assert (result.step, result.stopped_by) == (step, "signal")
         assert CheckpointStore(stopped.output_dir).steps()[-1] == step
-        assert "the same command goes on from there" in capsys.readouterr().err
+        assert "the same command resumes from it" in capsys.readouterr().err
         assert signal.getsignal(number) == before
     assert train(stopped, log_frequency=3).stopped_by == "train_steps"
     assert losses(stopped) == losses(whole)
@@ -136,7 +136,7 @@ def test_a_finished_run_says_so_and_does_nothing(
     monkeypatch.setattr(Evaluator, "evaluate", None)
     capsys.readouterr()
     assert train(run) == first
-    assert "already ended at step 4" in capsys.readouterr().err
+    assert "is trained already, to step 4" in capsys.readouterr().err
     assert (tmp_path / "metrics.jsonl").read_bytes() == logged
     monkeypatch.undo()
     assert train(run, train_steps=6).step == 6

@@ -226,8 +226,8 @@ class Jobs:
             "at once"
             if self.stopping
             else (
-                "each saves a checkpoint after its update or evaluation; a second signal stops at"
-                " once"
+                "each saves a checkpoint after its current update or evaluation; a second signal"
+                " stops them at once"
             )
         )
         self._asked += 1

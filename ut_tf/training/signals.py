@@ -13,8 +13,8 @@ from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOTICE = (
-    b"\nstopping after this update, or the evaluation under way, with a checkpoint; a second signal"
-    b" stops at once, without\n"
+    b"\nstopping after the current update or evaluation, with a checkpoint; a second signal"
+    b" stops at once, without one\n"
 )
 
 

@@ -119,13 +119,12 @@ def train(
             workers.total(0.0)
             if stopped_by == "signal":
                 parts.progress.say(
-                    f"stopped at step {parts.state.step}; a checkpoint is saved: the same command"
-                    " goes on from there."
+                    f"stopped at step {parts.state.step} and saved a checkpoint: the same command"
+                    " resumes from it."
                 )
         else:
             parts.progress.say(
-                f"{run.output_dir}: training has already ended at step {parts.state.step}"
-                f" ({stopped_by})."
+                f"{run.output_dir} is trained already, to step {parts.state.step} ({stopped_by})."
             )
     metrics = dict(parts.state.metrics) if workers.is_chief else {}
     return TrainingResult(parts.state.step, metrics, stopped_by, parts.state.evaluated_step)
