@@ -128,7 +128,7 @@ def test_the_command_of_a_part_makes_a_model_of_it(name: str, folder: Path) -> N
     model = make_model(run.hparams, make_problem(run.problem, {}).spec(run.data_dir), seed=0)
     features = {"inputs": tf.constant([[5, 4, 3, 1]]), "targets": tf.constant([[5, 4, 3, 1]])}
     assert np.isfinite(model(features, training=True)).all()
-    used = [*model._flatten_layers(), model.position_option]
+    used = [*model._flatten_layers(), model.position_encoding]
     assert name in {type(part).__module__ for part in used}
 
 

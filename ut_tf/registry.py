@@ -263,7 +263,7 @@ halting_forms = Registry(
     "halting form", "ut_tf.models.universal_transformer.catalogue:HALTING_FORMS"
 )
 transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS")
-positions = Registry("position option", "ut_tf.layers.catalogue:POSITIONS")
+positions = Registry("position encoding", "ut_tf.layers.catalogue:POSITIONS")
 strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES")
 evaluation_methods = Registry("evaluation method", "ut_tf.evaluation.catalogue:METHODS")
 

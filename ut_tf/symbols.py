@@ -1,4 +1,7 @@
-"""Symbol ids that every problem shares: 0 pads, 1 ends a sequence, the first symbol is 2."""
+"""Symbol ids that every problem shares: 0 pads, 1 ends a sequence, the first symbol is 2.
+
+A decoder's start is a vector and has no id (``layers/target_start.py``).
+"""
 
 from __future__ import annotations
 

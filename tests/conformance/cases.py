@@ -18,13 +18,14 @@ from ut_tf.layers.block import BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.coordinates import Coordinates, paper_sinusoid
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.embedding import TargetStart, TokenEmbedding
+from ut_tf.layers.embedding import TokenEmbedding
 from ut_tf.layers.fact_embedding import FactEmbedding
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrent_layer import RecurrentLayer
+from ut_tf.layers.target_start import TargetStart
 from ut_tf.layers.transition import (
     SeparableConv,
     SeparableConvTransition,

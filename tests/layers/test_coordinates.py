@@ -20,8 +20,8 @@ from ut_tf.layers.coordinates import (
     rotation_table,
     tensor2tensor_sinusoid,
 )
-from ut_tf.layers.position_options import PaperPositions
-from ut_tf.layers.positions import Positions, PositionTable, spread_positions
+from ut_tf.layers.position_encodings import PaperPositions, PositionTable
+from ut_tf.layers.positions import Positions, spread_positions
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec

@@ -1,11 +1,11 @@
-"""The transition functions and the position options, by name."""
+"""The transition functions and the position encodings, by name."""
 
 from __future__ import annotations
 
 from ut_tf.registry import Entry
 
 _TRANSITION = "ut_tf.layers.transition"
-_POSITIONS = "ut_tf.layers.position_options"
+_POSITIONS = "ut_tf.layers.position_encodings"
 
 TRANSITIONS = {
     "fc": Entry(f"{_TRANSITION}:Transition", "two affine maps with a ReLU between"),
@@ -20,5 +20,5 @@ POSITIONS = {
     "tensor2tensor": Entry(f"{_POSITIONS}:Tensor2TensorPositions", "sines before cosines, from 0"),
     "learned": Entry(f"{_POSITIONS}:LearnedPositions", "an embedding of each position"),
     "rotary": Entry(f"{_POSITIONS}:RotaryPositions", "queries and keys are turned"),
-    "none": Entry(f"{_POSITIONS}:PositionOption", "positions are not encoded"),
+    "none": Entry(f"{_POSITIONS}:PositionEncoding", "positions are not encoded"),
 }

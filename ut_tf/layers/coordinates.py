@@ -117,7 +117,7 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
       step_encoding: "sinusoid", "learned" (a table) or "none".
       step_sinusoid: "paper" (from 1) or "tensor2tensor" (from 0).
 
-    The signal of the positions is computed once per sequence, by a ``PositionOption``; the call
+    The signal of the positions is computed once per sequence, by a ``PositionEncoding``; the call
     adds it, and the step's, at each recurrent step.
     """
 

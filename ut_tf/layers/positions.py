@@ -1,15 +1,15 @@
-"""Positions of the symbols of inputs and targets.
+"""Which position each symbol of inputs and targets has, as a number.
 
 ::
 
     positions = Positions(position_from="end")
     assigned = positions(batch_size=8, size=85, training=True)
-    of_inputs = positions.inputs(assigned, length, lengths)        # float32 [batch or 1, length]
-    signal = PositionTable(128, learned_positions=512)(of_inputs)  # [batch or 1, length, 128]
+    of_inputs = positions.inputs(assigned, length, lengths)    # float32 [batch or 1, length]
+    signal = LearnedPositions(128, 512).signal(of_inputs)      # [batch or 1, length, 128]
 
-The index of a symbol counts from 1 (0 is the start symbol). The model adds the coordinates of the
-position that is assigned to the index, the same for inputs and targets of an example. In training
-positions may have a random offset or be random increasing numbers; in use they are linear.
+The index of a symbol counts from 1 (0 is the start symbol). The model encodes the position that is
+assigned to the index (``position_encodings``), the same for inputs and targets of an example. In
+training positions may have a random offset or be random increasing numbers; in use they are linear.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.errors import marked
 from ut_tf.layers.dropout import replica_seed
 
 _CONTIGUOUS_SHARE = 0.3
@@ -145,69 +144,6 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         size = tf.shape(assigned)
         rows = tf.broadcast_to(tf.cast(index, tf.int32), [size[0], tf.shape(index)[1]])
         return tf.gather(assigned, tf.clip_by_value(rows, 0, size[1] - 1), batch_dims=1)
-
-
-@keras.saving.register_keras_serializable("ut_tf")
-class PositionTable(keras.layers.Layer):  # type: ignore[misc]
-    """A learned embedding of each position from 0 to learned_positions, one table for inputs and
-    targets.
-
-    Args:
-      hidden_size: width of an embedding.
-      learned_positions: the largest position.
-
-    Call arguments:
-      positions: float32 [...]; those below 0 (padding, or targets that count down beyond the start)
-        share the embedding of 0.
-      counted: float32 [...], 0 where a position is padding's and may be larger than the table;
-        None: nowhere.
-
-    Returns:
-      float32 [..., hidden_size].
-
-    Raises:
-      InvalidArgumentError: a position is larger than the table (outside XLA, which leaves checks
-        out). The commands show its sentence.
-    """
-
-    def __init__(self, hidden_size: int, learned_positions: int, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.hidden_size = hidden_size
-        self.learned_positions = learned_positions
-
-    def build(self, input_shape: Any) -> None:
-        del input_shape
-        width = self.hidden_size
-        normal = keras.initializers.RandomNormal(stddev=width**-0.5)
-        self.table = self.add_weight(
-            shape=(self.learned_positions + 1, width),
-            initializer=normal,
-            name="table",
-            autocast=False,
-        )
-
-    def call(self, positions: Any, counted: Any = None) -> Any:
-        return self.look_up(positions, self.prepare(), counted)
-
-    def prepare(self) -> Any:
-        """The table for ``look_up``."""
-        return tf.convert_to_tensor(self.table)
-
-    def look_up(self, positions: Any, table: Any, counted: Any = None) -> Any:
-        """The embeddings of the call, from a table that has been read before."""
-        last = self.learned_positions
-        sentence = (
-            f"position=learned has embeddings of {last} positions and this sequence is longer: use"
-            " shorter ones, or train with"
-        )
-        checked = positions if counted is None else positions * counted
-        check = tf.debugging.assert_less_equal(
-            checked, float(last), marked(f"{sentence} more learned_positions or another position.")
-        )
-        with tf.control_dependencies([] if check is None else [check]):
-            rows = tf.clip_by_value(tf.cast(positions, tf.int32), 0, last)
-        # As large as an embedded symbol: the table's deviation is hidden_size^-0.5.
-        return tf.gather(table, rows) * self.hidden_size**0.5
 
 
 def _last_before(named: Any, index: Any) -> Any:

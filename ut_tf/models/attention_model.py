@@ -26,7 +26,7 @@ from ut_tf.models.attention_decoding import empty_cache, reordered, resized
 from ut_tf.models.attention_positions import AttentionPositions, InputPositions
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.interfaces import CallOptions, Encoded
-from ut_tf.models.parts_from_config import make_part, make_position_option
+from ut_tf.models.parts_from_config import make_part, make_position_encoding
 from ut_tf.search.contract import Cache
 
 
@@ -70,7 +70,7 @@ class AttentionModel(EncoderDecoder):
     def learns_target_start(self) -> bool:
         """Where no position is added to a decoder's first input."""
         learned = self.network.target_start == "learned"
-        return learned and not self.position_option.adds_to_states
+        return learned and not self.position_encoding.adds_to_states
 
     def mistakes(self) -> list[str]:
         separator, inputs = self.network.position_separator, self.spec.inputs
@@ -84,11 +84,11 @@ class AttentionModel(EncoderDecoder):
 
     def make_parts(self) -> None:
         network = self.network
-        self.position_option = make_position_option(network)
+        self.position_encoding = make_position_encoding(network)
         super().make_parts()
         self.positions = make_part(Positions, network, name="positions", dtype="float32")
-        self.position_table = self.position_option.table
-        self._places = AttentionPositions(network, self.positions, self.position_option)
+        self.position_table = self.position_encoding.table
+        self._places = AttentionPositions(network, self.positions, self.position_encoding)
 
     def build_parts(self) -> None:
         shape = (None, None, self.network.hidden_size)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
 from ut_tf.layers.block import BlockContext, PositionContext, Rotation
-from ut_tf.layers.position_options import PositionOption
+from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.positions import Positions
 
 
@@ -36,13 +36,13 @@ class AttentionPositions:
     Args:
       network: the model's configuration.
       positions: the model's layer that assigns positions.
-      option: what is done with them.
+      encoding: what is done with them.
     """
 
-    def __init__(self, network: Any, positions: Positions, option: PositionOption) -> None:
+    def __init__(self, network: Any, positions: Positions, encoding: PositionEncoding) -> None:
         self.network = network
         self.positions = positions
-        self.option = option
+        self.encoding = encoding
 
     def encoder_context(
         self, assigned: Any, mask: Any, lengths: Any, ids: Any
@@ -64,10 +64,10 @@ class AttentionPositions:
         context = BlockContext(
             bias=padding_bias(mask),
             keep=mask,
-            rotation=self.option.rotation(positions, backward),
+            rotation=self.encoding.rotation(positions, backward),
             logit_scale=self.memory_scale(mask),
         )
-        return self.option.signal(positions, mask), context
+        return self.encoding.signal(positions, mask), context
 
     def decoder_context(self, assigned: Any, mask: Any, lengths: Any) -> tuple[Any, BlockContext]:
         """The targets' positions and the context of the decoder's blocks, without a memory.
@@ -84,10 +84,10 @@ class AttentionPositions:
         positions = self.positions.targets(assigned, order[None], lengths)
         context = BlockContext(
             bias=causal_bias(tf.shape(mask)[1]),
-            rotation=self.option.rotation(positions, positions),
+            rotation=self.encoding.rotation(positions, positions),
             logit_scale=self.logit_scale((order + 1.0)[None, None, :, None]),
         )
-        return self.option.signal(positions, mask), context
+        return self.encoding.signal(positions, mask), context
 
     def step_context(
         self, step: Any, beam_size: int, examples: dict[str, Any], table: Any
@@ -107,7 +107,7 @@ class AttentionPositions:
         assigned = self.positions(batch_size=1, size=1)
         positions = self.positions.targets(assigned, order[None, None], examples.get("lengths"))
         context = PositionContext(
-            self.option.rotation(positions, positions),
+            self.encoding.rotation(positions, positions),
             self.logit_scale((order + 1.0)[None, None, None, None]),
             examples.get("memory"),
         )
@@ -116,11 +116,11 @@ class AttentionPositions:
         # hypotheses.
         if beam_size > 1 and positions.shape[0] != 1:
             positions = tf.repeat(positions, beam_size, 0)
-        return self.option.step(positions, table), context
+        return self.encoding.step(positions, table), context
 
     def prepare_table(self) -> dict[str, Any]:
         """The weights "positions" of ``step_context``; empty where no position is learned."""
-        table = self.option.prepare()
+        table = self.encoding.prepare()
         return {} if table is None else {"positions": table}
 
     def memory_scale(self, mask: Any) -> Any | None:

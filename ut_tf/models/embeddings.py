@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ut_tf.layers.embedding import TargetStart, TokenEmbedding
+from ut_tf.layers.embedding import TokenEmbedding
 from ut_tf.layers.fact_embedding import FactEmbedding
+from ut_tf.layers.target_start import TargetStart
 from ut_tf.problem_spec import ProblemSpec
 
 

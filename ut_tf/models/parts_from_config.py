@@ -23,7 +23,7 @@ from ut_tf import registry
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.block import Block
 from ut_tf.layers.normalization import LayerNorm
-from ut_tf.layers.position_options import PositionOption
+from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import StepTransitions
 
@@ -70,10 +70,10 @@ def _parameters(factory: Callable[..., Any]) -> set[str]:
     return names - given - {"self", "args", "kwargs"}
 
 
-def make_position_option(config: Any) -> PositionOption:
-    """The position option that the configuration names."""
-    option: PositionOption = make_part(registry.positions.get(config.position), config)
-    return option
+def make_position_encoding(config: Any) -> PositionEncoding:
+    """The position encoding that the configuration names."""
+    encoding: PositionEncoding = make_part(registry.positions.get(config.position), config)
+    return encoding
 
 
 def make_norm(config: Any, dtype: Any, name: str = "final_norm") -> LayerNorm:

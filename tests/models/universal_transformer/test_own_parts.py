@@ -18,7 +18,7 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear
-from ut_tf.layers.position_options import PositionOption
+from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.transition import TransitionFunction
 from ut_tf.models.parts_from_config import make_part
 from ut_tf.models.universal_transformer.catalogue import HALTING_FORMS
@@ -75,7 +75,7 @@ class Squashed(TransitionFunction):
         return output_scale * tf.tanh(self.linear(x))
 
 
-class Ramp(PositionOption):
+class Ramp(PositionEncoding):
     """Positions grow along all channels."""
 
     adds_to_states = True
@@ -112,7 +112,7 @@ def test_a_model_is_made_of_a_user_s_own_parts(own_names: dict[str, str]) -> Non
     assert type(recurrence.cell) is Damped and recurrence.cell.num_heads == 2
     assert type(recurrence.halting_unit) is Patient
     assert type(recurrence.block.transition) is Squashed
-    assert type(model.position_option) is Ramp
+    assert type(model.position_encoding) is Ramp
     _, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
     times = np.asarray(details.encoder.ponder_times)
     assert times[INPUTS > 0].min() >= 2.0 and (times[INPUTS == 0] == 0.0).all()

@@ -24,7 +24,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.attention import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.positions import Positions
-from ut_tf.models.parts_from_config import make_part, make_position_option
+from ut_tf.models.parts_from_config import make_part, make_position_encoding
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.parts import make_stack
@@ -84,8 +84,8 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         # The mask reaches the stack as an argument, and leaves this layer with its states.
         self.stack.supports_masking = True
         self.positions = make_part(Positions, self.network, name="positions", dtype="float32")
-        self.position_option = make_position_option(self.network)
-        self.position_table = self.position_option.table
+        self.position_encoding = make_position_encoding(self.network)
+        self.position_table = self.position_encoding.table
 
     def build(self, input_shape: Any) -> None:
         if input_shape[-1] != self.network.hidden_size:
@@ -109,7 +109,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         context = BlockContext(
             bias=padding_bias(counted),
             keep=counted,
-            rotation=self.position_option.rotation(
+            rotation=self.position_encoding.rotation(
                 positions, self.positions.inputs(assigned, length, lengths, backward=True)
             ),
             logit_scale=(
@@ -121,7 +121,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         states, details = self.stack(
             inputs,
             symbol_mask=counted,
-            position_signal=self.position_option.signal(positions, counted),
+            position_signal=self.position_encoding.signal(positions, counted),
             context=context,
             training=training,
         )

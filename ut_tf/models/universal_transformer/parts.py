@@ -14,7 +14,7 @@ from ut_tf.models.parts_from_config import (
     make_layer_stack,
     make_norm,
     make_part,
-    make_position_option,
+    make_position_encoding,
 )
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.mixed import MixedStack
@@ -85,7 +85,7 @@ def make_recurrence(
         Coordinates,
         config,
         max_steps=depth,
-        step_sinusoid=make_position_option(config).step_sinusoid,
+        step_sinusoid=make_position_encoding(config).step_sinusoid,
         name="coordinates",
         dtype=dtype,
     )

@@ -54,7 +54,7 @@ class Recurrence(OptionalOutputs, Composite):
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
       symbol_mask: float32 [batch, length], 0 on padding.
-      position_signal: float32 [batch or 1, length, hidden_size], from a ``PositionOption``, or
+      position_signal: float32 [batch or 1, length, hidden_size], from a ``PositionEncoding``, or
         None.
       context: BlockContext of the block.
       steps: int32 [batch], depth of each example where depth follows from its input's length; None:

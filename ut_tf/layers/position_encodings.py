@@ -1,10 +1,10 @@
-"""The forms of positions: sinusoids or learned embeddings are added to the states, or queries and
-keys are turned.
+"""Encodings of positions: sinusoids or learned embeddings are added to the states, or queries and
+keys are rotated.
 
-An option of your own is registered with ``registry.register_position`` and named by ``position``::
+``registry.register_position`` registers an encoding of your own, and ``position`` names it::
 
     @registry.register_position("ramp")
-    class RampPositions(PositionOption):
+    class RampPositions(PositionEncoding):
         def __init__(self, hidden_size: int) -> None:  # filled in from the configuration, by name
             self.hidden_size = hidden_size
 
@@ -17,23 +17,24 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import keras
+import tensorflow as tf
 
+from ut_tf.errors import marked
 from ut_tf.layers.coordinates import (
     head_rotations,
     paper_sinusoid,
     rotation_table,
     tensor2tensor_sinusoid,
 )
-from ut_tf.layers.positions import PositionTable
 
 
-class PositionOption:
-    """Base class of the options, and ``position="none"``: nothing is done with the positions.
+class PositionEncoding:
+    """Base class of the encodings, and ``position="none"``: nothing is done with the positions.
 
     Attributes:
       adds_to_states: whether ``signal`` returns anything.
       step_sinusoid: the waves that encode recurrent steps beside it, "paper" or "tensor2tensor".
-      table: a layer with what the option has learned of positions, or None. The model keeps it as
+      table: a layer with what the encoding has learned of positions, or None. The model keeps it as
         ``position_table``, one for inputs and targets.
     """
 
@@ -73,7 +74,7 @@ class PositionOption:
         return None
 
 
-class PaperPositions(PositionOption):
+class PaperPositions(PositionEncoding):
     """``position="paper"``: interleaved sines and cosines of positions from 1 (``paper_sinusoid``).
 
     Args:
@@ -100,7 +101,70 @@ class Tensor2TensorPositions(PaperPositions):
         return tensor2tensor_sinusoid(positions - 1.0, self.hidden_size)
 
 
-class LearnedPositions(PositionOption):
+@keras.saving.register_keras_serializable("ut_tf")
+class PositionTable(keras.layers.Layer):  # type: ignore[misc]
+    """A learned embedding of each position from 0 to learned_positions, one table for inputs and
+    targets.
+
+    Args:
+      hidden_size: width of an embedding.
+      learned_positions: the largest position.
+
+    Call arguments:
+      positions: float32 [...]; those below 0 (padding, or targets that count down beyond the start)
+        share the embedding of 0.
+      counted: float32 [...], 0 where a position is padding's and may be larger than the table;
+        None: nowhere.
+
+    Returns:
+      float32 [..., hidden_size].
+
+    Raises:
+      InvalidArgumentError: a position is larger than the table (outside XLA, which leaves checks
+        out). The commands show its sentence.
+    """
+
+    def __init__(self, hidden_size: int, learned_positions: int, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.hidden_size = hidden_size
+        self.learned_positions = learned_positions
+
+    def build(self, input_shape: Any) -> None:
+        del input_shape
+        width = self.hidden_size
+        normal = keras.initializers.RandomNormal(stddev=width**-0.5)
+        self.table = self.add_weight(
+            shape=(self.learned_positions + 1, width),
+            initializer=normal,
+            name="table",
+            autocast=False,
+        )
+
+    def call(self, positions: Any, counted: Any = None) -> Any:
+        return self.look_up(positions, self.prepare(), counted)
+
+    def prepare(self) -> Any:
+        """The table for ``look_up``."""
+        return tf.convert_to_tensor(self.table)
+
+    def look_up(self, positions: Any, table: Any, counted: Any = None) -> Any:
+        """The embeddings of the call, from a table that has been read before."""
+        last = self.learned_positions
+        sentence = (
+            f"position=learned has embeddings of {last} positions and this sequence is longer: use"
+            " shorter ones, or train with"
+        )
+        checked = positions if counted is None else positions * counted
+        check = tf.debugging.assert_less_equal(
+            checked, float(last), marked(f"{sentence} more learned_positions or another position.")
+        )
+        with tf.control_dependencies([] if check is None else [check]):
+            rows = tf.clip_by_value(tf.cast(positions, tf.int32), 0, last)
+        # As large as an embedded symbol: the table's deviation is hidden_size^-0.5.
+        return tf.gather(table, rows) * self.hidden_size**0.5
+
+
+class LearnedPositions(PositionEncoding):
     """``position="learned"``: an embedding of each position.
 
     Args:
@@ -125,7 +189,7 @@ class LearnedPositions(PositionOption):
         return self.table.look_up(positions, weights)
 
 
-class RotaryPositions(PositionOption):
+class RotaryPositions(PositionEncoding):
     """``position="rotary"``: the channels of queries and keys are turned in pairs (arXiv
     2104.09864).
 
