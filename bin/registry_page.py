@@ -20,6 +20,7 @@ _PARTS = {
     "recurrence": (registry.cells, "--hparams=recurrence=NAME"),
     "transition": (registry.transitions, "--hparams=transition=NAME"),
     "halting": (registry.halting_forms, "--hparams=halting=NAME"),
+    "exit": (registry.exit_rules, "--hparams=eval_exit=NAME"),
     "position": (registry.positions, "--hparams=position=NAME"),
     "strategy": (registry.strategies, "--decode_hparams=strategy=NAME"),
     "method": (registry.evaluation_methods, "chosen by a problem's evaluation sets"),

@@ -262,6 +262,7 @@ cells = Registry("recurrence", "ut_tf.models.universal_transformer.catalogue:CEL
 halting_forms = Registry(
     "halting form", "ut_tf.models.universal_transformer.catalogue:HALTING_FORMS"
 )
+exit_rules = Registry("exit rule", "ut_tf.models.universal_transformer.catalogue:EXIT_RULES")
 transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS")
 positions = Registry("position encoding", "ut_tf.layers.catalogue:POSITIONS")
 strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES")
@@ -295,6 +296,11 @@ def register_cell(name: str) -> Callable[[T], T]:
 def register_halting(name: str) -> Callable[[T], T]:
     """Decorator: registers a form of dynamic halting, chosen by ``halting=name``."""
     return lambda value: halting_forms.register(name, value)
+
+
+def register_exit_rule(name: str) -> Callable[[T], T]:
+    """Decorator: registers a rule by which positions exit in use, chosen by ``eval_exit=name``."""
+    return lambda value: exit_rules.register(name, value)
 
 
 def register_transition(name: str) -> Callable[[T], T]:

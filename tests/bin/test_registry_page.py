@@ -36,6 +36,7 @@ PARTS = {
     "recurrence": registry.cells,
     "transition": registry.transitions,
     "halting": registry.halting_forms,
+    "exit": registry.exit_rules,
     "position": registry.positions,
     "strategy": registry.strategies,
     "method": registry.evaluation_methods,

@@ -13,6 +13,7 @@ return_attention, observer)`` that returns (states, RecurrenceDetails) and has `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -60,6 +61,15 @@ class AttentionModel(EncoderDecoder):
         """
         del lengths, training
         return None
+
+    def decoder_options(self, head: Callable[[Any], Any]) -> dict[str, Any]:
+        """Further arguments of the decoder's stack.
+
+        Args:
+          head: makes float32 logits [..., vocab_size] of the stack's states [..., hidden_size].
+        """
+        del head
+        return {}
 
     @property
     def cache_offset(self) -> int:
@@ -171,6 +181,7 @@ class AttentionModel(EncoderDecoder):
             context=context,
             steps=None if encoded is None else encoded.extra.steps,
             **options._asdict(),
+            **self.decoder_options(self.token_logits),
         )
         return result
 
@@ -233,7 +244,13 @@ class AttentionModel(EncoderDecoder):
         )
         inputs = self.embed_step(symbols, step, weights)
         states, blocks = self.decoder.step(
-            inputs, weights["decoder"], cache["blocks"], cache_position, signal, context
+            inputs,
+            weights["decoder"],
+            cache["blocks"],
+            cache_position,
+            signal,
+            context,
+            **self.decoder_options(lambda states: self.step_logits(states, weights)),
         )
         new = {**cache, "visible": visible, "blocks": blocks}
         return self.step_logits(states, weights), new

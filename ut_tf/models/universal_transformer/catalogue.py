@@ -1,4 +1,4 @@
-"""The cells and the halting forms of a Universal Transformer, by name."""
+"""The cells, halting forms and exit rules of a Universal Transformer, by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from ut_tf.registry import Entry
 
 _CELLS = "ut_tf.models.universal_transformer.cells"
 _HALTING = "ut_tf.models.universal_transformer.halting"
+_EXITS = "ut_tf.models.universal_transformer.exit_rules"
 
 CELLS = {
     "basic": Entry(f"{_CELLS}:BasicCell", "the block's output is the new state"),
@@ -38,5 +39,28 @@ HALTING_FORMS = {
         f"{_HALTING}.pondernet:PonderNet",
         "trained by the loss of every step's answer",
         attributes={"trains_all_steps": True},
+    ),
+}
+
+_READS_LOGITS = {"reads_logits": True}
+
+EXIT_RULES = {
+    "none": Entry(f"{_EXITS}:no_rule", "the halting form alone ends a position's steps"),
+    "state_difference": Entry(f"{_EXITS}:StateDifference", "the state hardly changes any more"),
+    "acceleration": Entry(
+        f"{_EXITS}:Acceleration", "the change of the state hardly changes, twice in a row"
+    ),
+    "entropy": Entry(
+        f"{_EXITS}:Entropy",
+        "the entropy of the answer hardly changes any more",
+        attributes=_READS_LOGITS,
+    ),
+    "kl": Entry(
+        f"{_EXITS}:Divergence", "the answer hardly changes any more", attributes=_READS_LOGITS
+    ),
+    "argmax_stable": Entry(
+        f"{_EXITS}:StableArgmax",
+        "the most probable symbol stays the same for some steps",
+        attributes=_READS_LOGITS,
     ),
 }

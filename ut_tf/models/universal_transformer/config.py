@@ -143,10 +143,26 @@ class HaltingConfig(Config):
     """Of pondernet, in use: an output stops at the first step by which it halts with at least this
     probability.
     """
+    eval_exit: str = option("none", names_of="exit_rules", in_use=True)
+    """Rule by which a position stops in use, besides its halting: none, state_difference,
+    acceleration; of what answers with tokens also entropy, kl, argmax_stable.
+    """
+    eval_exit_threshold: float | None = option(
+        None, at_least=0, only_with=unless("eval_exit", "none"), in_use=True
+    )
+    """What the rule's value falls below, of argmax_stable the steps in a row; None: the rule's
+    own.
+    """
 
     def mistakes(self) -> list[str]:
-        """A bound of dynamic halting needs dynamic halting."""
+        """A bound of dynamic halting needs dynamic halting, and a number of steps is whole."""
         mistakes = super().mistakes()
+        steps = self.eval_exit_threshold
+        if self.eval_exit == "argmax_stable" and steps is not None and (steps < 1 or steps % 1):
+            mistakes.append(
+                f"eval_exit_threshold={steps:g} is a number of steps under"
+                " eval_exit=argmax_stable: expected a whole number of at least 1"
+            )
         if not self._halts and self.eval_act_max_steps != self.act_max_steps:
             mistakes.append(
                 f"eval_act_max_steps={self.eval_act_max_steps} bounds dynamic halting, and"
@@ -195,7 +211,28 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f"halting={self.halting} answers from the states of every step, so no layers can"
                 " follow: it needs mix_layers_after=0"
             )
-        return mistakes + self._impossible_depths()
+        return mistakes + self._impossible_depths() + self._impossible_exits()
+
+    def _impossible_exits(self) -> list[str]:
+        if self.eval_exit == "none":
+            return []
+        mistakes = []
+        if self.steps_per_position:
+            mistakes.append(
+                f"eval_exit={self.eval_exit} and steps_per_position both set the depth: choose one"
+            )
+        if self.recurrence == "dwa" or self.use_memory_as_final_state:
+            mistakes.append(
+                f"eval_exit={self.eval_exit} needs a result that is the state of one step, not"
+                " recurrence=dwa or use_memory_as_final_state=True"
+            )
+        reads_logits = registry.exit_rules.attribute(self.eval_exit, "reads_logits", False)
+        if reads_logits and self.mix_layers_after:
+            mistakes.append(
+                f"eval_exit={self.eval_exit} reads the answer of every step, so no layers can"
+                " follow: it needs mix_layers_after=0"
+            )
+        return mistakes
 
     def _learned_per_step(self) -> list[tuple[str, str]]:
         """Pairs in words: a part with weights for each step of training, and another choice."""

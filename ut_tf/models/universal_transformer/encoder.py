@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from ut_tf import registry
 from ut_tf.config.families import as_config
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import length_scale, padding_bias
@@ -80,6 +81,11 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
                     f"{name}={value} belongs to a whole model, not to an encoder layer: set it to"
                     f" {type(value)(0)}."
                 )
+        if registry.exit_rules.attribute(self.network.eval_exit, "reads_logits", False):
+            raise UserError(
+                f"eval_exit={self.network.eval_exit} reads the logits of a whole model, which an"
+                " encoder layer does not make: use state_difference or acceleration."
+            )
         self.stack = make_stack(self.network, name="stack", dtype=self.dtype_policy)
         # The mask reaches the stack as an argument, and leaves this layer with its states.
         self.stack.supports_masking = True

@@ -12,6 +12,7 @@ from ut_tf.layers.block import PositionContext
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.running_positions import RunningPositions
+from ut_tf.models.universal_transformer.exit_rules import Exits
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ class Progress(NamedTuple):
       memory: the cell's, tensors [rows, ...].
       output: float32 [rows, hidden_size].
       halting: HaltingState of [rows].
+      carried: the exit rule's, tensors [rows, ...].
     """
 
     state: Any
     memory: Any
     output: Any
     halting: HaltingState
+    carried: Any
 
 
 class PositionRun:
@@ -47,6 +50,7 @@ class PositionRun:
         weights: dict[str, Any],
         cache_position: CachePosition,
         context: PositionContext,
+        exits: Exits,
     ) -> None:
         self.recurrence = recurrence
         self.block = recurrence.block
@@ -54,6 +58,7 @@ class PositionRun:
         self.cache_position = cache_position
         self.bias = self.block.cache_bias(cache_position, weights["block"])
         self.context = context
+        self.exits = exits
 
     def fixed_depth(self, inputs: Any, signal: Any, caches: list[Any]) -> tuple[Any, list[Any]]:
         """Runs one step per cache."""
@@ -78,6 +83,7 @@ class PositionRun:
             self.recurrence.cell.start(inputs),
             tf.zeros_like(inputs, tf.float32),
             start_halting(tf.ones_like(inputs[:, 0], tf.float32)),
+            self.exits.start(inputs),
         )
         new_caches: list[Any] = []
         signals = self._signals(signal, len(caches))
@@ -152,16 +158,16 @@ class PositionRun:
     ) -> Progress:
         """The progress of rows [rows, hidden_size] after a step whose block gave `block_output`."""
         recurrence, weights, unit = self.recurrence, self.weights, self.recurrence.halting_unit
-        state, memory, output, halting = progress
+        state, memory, output, halting, carried = progress
         new_state, memory = recurrence.cell.step(
             block_output, state, memory, inputs, weights["cell"]
         )
         probability = unit.step(prepared, new_state, weights["halting"], step)
+        now = (new_state, state, output, halting)
+        probability, carried = self.exits.check(step, probability, *now, carried)
         last = step == unit.max_steps(training=False) - 1
-        new_state, output, halting, _ = unit.advance(
-            probability, last, new_state, state, output, halting
-        )
-        return Progress(new_state, memory, output, halting)
+        new_state, output, halting, _ = unit.advance(probability, last, *now)
+        return Progress(new_state, memory, output, halting, carried)
 
     def _around(self, cache: Any, step: int) -> dict[str, Any]:
         return {

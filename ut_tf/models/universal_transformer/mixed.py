@@ -13,6 +13,7 @@ Keys and values of an encoder's states, and caches, are lists in the order of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -88,6 +89,7 @@ class MixedStack(Composite):
         training: bool = False,
         return_attention: bool = False,
         observer: Observer | None = None,
+        head: Callable[[Any], Any] | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
         states = (
             inputs
@@ -108,6 +110,7 @@ class MixedStack(Composite):
                 position_signal=self._signal(position_signal, number),
                 context=context.of_part(number),
                 **options,
+                **self._own_options(part, head),
             )
             all_details.append(details)
         details = all_details[self.attending.index(self.recurrence)]
@@ -151,6 +154,7 @@ class MixedStack(Composite):
         cache_position: CachePosition,
         position_signal: Any,
         context: PositionContext,
+        head: Callable[[Any], Any] | None = None,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new position of each hypothesis, given the caches of the earlier ones;
         arguments as of ``Recurrence.step``.
@@ -171,9 +175,14 @@ class MixedStack(Composite):
                 cache_position,
                 self._signal(position_signal, number),
                 context.of_part(number),
+                **self._own_options(part, head),
             )
             new_caches += stepped
         return states, new_caches
+
+    def _own_options(self, part: Any, head: Any) -> dict[str, Any]:
+        """What the recurrence alone is called with."""
+        return {"head": head} if part is self.recurrence else {}
 
     def _signal(self, position_signal: Any, number: int) -> Any:
         every_part = self.recurrence.position_every_step

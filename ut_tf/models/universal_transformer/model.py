@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from ut_tf import registry
 from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
@@ -40,13 +41,19 @@ class UniversalTransformer(AttentionModel):
     with_step_transitions: ClassVar[bool] = False
 
     def mistakes(self) -> list[str]:
-        if self.has_encoder or not self.network.steps_per_position:
-            return super().mistakes()
-        return [
-            *super().mistakes(),
-            f"steps_per_position={self.network.steps_per_position} makes depth follow from the"
-            " inputs' length, and a language model has no inputs: set it to 0",
-        ]
+        mistakes, network = super().mistakes(), self.network
+        if network.steps_per_position and not self.has_encoder:
+            mistakes.append(
+                f"steps_per_position={network.steps_per_position} makes depth follow from the"
+                " inputs' length, and a language model has no inputs: set it to 0"
+            )
+        if self._exits_read_logits and not self.has_decoder:
+            mistakes.append(
+                f"eval_exit={network.eval_exit} reads what each position answers, and here an"
+                f" example has one answer (a {self.spec.targets}): use"
+                " eval_exit=state_difference or acceleration"
+            )
+        return mistakes
 
     @property
     def supports_incremental_decoding(self) -> bool:
@@ -103,6 +110,10 @@ class UniversalTransformer(AttentionModel):
         base = self._halting().max_steps(training)
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)
 
+    def decoder_options(self, head: Callable[[Any], Any]) -> dict[str, Any]:
+        """The head, where an exit rule reads logits."""
+        return {"head": head} if self._exits_read_logits else {}
+
     def answer(
         self, head: Callable[[Any], Any], states: Any, details: RecurrenceDetails | None
     ) -> Any:
@@ -113,6 +124,11 @@ class UniversalTransformer(AttentionModel):
         if details is None or details.step_states is None:
             return head(states)
         return expected_scores(details.log_shares, details.step_states, head)
+
+    @property
+    def _exits_read_logits(self) -> bool:
+        rule = self.network.eval_exit
+        return bool(registry.exit_rules.attribute(rule, "reads_logits", False))
 
     def _halting(self) -> Halting:
         """The halting form of the last stack; the encoder's differs at most in what a decoder may

@@ -16,6 +16,7 @@ from ut_tf.models.parts_from_config import (
     make_part,
     make_position_encoding,
 )
+from ut_tf.models.universal_transformer.exit_rules import ExitRule
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -26,6 +27,14 @@ def make_halting(config: Any, **offered: Any) -> Halting:
     form = registry.halting_forms.get(config.halting)
     halting: Halting = make_part(form, config, name="halting", **offered)
     return halting
+
+
+def make_exit_rule(config: Any, causal: bool) -> ExitRule | None:
+    """The exit rule that the configuration names; None where there is none, or it reads logits and
+    these states (not causal: an encoder's) are not answered from.
+    """
+    rule: ExitRule | None = make_part(registry.exit_rules.get(config.eval_exit), config)
+    return None if rule is None or (rule.reads_logits and not causal) else rule
 
 
 def make_recurrence(
@@ -96,6 +105,7 @@ def make_recurrence(
         cell=cell,
         halting=halting,
         coordinates=coordinates,
+        exit_rule=make_exit_rule(config, causal),
         final_norm=make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None,
         name=name,
         dtype=dtype,

@@ -14,7 +14,7 @@ it no longer changes. Positions outside the mask have halted from the start unle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -30,6 +30,7 @@ from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 from ut_tf.layers.running_positions import is_compiled_by_xla
 from ut_tf.models.universal_transformer.cells import BasicCell
+from ut_tf.models.universal_transformer.exit_rules import ExitRule, Exits
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.incremental import PositionRun
 from ut_tf.models.universal_transformer.running_sequence import RunningSequence, can_skip_halted
@@ -45,6 +46,7 @@ class Recurrence(OptionalOutputs, Composite):
       cell: how states combine.
       halting: when it stops.
       coordinates: what is added to the states before each step.
+      exit_rule: ``ExitRule`` by which positions stop in use, besides their halting, or None.
       final_norm: ``LayerNorm`` of the result (pre-norm), or None.
       position_every_step: whether positions are added at every step, or to the inputs alone.
       use_memory_as_final_state: whether the result is the cell's memory in the place of its state.
@@ -62,13 +64,16 @@ class Recurrence(OptionalOutputs, Composite):
       training: whether to drop, and which of the training's and the evaluation's depth holds.
       return_attention: whether the details hold the attention weights of every step.
       observer: called with a StepView inside every step (in graph mode: while the step is traced).
+      head: makes float32 logits [..., vocab_size] of what this returns; read by exit rules on
+        logits.
 
     Returns:
       (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails, whose attention
       weights have an entry for each layer of each step).
 
     Raises:
-      UserError: the cell does not go with the halting, or has no memory to be returned.
+      UserError: the cell does not go with the halting, or has no memory to be returned, or an exit
+        rule lacks its head.
     """
 
     # Stored weights have the name of 0.1.
@@ -80,6 +85,7 @@ class Recurrence(OptionalOutputs, Composite):
         cell: BasicCell,
         halting: Halting,
         coordinates: Coordinates,
+        exit_rule: ExitRule | None = None,
         final_norm: Any = None,
         position_every_step: bool = True,
         use_memory_as_final_state: bool = False,
@@ -91,12 +97,13 @@ class Recurrence(OptionalOutputs, Composite):
         self.cell = cell
         self.coordinates = coordinates
         self.halting_unit = halting
+        self.exit_rule = exit_rule
         self.final_norm = final_norm
         self.position_every_step = position_every_step
         self.use_memory_as_final_state = use_memory_as_final_state
         self.halting_compute = halting_compute
         self.layers_per_step = block.count if isinstance(block, BlockSequence) else None
-        if cell.sees_earlier_states and halting.dynamic:
+        if cell.sees_earlier_states and (halting.dynamic or exit_rule is not None):
             _refuse_depth(cell)
         if use_memory_as_final_state and (halting.dynamic or not cell.has_final_memory):
             raise UserError(
@@ -128,23 +135,30 @@ class Recurrence(OptionalOutputs, Composite):
         training: bool = False,
         return_attention: bool = False,
         observer: Observer | None = None,
+        head: Callable[[Any], Any] | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
         context = BlockContext(*context)
         inputs, signal = self._add_positions(inputs, position_signal)
         watched = return_attention or observer is not None
+        exits = self._exits(training, head, self._finish)
         every = SequenceRun(
-            self, inputs, symbol_mask, signal, context, training, return_attention, observer
+            self, inputs, symbol_mask, signal, context, training, exits, return_attention, observer
         )
-        if steps is None and not self.halting_unit.dynamic:
+        if steps is None and not self.halting_unit.dynamic and exits.rule is None:
             states, details = every.fixed_depth()
         elif steps is None and training and self.halting_unit.trains_all_steps:
             states, details = every.all_steps()
         else:
             if steps is not None and self.cell.sees_earlier_states:
                 _refuse_depth(self.cell)
+            if steps is not None and exits.rule is not None:
+                raise UserError(
+                    f"`steps` and the exit rule {type(exits.rule).__name__} both set the depth:"
+                    " leave one of them out."
+                )
             run: SequenceRun | RunningSequence = every
             if self._skips_halted(watched):
-                run = RunningSequence(self, inputs, every.mask, signal, context, training)
+                run = RunningSequence(self, inputs, every.mask, signal, context, training, exits)
             states, details = run.until_halted() if steps is None else run.depth_per_example(steps)
         if details.step_states is not None:
             details = details._replace(step_states=self._finish(details.step_states))
@@ -200,6 +214,7 @@ class Recurrence(OptionalOutputs, Composite):
         cache_position: CachePosition,
         position_signal: Any,
         context: PositionContext,
+        head: Callable[[Any], Any] | None = None,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new position of each hypothesis, given the caches of the earlier ones:
         incremental decoding.
@@ -215,18 +230,26 @@ class Recurrence(OptionalOutputs, Composite):
           position_signal: float32 [batch * beam_size or 1, hidden_size], of the new position, or
             None.
           context: of the new position.
+          head: makes float32 logits [rows, vocab_size] of what this returns; read by exit rules on
+            logits.
 
         Returns:
           (state [batch * beam_size, hidden_size], the new caches).
         """
         inputs, signal = self._add_positions(inputs, position_signal)
-        run = PositionRun(self, weights, cache_position, context)
-        run_steps = run.until_halted if self.halting_unit.dynamic else run.fixed_depth
+
+        def finish(state: Any) -> Any:
+            state = tf.cast(state, self.compute_dtype)
+            if self.final_norm is None:
+                return state
+            return self.final_norm.step(state, weights["final_norm"])
+
+        exits = self._exits(False, head, finish)
+        run = PositionRun(self, weights, cache_position, context, exits)
+        is_fixed = not self.halting_unit.dynamic and exits.rule is None
+        run_steps = run.fixed_depth if is_fixed else run.until_halted
         state, per_step = run_steps(inputs, signal, self._by_step(caches))
-        state = tf.cast(state, self.compute_dtype)
-        if self.final_norm is not None:
-            state = self.final_norm.step(state, weights["final_norm"])
-        return state, self._flat(per_step)
+        return finish(state), self._flat(per_step)
 
     @property
     def threshold(self) -> float:
@@ -236,6 +259,23 @@ class Recurrence(OptionalOutputs, Composite):
     def final_state(self, state: Any, memory: Any) -> Any:
         """Returns the result at fixed depth, of the cell's state and memory after the last step."""
         return memory if self.use_memory_as_final_state else state
+
+    def _exits(
+        self,
+        training: bool,
+        head: Callable[[Any], Any] | None,
+        finish: Callable[[Any], Any],
+    ) -> Exits:
+        """The exit rule, if one holds; `finish` makes what ``head`` reads of outputs."""
+        rule = None if training else self.exit_rule
+        if rule is None or not rule.reads_logits:
+            return Exits(rule, self.halting_unit, None)
+        if head is None:
+            raise UserError(
+                f"the exit rule {type(rule).__name__} reads logits: call the layer with the `head`"
+                " that makes them."
+            )
+        return Exits(rule, self.halting_unit, lambda outputs: head(finish(outputs)))
 
     def _skips_halted(self, watched: bool) -> bool:
         """Whether only running positions are computed; not where somebody watches all of them."""

@@ -25,6 +25,7 @@ from ut_tf.layers.running_positions import (
     with_batch,
 )
 from ut_tf.models.universal_transformer.cells import BasicCell
+from ut_tf.models.universal_transformer.exit_rules import Exits
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Rows(NamedTuple):
       memory: the cell's, tensors [rows, ...].
       output: float32 [rows, hidden_size].
       halting: HaltingState of [rows].
+      carried: the exit rule's, tensors [rows, ...].
     """
 
     index: Any
@@ -62,6 +64,7 @@ class Rows(NamedTuple):
     memory: Any
     output: Any
     halting: HaltingState
+    carried: Any
 
     def part(self, condition: Any) -> tuple[Rows, Rows]:
         """The rows where `condition`, bool [rows], is false, and those where it is true."""
@@ -143,6 +146,7 @@ class RunningSequence:
       signal: position signal of every step, or None.
       context: BlockContext.
       training: as for ``Recurrence``.
+      exits: the exit rule, or none.
 
     Its methods return (states, RecurrenceDetails).
     """
@@ -155,6 +159,7 @@ class RunningSequence:
         signal: Any,
         context: BlockContext,
         training: bool,
+        exits: Exits,
     ) -> None:
         self.recurrence = recurrence
         batch_size = tf.shape(inputs)[0]
@@ -164,6 +169,7 @@ class RunningSequence:
         self.signal = signal
         self.context = context
         self.training = training
+        self.exits = exits
         # A norm of h + P is not the sum of anything of h and of P.
         keeps = recurrence.block.norm == "post" or recurrence.coordinates.is_constant
         make_keys = _KeptKeys if keeps else _ComputedKeys
@@ -184,20 +190,16 @@ class RunningSequence:
             prepared, new_state, memory = self._advance(step, rows, projected)
             ones = tf.ones_like(rows.index[None], tf.float32)
             probability = unit(prepared, new_state, counted=ones, step=step)
-            probability = tf.squeeze(probability, 0)
-            state, output, halting, _ = unit.advance(
-                probability,
-                step == depth - 1,
-                tf.squeeze(new_state, 0),
-                rows.state,
-                rows.output,
-                rows.halting,
+            now = (tf.squeeze(new_state, 0), rows.state, rows.output, rows.halting)
+            probability, carried = self.exits.check(
+                step, tf.squeeze(probability, 0), *now, rows.carried
             )
+            state, output, halting, _ = unit.advance(probability, step == depth - 1, *now)
             projected = self.keys.update(projected, rows.index, state)
             records = records.with_probabilities(
                 step + 1, step * self.count + rows.index, probability
             )
-            rows = Rows(rows.index, state, memory, output, halting)
+            rows = Rows(rows.index, state, memory, output, halting, carried)
             halted, rows = rows.part(halting.halting_sum < unit.threshold)
             return step + 1, rows, records.with_halted(step + 1, halted), projected
 
@@ -250,6 +252,7 @@ class RunningSequence:
             self._cell_start(inputs),
             tf.zeros_like(inputs, output_dtype),
             start_halting(counted),
+            self.exits.start(inputs),
         )
         padding, rows = everything.part(counted > 0)
         # Padding has halted from the start; what is left when the depth is reached comes last.

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
+from ut_tf.models.universal_transformer.exit_rules import Exits
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 from ut_tf.models.universal_transformer.step_graph import shared_by_all_steps, steps_are_alike
 
@@ -25,6 +26,7 @@ class SequenceRun:
       mask: [batch, length], 0 on padding.
       signal: position signal of every step, or None.
       context, training, return_attention, observer: as for ``Recurrence``.
+      exits: the exit rule, or none.
 
     Its methods return (states, RecurrenceDetails).
     """
@@ -37,6 +39,7 @@ class SequenceRun:
         signal: Any,
         context: BlockContext,
         training: bool,
+        exits: Exits,
         return_attention: bool,
         observer: Observer | None,
     ) -> None:
@@ -46,6 +49,7 @@ class SequenceRun:
         self.signal = signal
         self.context = context
         self.training = training
+        self.exits = exits
         self.observer = observer
         parts = (0, 1) if recurrence.block.with_memory else (0,)
         self.attention_parts = parts if return_attention else ()
@@ -97,39 +101,46 @@ class SequenceRun:
         recurrence, unit, depth = self.recurrence, self.recurrence.halting_unit, self._max_steps
         counted = unit.counted(self.mask)
 
-        def unfinished(
-            step: Any, state: Any, memory: Any, output: Any, halting: HaltingState, records: Any
-        ) -> Any:
-            del step, state, memory, output, records
-            return tf.reduce_any(halting.halting_sum < unit.threshold)
-
         def body(
-            step: Any, state: Any, memory: Any, output: Any, halting: HaltingState, records: Any
+            step: Any,
+            halting: HaltingState,
+            state: Any,
+            memory: Any,
+            output: Any,
+            carried: Any,
+            records: Any,
         ) -> Any:
             prepared, new_state, memory, weights = self._advance(step, state, memory)
             probability = unit(prepared, new_state, counted=counted, step=step)
+            probability, carried = self.exits.check(
+                step, probability, new_state, state, output, halting, carried
+            )
             new_state, output, halting, running = unit.advance(
                 probability, step == depth - 1, new_state, state, output, halting
             )
             self._observe(step, new_state, halting, probability, weights)
             probability = tf.where(running, probability, 0.0)
             records = self._record(records, step, [probability, *self._kept(weights)])
-            return step + 1, new_state, memory, output, halting, records
+            return step + 1, halting, new_state, memory, output, carried, records
 
         output = tf.zeros(tf.shape(self.inputs), tf.float32)
         output.set_shape(self.inputs.shape)
         memory = recurrence.cell.start(self.inputs)
         start = (
             tf.constant(0),
+            start_halting(counted),
             self.inputs,
             memory,
             output,
-            start_halting(counted),
+            self.exits.start(self.inputs),
             self._arrays(depth, True),
         )
         # maximum_iterations lets XLA take the gradient of the loop.
-        taken, _, _, output, halting, records = tf.while_loop(
-            unfinished, body, start, maximum_iterations=depth
+        taken, halting, _, _, output, _, records = tf.while_loop(
+            lambda _, halting, *__: tf.reduce_any(halting.halting_sum < unit.threshold),
+            body,
+            start,
+            maximum_iterations=depth,
         )
         probabilities, *attention = [array.stack() for array in records]
         details = RecurrenceDetails(

@@ -1,0 +1,278 @@
+"""Exit rules: their values worked out by hand, and what a model with one computes: the same with
+and without skipping positions, step by step and over the whole sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.close import assert_close
+from tests.search.models import (
+    CLASSES,
+    INPUTS,
+    LANGUAGE,
+    SPEC,
+    assert_steps_give_whole_logits,
+    random_model,
+)
+from ut_tf import registry
+from ut_tf.config.hparams import HParams
+from ut_tf.errors import UserError
+from ut_tf.layers.block import BlockContext
+from ut_tf.models.universal_transformer.catalogue import EXIT_RULES
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
+from ut_tf.models.universal_transformer.encoder import UniversalTransformerEncoder
+from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.models.universal_transformer.parts import make_recurrence
+
+TARGETS = np.array([[3, 4, 5, 8, 6, 1], [7, 2, 3, 1, 0, 0], [2, 2, 6, 1, 0, 0]], np.int32)
+COUNTED = TARGETS > 0
+FEATURES = {"inputs": INPUTS, "targets": TARGETS}
+WRITTEN = {"targets": TARGETS}
+DEPTH = 6
+# At these thresholds the positions of the random models exit at different steps.
+RULES: dict[str, dict[str, Any]] = {
+    "state_difference": {"eval_exit_threshold": 0.3},
+    "acceleration": {"eval_exit_threshold": 0.4},
+    "entropy": {"eval_exit_threshold": 0.03, "norm": "pre"},
+    "kl": {"eval_exit_threshold": 0.03},
+    "argmax_stable": {"eval_exit_threshold": 3.0, "norm": "pre"},
+}
+FIRST_POSSIBLE = {"state_difference": 1, "acceleration": 3, "entropy": 2, "kl": 2}
+rules = pytest.mark.parametrize("rule", RULES)
+
+
+def exiting(rule: str, spec: Any = LANGUAGE, **changes: Any) -> Any:
+    """A model trained for 2 steps and used for 6, the same for the same arguments."""
+    keras.utils.set_random_seed(0)
+    options = {"eval_exit": rule, **RULES.get(rule, {}), **changes}
+    if options.get("halting", "none") == "none":
+        options["eval_num_steps"] = DEPTH
+    return random_model(spec=spec, **options)
+
+
+# The rules alone.
+
+
+def first_exits(rule: str, threshold: float, values: Any) -> list[int | None]:
+    """For each row of values [steps + 1, rows, width] the first step, from 1, at which it exits;
+    the values are the states, of rules on logits log-probabilities (the first is not read).
+    """
+    made = registry.exit_rules.get(rule)(threshold)
+    values = tf.constant(values, tf.float32)
+    carried = made.start(values[0], values.shape[-1])
+    exits = []
+    for step in range(len(values) - 1):
+        now = values[step + 1]
+        stops, carried = made.check(step, now, carried, lambda now=now: now)
+        exits.append(stops.numpy())
+    steps: list[int | None] = []
+    for row in np.stack(exits, 1):
+        steps.append(int(row.argmax()) + 1 if row.any() else None)
+    return steps
+
+
+def test_the_state_s_difference_is_relative_to_the_new_state() -> None:
+    states = [[[3.0, 4.0]], [[3.0, 9.0]], [[3.0, 4.0]]]  # 5 / sqrt(90) = 0.527, 5 / 5 = 1
+    assert first_exits("state_difference", 0.53, states) == [1]
+    assert first_exits("state_difference", 0.52, states) == [None]
+
+
+def test_acceleration_is_small_twice_in_a_row() -> None:
+    states = np.array([0.0, 10.0, 11.0, 12.5, 14.0, 15.0])[:, None, None]
+    # Changes 10, 1, 1.5, 1.5, 1; accelerations 9, 0.5, 0, 0.5 at steps 2 to 5.
+    assert first_exits("acceleration", 0.5 / 12.4, states) == [4]
+    assert first_exits("acceleration", 0.5 / 12.6, states) == [5]
+    assert first_exits("acceleration", 0.1 / 14.0, states) == [None]
+    assert first_exits("acceleration", 9.1 / 11.0, states) == [3]
+
+
+def test_entropy_and_divergence_compare_with_the_step_before() -> None:
+    logits = np.log([[[0.5, 0.5]], [[0.5, 0.5]], [[0.75, 0.25]], [[0.25, 0.75]]])
+    # H = 0.6931, 0.5623, 0.5623; KL = 0.75 ln 1.5 + 0.25 ln 0.5 = 0.1308, then 0.5 ln 3 = 0.5493.
+    assert first_exits("entropy", 0.1309, logits) == [2]
+    assert first_exits("entropy", 0.1307, logits) == [3]
+    assert first_exits("kl", 0.1309, logits) == [2]
+    assert first_exits("kl", 0.1307, logits) == [None]
+    assert first_exits("kl", 0.55, logits[1:]) == [2]
+    assert first_exits("kl", 0.549, logits[1:]) == [None]
+
+
+def test_the_same_argmax_some_steps_in_a_row() -> None:
+    best = [[0, 1], [0, 1], [2, 1], [2, 0], [2, 0], [2, 2]]
+    logits = tf.one_hot(best, 3)
+    assert first_exits("argmax_stable", 3, logits) == [4, None]
+    assert first_exits("argmax_stable", 4, logits) == [5, None]
+    assert first_exits("argmax_stable", 1, logits) == [1, 1]
+
+
+@pytest.mark.parametrize("name", sorted(EXIT_RULES))
+def test_the_catalogue_says_of_rules_what_their_classes_say(name: str) -> None:
+    rule = registry.exit_rules.get(name)()
+    says = registry.exit_rules.attribute(name, "reads_logits", False)
+    assert says == getattr(rule, "reads_logits", False)
+
+
+# In a model.
+
+
+def times(model: Any) -> np.ndarray:
+    """The ponder times of a language model at the counted positions."""
+    _, details = model(WRITTEN, return_details=True)
+    return np.asarray(details.decoder.ponder_times)[COUNTED]
+
+
+@rules
+@pytest.mark.parametrize("halting", ["none", "basic"])
+def test_positions_that_have_exited_are_not_computed(rule: str, halting: str) -> None:
+    changes = {"halting": halting}
+    if halting != "none":
+        changes |= {"act_max_steps": DEPTH, "act_halting_bias_init": -2.5}
+    dense, compact = (
+        exiting(rule, halting_compute=compute, **changes) for compute in ("dense", "compact")
+    )
+    expected, every = dense(WRITTEN, return_details=True)
+    logits, running = compact(WRITTEN, return_details=True)
+    assert_close(logits[COUNTED], expected[COUNTED], 1e-5)
+    for name in ("ponder_times", "remainders", "halting_probabilities"):
+        assert_close(getattr(running.decoder, name), getattr(every.decoder, name), 1e-5)
+    if halting == "none":
+        assert len(np.unique(times(compact))) > 1
+
+
+@rules
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"halting": "basic", "act_max_steps": 5},
+        pytest.param({"mix_layers_before": 1, "recurrence": "gru"}, marks=pytest.mark.slow),
+    ],
+    ids=["fixed depth", "halting", "mixed, gru"],
+)
+def test_decoding_step_by_step_is_as_the_whole_sequence(rule: str, changes: Any) -> None:
+    assert_steps_give_whole_logits(exiting(rule, spec=SPEC, **changes), 3)
+
+
+@rules
+def test_a_threshold_of_0_never_exits_and_a_huge_one_at_the_first_possible_step(rule: str) -> None:
+    never = 1e6 if rule == "argmax_stable" else 0.0
+    model = exiting(rule, eval_exit_threshold=never)
+    assert (times(model) == DEPTH).all()
+    plain = exiting("none", norm=model.network.norm)
+    assert_close(model(WRITTEN)[COUNTED], plain(WRITTEN)[COUNTED], 1e-5)
+    at_once = 2 if rule == "argmax_stable" else 1e6
+    found = times(exiting(rule, eval_exit_threshold=at_once))
+    assert found.min() == FIRST_POSSIBLE.get(rule, 2)
+    if rule in FIRST_POSSIBLE:
+        assert found.max() == FIRST_POSSIBLE[rule]
+
+
+def test_training_takes_all_its_steps() -> None:
+    model = exiting("state_difference", eval_exit_threshold=1e6, dropout=0.0, relu_dropout=0.0)
+    plain = exiting("none", dropout=0.0, relu_dropout=0.0)
+    logits, details = model(WRITTEN, training=True, return_details=True)
+    assert float(tf.reduce_max(details.decoder.ponder_times)) == 2.0
+    np.testing.assert_array_equal(logits, plain(WRITTEN, training=True))
+
+
+def test_a_halting_position_exits_with_its_remainder() -> None:
+    model = exiting("kl", eval_exit_threshold=1e6, halting="basic", act_halting_bias_init=-3.0)
+    _, details = model(WRITTEN, return_details=True)
+    decoder = details.decoder
+    first = np.asarray(decoder.halting_probabilities)[0][COUNTED]
+    assert (np.asarray(decoder.ponder_times)[COUNTED] == 2.0).all()
+    assert_close(np.asarray(decoder.remainders)[COUNTED], 1.0 - first, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["pondernet", "global"])
+def test_forms_that_compute_all_positions_take_rules_too(kind: str) -> None:
+    model = exiting("state_difference", eval_exit_threshold=1e6, halting=kind, act_max_steps=DEPTH)
+    assert (times(model) == 1.0).all()
+
+
+def test_the_encoder_takes_all_steps_where_the_rule_reads_logits() -> None:
+    _, details = exiting("kl", spec=SPEC)(FEATURES, return_details=True)
+    assert np.unique(details.encoder.ponder_times[INPUTS > 0]).tolist() == [DEPTH]
+
+
+def test_a_classifier_exits_by_its_states() -> None:
+    model = exiting("state_difference", spec=CLASSES)
+    _, details = model({"inputs": INPUTS}, return_details=True)
+    assert len(np.unique(details.encoder.ponder_times[INPUTS > 0])) > 1
+
+
+# What goes on with a model.
+
+
+def _as_recurrence(model: Any, tmp_path: Path) -> Any:
+    del tmp_path
+    stack = model.decoder
+    copy = type(stack).from_config(stack.get_config())
+    copy.build((None, None, 16))
+    copy.set_weights(stack.get_weights())
+    model.decoder = copy
+    return model
+
+
+def _saved(model: Any, tmp_path: Path) -> Any:
+    model.save(tmp_path / "model.keras")
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+def _exported(model: Any, tmp_path: Path) -> Any:
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    # A function alone does not keep its variables.
+    return lambda features: exported.serve(features)
+
+
+@pytest.mark.parametrize("transport", [_as_recurrence, _saved, _exported])
+def test_a_rule_is_kept(transport: Callable[..., Any], tmp_path: Path) -> None:
+    model = exiting("kl")
+    features = {"targets": tf.constant(TARGETS)}
+    expected = model(features)
+    plain = exiting("none")(features)
+    assert np.abs(expected - plain)[COUNTED].max() > 1e-2
+    assert_close(transport(model, tmp_path)(features)[COUNTED], expected[COUNTED], 1e-5)
+
+
+def test_a_trained_model_takes_any_rule() -> None:
+    trained = HParams().resolve()
+    used = trained.override_in_use("eval_exit=kl,eval_exit_threshold=0.01,eval_num_steps=9").network
+    assert (used.eval_exit, used.eval_exit_threshold, used.eval_num_steps) == ("kl", 0.01, 9)
+    with pytest.raises(UserError, match=r"eval_exit_threshold=0\.1 has no effect with eval_exit"):
+        trained.override_in_use("eval_exit_threshold=0.1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "mistake"),
+    [
+        ({"eval_exit": "kl", "mix_layers_after": 1}, "needs mix_layers_after=0"),
+        ({"eval_exit": "kl", "steps_per_position": 1.0}, "both set the depth"),
+        ({"eval_exit": "kl", "recurrence": "dwa"}, "not recurrence=dwa"),
+        ({"eval_exit": "argmax_stable", "eval_exit_threshold": 0.5}, "a whole number of at least"),
+        ({"eval_exit": "kle"}, "did you mean kl"),
+    ],
+)
+def test_what_has_no_exits_is_told(changes: dict[str, Any], mistake: str) -> None:
+    with pytest.raises(UserError, match=mistake):
+        Config(**changes)
+
+
+def test_what_has_no_logits_for_a_position_is_told() -> None:
+    network = Config(hidden_size=8, num_heads=2, eval_exit="kl")
+    with pytest.raises(UserError, match=r"one answer \(a class\): use eval_exit=state_difference"):
+        UniversalTransformer(network, CLASSES)
+    with pytest.raises(UserError, match="the logits of a whole model"):
+        UniversalTransformerEncoder(network)
+    recurrence = make_recurrence(network, causal=True)
+    with pytest.raises(UserError, match="call the layer with the `head`"):
+        recurrence(tf.zeros([1, 2, 8]), tf.ones([1, 2]), None, BlockContext())

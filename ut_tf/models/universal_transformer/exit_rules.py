@@ -1,0 +1,260 @@
+"""Exit rules: when a position of a trained model stops by itself, in use, without training.
+
+A rule compares a position's state, or the logits made of it, with those of the step before, and
+looks at no other position. A rule of your own is registered and named by ``eval_exit``::
+
+    @registry.register_exit_rule("close")
+    class Close(ExitRule):
+        default_threshold = 0.1
+
+        def start(self, states, vocab_size): return states
+        def check(self, step, states, carried, logits):
+            return tf.norm(states - carried, axis=-1) < self.threshold, states
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import keras
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from ut_tf.models.universal_transformer.halting.base import Halting, HaltingState
+
+
+class ExitRule:
+    """Base class of the exit rules.
+
+    Args:
+      eval_exit_threshold: what a position falls below to exit; None: ``default_threshold``.
+
+    Attributes:
+      reads_logits: whether the rule asks for logits.
+      default_threshold: see above.
+    """
+
+    reads_logits: ClassVar[bool] = False
+    default_threshold: ClassVar[float] = 0.0
+
+    def __init__(self, eval_exit_threshold: float | None = None) -> None:
+        self.threshold = (
+            self.default_threshold if eval_exit_threshold is None else eval_exit_threshold
+        )
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        """What the rule carries from step to step, before the first one.
+
+        Args:
+          states: [..., hidden_size], before the first step.
+          vocab_size: width of the logits; None for rules that read none.
+
+        Returns:
+          A structure of tensors [..., width] or [...].
+        """
+        raise NotImplementedError
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        """Says which positions exit after a step.
+
+        Args:
+          step: int32 [] or a number, the recurrent step, from 0.
+          states: [..., hidden_size], after the step.
+          carried: from ``start`` or the step before.
+          logits: makes float32 [..., vocab_size] of what each position would answer now.
+
+        Returns:
+          (bool [...], what the rule carries to the next step).
+        """
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return {"eval_exit_threshold": self.threshold}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The rule of ``get_config``."""
+        return cls(**config)
+
+
+def no_rule() -> None:
+    """``eval_exit="none"``: nothing but the halting form ends a position's steps."""
+
+
+def _size(states: Any) -> Any:
+    """The Euclidean norm over the channels: [..., hidden_size] -> float32 [...]."""
+    return tf.norm(tf.cast(states, tf.float32), axis=-1)
+
+
+def _change(states: Any, previous: Any) -> Any:
+    """The difference, float32 [..., hidden_size]."""
+    return tf.cast(states, tf.float32) - tf.cast(previous, tf.float32)
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class StateDifference(ExitRule):
+    """``eval_exit="state_difference"``: ‖s_t - s_(t-1)‖ < threshold · ‖s_t‖."""
+
+    default_threshold = 0.03
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        return states
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del step, logits
+        return _size(_change(states, carried)) < self.threshold * _size(states), states
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Acceleration(ExitRule):
+    """``eval_exit="acceleration"``: ‖Δ_t - Δ_(t-1)‖ < threshold · ‖s_t‖ at two steps in a row, with
+    Δ_t = s_t - s_(t-1). The third step is the first that can be the last.
+    """
+
+    default_threshold = 0.03
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        return (
+            states,
+            tf.zeros_like(states, tf.float32),
+            tf.zeros_like(states[..., 0], tf.bool),
+        )
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del logits
+        previous, earlier_change, was_small = carried
+        change = _change(states, previous)
+        small = _size(change - earlier_change) < self.threshold * _size(states)
+        # The first step has no change before it.
+        small = tf.logical_and(small, step > 0)
+        return tf.logical_and(small, was_small), (states, change, small)
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Entropy(ExitRule):
+    """``eval_exit="entropy"``: |H(p_t) - H(p_(t-1))| < threshold, in nats, with p = softmax of the
+    logits. The second step is the first that can be the last.
+    """
+
+    reads_logits = True
+    default_threshold = 1e-3
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        return tf.zeros_like(states[..., 0], tf.float32)
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del states
+        scores = tf.nn.log_softmax(logits())
+        entropy = -tf.reduce_sum(tf.exp(scores) * scores, -1)
+        return tf.logical_and(tf.abs(entropy - carried) < self.threshold, step > 0), entropy
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Divergence(ExitRule):
+    """``eval_exit="kl"``: KL(p_t ‖ p_(t-1)) < threshold, in nats, with p = softmax of the logits.
+    The second step is the first that can be the last.
+    """
+
+    reads_logits = True
+    default_threshold = 1e-3
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        return tf.zeros_like(states[..., :1], tf.float32) + tf.zeros([vocab_size])
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del states
+        scores = tf.nn.log_softmax(logits())
+        divergence = tf.reduce_sum(tf.exp(scores) * (scores - carried), -1)
+        # Rounding may put it below 0.
+        small = tf.maximum(divergence, 0.0) < self.threshold
+        return tf.logical_and(small, step > 0), scores
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class StableArgmax(ExitRule):
+    """``eval_exit="argmax_stable"``: the same symbol has the highest logit at `threshold` steps in
+    a row.
+    """
+
+    reads_logits = True
+    default_threshold = 5.0
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        zeros = tf.zeros_like(states[..., 0], tf.int32)
+        return zeros - 1, zeros
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del step, states
+        previous, count = carried
+        best = tf.argmax(logits(), -1, output_type=tf.int32)
+        count = tf.where(best == previous, count, 0) + 1
+        return tf.cast(count, tf.float32) >= self.threshold, (best, count)
+
+
+class Exits:
+    """A rule, or none, during one pass through a recurrence.
+
+    Args:
+      rule: ExitRule, or None: nothing exits.
+      halting: of the recurrence.
+      head: makes logits [..., vocab_size] of outputs [..., hidden_size]; needed where the rule
+        reads logits.
+    """
+
+    def __init__(
+        self, rule: ExitRule | None, halting: Halting, head: Callable[[Any], Any] | None
+    ) -> None:
+        self.rule = rule
+        self.halting = halting
+        self.head = head
+
+    def start(self, states: Any) -> Any:
+        """What is carried from step to step, before the first one, of states [..., hidden_size]."""
+        if self.rule is None:
+            return ()
+        if self.head is None:
+            return self.rule.start(states, None)
+        return self.rule.start(states, self.head(states[:0]).shape[-1])
+
+    def check(
+        self,
+        step: Any,
+        probability: Any,
+        new_state: Any,
+        state: Any,
+        output: Any,
+        halting: HaltingState,
+        carried: Any,
+    ) -> tuple[Any, Any]:
+        """The halting probabilities, float32 [...], 1 where a position exits, and what is carried
+        on; arguments as of ``Halting.advance``.
+        """
+        if self.rule is None:
+            return probability, carried
+
+        def logits() -> Any:
+            assert self.head is not None
+            ones = tf.ones_like(probability)
+            _, answer, _, _ = self.halting.advance(ones, False, new_state, state, output, halting)
+            return self.head(answer)
+
+        exits, carried = self.rule.check(step, new_state, carried, logits)
+        return tf.where(exits, 1.0, probability), carried
