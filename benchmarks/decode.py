@@ -7,8 +7,8 @@
 
 Timed is one graph of encoder and search, with random weights and outputs of a forced length: every
 search computes all positions. The first call, which traces the graph, is timed apart. The last line
-on standard output is JSON with all numbers. They mean something on an idle machine only: the load
-average and the matrix multiplication peak are printed beside them.
+on standard output is JSON with all numbers. They mean something on an idle machine only, and beside
+those of a machine with the same flags: see machine.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
+from machine import Machine  # noqa: E402
 
 from ut_tf.config.families import models_with  # noqa: E402
 from ut_tf.config.fields import fields_of  # noqa: E402
@@ -41,18 +41,6 @@ from ut_tf.training.threads import set_threads  # noqa: E402
 DEFAULT_SIZES = (
     "hidden_size=512,filter_size=2048,num_heads=8,num_steps=6,num_layers=6,attention_bias=true"
 )
-# tensor2tensor 1.15.7: 64 lines of 40 digits with adaptive_universal_transformer_tiny, by beam
-# size, on a machine of this float32 peak.
-TENSOR2TENSOR_SHAPE = {
-    "vocab_size": 12,
-    "batch_size": 64,
-    "source_length": 41,
-    "lengths": "41",
-    "hparams": "",
-}
-TENSOR2TENSOR_SETS = ("ut_act_tiny", "adaptive_universal_transformer_tiny")
-TENSOR2TENSOR_SECONDS = {1: 32.0, 4: 44.0}
-TENSOR2TENSOR_PEAK = 217e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,11 +279,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="of which the fastest counts (default: %(default)s)",
     )
     add(
-        "--threads",
+        "--intra_op_threads",
         type=int,
         default=os.cpu_count(),
-        help="per operation, also CTranslate2's (default: the cores)",
+        help="threads per operation, also CTranslate2's (default: the cores)",
     )
+    add("--inter_op_threads", type=int, default=1, help="operations at once (default: 1)")
     add(
         "--ctranslate2",
         choices=["auto", "yes", "no"],
@@ -358,45 +347,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    load = os.getloadavg()[0]
-    if load > BUSY_LOAD:
-        print(
-            f"warning: the load average is {load:.1f}: with others at work here, neither peak nor"
-            " speed means much.",
-            file=sys.stderr,
-        )
-    peaks = (
-        [machine_peaks(["float32"], flags.peak_repetitions)["float32"]]
-        if flags.peak_repetitions
-        else []
-    )
-    set_threads(flags.threads, 1)
+    machine = Machine.now(["float32"], flags.peak_repetitions)
+    set_threads(flags.intra_op_threads, flags.inter_op_threads)
     measurements = list(_measurements(flags, networks))
-    if flags.peak_repetitions:
-        peaks.append(machine_peaks(["float32"], flags.peak_repetitions)["float32"])
+    machine = machine.with_peaks_again()
     rows = _compared([measurement.row() for measurement in measurements])
-    same = all(getattr(flags, name) == value for name, value in TENSOR2TENSOR_SHAPE.items())
-    if peaks and same and flags.hparams_set in TENSOR2TENSOR_SETS:
-        rows = [
-            {**row, "times_tensor2tensor": times_tensor2tensor(row, max(peaks))} for row in rows
-        ]
-    peak = round(max(peaks) / 1e9, 1) if peaks else None
-    print(
-        f"float32 peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peak}; load average {load:.2f};"
-        f" {flags.threads} threads"
-    )
+    print(machine.header())
     print(table(rows))
     settings = {name: value for name, value in vars(flags).items() if name != "peak_repetitions"}
-    print(
-        json.dumps(
-            {
-                **settings,
-                "load_average": round(load, 2),
-                "peak_gflop_per_second": peak,
-                "measurements": rows,
-            }
-        )
-    )
+    print(json.dumps({**settings, **machine.row(), "measurements": rows}))
     return 0
 
 
@@ -419,7 +378,9 @@ def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterat
         flags.ctranslate2 == "auto" and not (has_ctranslate2() and "transformer" in names)
     ):
         return
-    for shape, search in ctranslate2_searches(networks["transformer"], shapes, flags.threads):
+    for shape, search in ctranslate2_searches(
+        networks["transformer"], shapes, flags.intra_op_threads
+    ):
         for beam_size in beam_sizes:
             yield measure(
                 "ctranslate2",
@@ -428,16 +389,6 @@ def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterat
                 flags.repetitions,
                 lambda search=search, size=beam_size: search(size),
             )
-
-
-def times_tensor2tensor(row: dict[str, Any], peak: float) -> float | None:
-    """A row's speed over tensor2tensor's on a machine of this float32 peak; None where that was not
-    measured.
-    """
-    seconds = TENSOR2TENSOR_SECONDS.get(row["beam_size"])
-    return (
-        None if seconds is None else round(seconds * TENSOR2TENSOR_PEAK / peak / row["seconds"], 1)
-    )
 
 
 def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,16 +5,20 @@ How it is used::
 
     python benchmarks/halting.py                # d 128, 256, 512; 10, 25, 50, 100 % of 12 steps
     python benchmarks/halting.py --hidden_sizes=256 --shares=25 --modes=inference,training
+    python benchmarks/halting.py --hidden_sizes=256 --modes=greedy,beam
 
-What is timed is an encoder's recurrence with random weights, whose positions halt by chance with
-the same probability at every step. The two take turns; the medians count. `ideal` is the mean
-ponder time as a share of the steps. The last line on standard output is JSON.
+inference and training time an encoder's recurrence; greedy and beam (of 4) a search with encoder
+and decoder, for outputs of a forced length. Weights are random; positions halt by chance with the
+same probability at every step. The two take turns; the medians count. `ideal` is the mean ponder
+time as a share of the steps. The last line on standard output is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import math
 import statistics
 import sys
 import time
@@ -22,11 +26,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from machine import header
+from machine import Machine  # noqa: E402
 
-MODES = ("inference", "training")
+MODES = ("inference", "training", "greedy", "beam")
+BEAM_SIZES = {"greedy": 1, "beam": 4}
+VOCAB_SIZE = 1000
+BY_CHANCE = "benchmark_by_chance"
 
 
 def halting_probability(share: float, steps: int) -> float:
@@ -39,41 +47,93 @@ def halting_probability(share: float, steps: int) -> float:
     return low
 
 
+@functools.cache
+def register_by_chance() -> None:
+    """Registers a halting form whose positions halt at each step with the probability sigmoid(b),
+    where b is act_halting_bias_init.
+    """
+    import tensorflow as tf
+
+    from ut_tf import registry
+    from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
+
+    @registry.register_halting(BY_CHANCE)
+    class ByChance(Basic):
+        def __init__(self, act_halting_bias_init: float = -1.0, **options: Any) -> None:
+            super().__init__(act_halting_bias_init=act_halting_bias_init, **options)
+            self.probability = 1 / (1 + math.exp(-act_halting_bias_init))
+
+        def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
+            draws = tf.random.uniform(tf.shape(before)[:-1])
+            halts = tf.cast(draws < self.probability, tf.float32)
+            # The form's own product counts, too.
+            return super().probabilities(before, after, counted, step) * 0.0 + halts
+
+
+def make_config(hidden_size: int, share: float, steps: int, compute: str) -> Any:
+    """A configuration whose positions halt by chance after `share` of the steps in the mean."""
+    from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+
+    register_by_chance()
+    # Neither 0 nor 1, of which there is no logit.
+    probability = min(max(halting_probability(share, steps), 1e-9), 1 - 1e-9)
+    return UniversalTransformerConfig(
+        hidden_size=hidden_size,
+        filter_size=4 * hidden_size,
+        num_heads=max(hidden_size // 64, 1),
+        halting=BY_CHANCE,
+        act_max_steps=steps,
+        act_halting_bias_init=math.log(probability / (1 - probability)),
+        halting_compute=compute,
+    )
+
+
 def make_recurrence(hidden_size: int, share: float, steps: int, compute: str) -> Any:
     """A recurrence whose positions halt by chance, with random weights."""
     import keras
-    import tensorflow as tf
 
-    from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
-    from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
     from ut_tf.models.universal_transformer.parts import make_recurrence
 
-    probability = halting_probability(share, steps)
-
-    class ByChance(Basic):
-        def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
-            draws = tf.random.uniform(tf.shape(before)[:-1])
-            return super().probabilities(before, after, counted, step) * 0.0 + tf.cast(
-                draws < probability, tf.float32
-            )
-
     keras.utils.set_random_seed(1)
-    config = UniversalTransformerConfig(
-        hidden_size=hidden_size,
-        filter_size=4 * hidden_size,
-        num_heads=hidden_size // 64,
-        halting="basic",
-        act_max_steps=steps,
-        halting_compute=compute,
-    )
-    recurrence = make_recurrence(config)
-    recurrence.halting_unit = ByChance(act_max_steps=steps)
+    recurrence = make_recurrence(make_config(hidden_size, share, steps, compute))
     recurrence.build((None, None, hidden_size))
     return recurrence
 
 
+def searches(
+    flags: argparse.Namespace, hidden_size: int, share: float, mode: str, compute: str
+) -> Callable[[], tuple[float, float]]:
+    """A function that decodes a batch once: (seconds, expected ponder time)."""
+    import keras
+    import tensorflow as tf
+
+    from ut_tf.models.universal_transformer.model import UniversalTransformer
+    from ut_tf.problem_spec import ProblemSpec
+    from ut_tf.search.config import DecodeConfig
+    from ut_tf.search.strategies import decode
+
+    keras.utils.set_random_seed(1)
+    spec = ProblemSpec("tokens", "tokens", VOCAB_SIZE, VOCAB_SIZE, shared_vocab=True)
+    model = UniversalTransformer(make_config(hidden_size, share, flags.steps, compute), spec)
+    options = DecodeConfig(beam_size=BEAM_SIZES[mode], force_length=flags.length)
+    shape = [flags.batch_size, flags.length]
+    inputs = tf.random.stateless_uniform(shape, [1, 2], 2, VOCAB_SIZE, tf.int32)
+    signature = [tf.TensorSpec([None, None], tf.int32)]
+
+    @tf.function(autograph=False, input_signature=signature)
+    def search(inputs: Any) -> Any:
+        return decode(model, {"inputs": inputs}, options).symbols
+
+    def once() -> tuple[float, float]:
+        began = time.perf_counter()
+        search(inputs).numpy()
+        return time.perf_counter() - began, share * flags.steps
+
+    return once
+
+
 def passes(
-    recurrence: Any, batch_size: int, length: int, hidden_size: int, mode: str
+    flags: argparse.Namespace, hidden_size: int, share: float, mode: str, compute: str
 ) -> Callable[[], tuple[float, float]]:
     """A function that runs the recurrence once: (seconds, mean ponder time)."""
     import tensorflow as tf
@@ -81,8 +141,9 @@ def passes(
     from ut_tf.layers.attention import padding_bias
     from ut_tf.layers.block import BlockContext
 
-    mask = tf.ones([batch_size, length])
-    states = tf.random.normal([batch_size, length, hidden_size], seed=1)
+    recurrence = make_recurrence(hidden_size, share, flags.steps, compute)
+    mask = tf.ones([flags.batch_size, flags.length])
+    states = tf.random.normal([flags.batch_size, flags.length, hidden_size], seed=1)
     training = mode == "training"
     signature = [tf.TensorSpec([None, None, hidden_size]), tf.TensorSpec([None, None])]
 
@@ -106,15 +167,9 @@ def passes(
 
 def compare(flags: argparse.Namespace, hidden_size: int, share: float, mode: str) -> dict[str, Any]:
     """Dense and compact in turn."""
+    make = searches if mode in BEAM_SIZES else passes
     runs = {
-        compute: passes(
-            make_recurrence(hidden_size, share, flags.steps, compute),
-            flags.batch_size,
-            flags.length,
-            hidden_size,
-            mode,
-        )
-        for compute in ("dense", "compact")
+        compute: make(flags, hidden_size, share, mode, compute) for compute in ("dense", "compact")
     }
     for run in runs.values():
         run(), run()
@@ -141,24 +196,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hidden_sizes", default="128,256,512")
     parser.add_argument("--shares", default="10,25,50,100", help="percent of the steps")
-    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--modes", default=",".join(MODES), help="default: %(default)s")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--length", type=int, default=40)
     parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument(
+        "--peak_repetitions", type=int, default=8, help="products for the peak; 0: none"
+    )
     flags = parser.parse_args(arguments)
-    print(header())
+    machine = Machine.now(["float32"], flags.peak_repetitions)
     rows = [
         compare(flags, int(size), float(share) / 100, mode)
         for size in flags.hidden_sizes.split(",")
         for mode in flags.modes.split(",")
         for share in flags.shares.split(",")
     ]
+    machine = machine.with_peaks_again()
+    print(machine.header())
     names = list(rows[0])
     print(" ".join(f"{name:>11}" for name in names))
     for row in rows:
         print(" ".join(f"{row[name]:>11}" for name in names))
-    print(json.dumps({"rows": rows}))
+    print(json.dumps({**machine.row(), "rows": rows}))
     return 0
 
 

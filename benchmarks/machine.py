@@ -1,24 +1,132 @@
-"""What the benchmarks say of the machine: cores, load, the processor's flags that decide speed."""
+"""What the benchmarks say of the machine: cores, the processor's flags that decide speed, the peak
+of its matrix products, and its load.
+
+::
+
+    machine = Machine.now(["float32"], repetitions=8)   # before what is measured
+    machine = machine.with_peaks_again()                # after it: the better peaks count
+    print(machine.header()); json.dumps(machine.row())
+
+Times of machines with different flags cannot be compared.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ut_tf.config.processor import CPUINFO, processor_flags
 
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+PEAK_SIZE = 3000
+BUSY_LOAD = 0.5
 
 
-def processor_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
+def speed_flags(cpuinfo: Path = CPUINFO) -> list[str]:
     """Those of ``FLAGS`` that the processor has; none where the system does not say."""
-    try:
-        lines = cpuinfo.read_text().splitlines()
-    except OSError:
-        return []
-    present = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    present = processor_flags(cpuinfo)
     return [flag for flag in FLAGS if flag in present]
 
 
-def header() -> str:
-    """One line: cores, flags and the load average before the start."""
-    flags = " ".join(processor_flags()) or "unknown"
-    return f"{os.cpu_count()} cores, flags: {flags}, load average {os.getloadavg()[0]:.2f}"
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The machine at the time of a measurement.
+
+    Fields:
+      load_average: of the minute before the start.
+      peaks: FLOP/s of matrix products, by dtype; empty: not measured.
+      repetitions: products for each peak.
+    """
+
+    load_average: float
+    peaks: dict[str, float]
+    repetitions: int
+
+    @classmethod
+    def now(cls, kinds: Sequence[str], repetitions: int) -> Machine:
+        """The machine before a measurement, with a warning on standard error where others are at
+        work.
+
+        Args:
+          kinds: dtypes of the products.
+          repetitions: products for each peak; 0: no peak is measured.
+        """
+        load = os.getloadavg()[0]
+        if load > BUSY_LOAD:
+            print(
+                f"warning: the load average is {load:.1f}: with others at work here, neither peak"
+                " nor speed means much.",
+                file=sys.stderr,
+            )
+        return cls(load, machine_peaks(kinds, repetitions) if repetitions else {}, repetitions)
+
+    def with_peaks_again(self) -> Machine:
+        """The machine with the better of its peaks and those of now."""
+        if not self.peaks:
+            return self
+        again = machine_peaks(list(self.peaks), self.repetitions)
+        peaks = {kind: max(peak, again[kind]) for kind, peak in self.peaks.items()}
+        return dataclasses.replace(self, peaks=peaks)
+
+    def row(self) -> dict[str, Any]:
+        """The numbers, ready for JSON."""
+        return {
+            "cores": os.cpu_count(),
+            "flags": speed_flags(),
+            "load_average": round(self.load_average, 2),
+            "peak_gflop_per_second": {
+                kind: round(peak / 1e9, 1) for kind, peak in self.peaks.items()
+            },
+        }
+
+    def header(self) -> str:
+        """The numbers as one line."""
+        row = self.row()
+        flags = " ".join(row["flags"]) or "unknown"
+        peaks = ", ".join(f"{kind} {peak}" for kind, peak in row["peak_gflop_per_second"].items())
+        return (
+            f"{row['cores']} cores; flags {flags}; peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}:"
+            f" {peaks or 'not measured'}; load average {row['load_average']}"
+        )
+
+
+def measure_peak(kind: str, repetitions: int) -> float:
+    """The best FLOP/s of `repetitions` products of two 3000 x 3000 matrices of dtype `kind`."""
+    import tensorflow as tf
+
+    matrix = tf.cast(tf.random.normal([PEAK_SIZE, PEAK_SIZE]), kind)
+    multiply = tf.function(lambda a, b: tf.reduce_sum(tf.matmul(a, b)[:1, :1]))
+    multiply(matrix, matrix).numpy()
+    best = math.inf
+    for _ in range(repetitions):
+        began = time.perf_counter()
+        multiply(matrix, matrix).numpy()
+        best = min(best, time.perf_counter() - began)
+    return float(2 * PEAK_SIZE**3 / best)
+
+
+def machine_peaks(kinds: Sequence[str], repetitions: int) -> dict[str, float]:
+    """``measure_peak`` of each kind in a process of its own, with all threads, whatever this
+    process is set to.
+    """
+    command = [sys.executable, __file__, ",".join(kinds), str(repetitions)]
+    printed = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout
+    peaks: dict[str, float] = json.loads(printed.splitlines()[-1])
+    return peaks
+
+
+if __name__ == "__main__":
+    names, count = sys.argv[1:]
+    print(json.dumps({name: measure_peak(name, int(count)) for name in names.split(",")}))

@@ -25,7 +25,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from train import BUSY_LOAD, PEAK_SIZE, machine_peaks  # noqa: E402
+from machine import Machine  # noqa: E402
 
 from ut_tf import registry  # noqa: E402
 from ut_tf.config.hparams import HParams, converted  # noqa: E402
@@ -141,7 +141,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--peak_repetitions",
         type=int,
         default=4,
-        help="products before, and after, for the peak (default: %(default)s)",
+        help="products before, and after, for the peak; 0: none (default: %(default)s)",
     )
     parser.add_argument(
         "--intra_op_threads",
@@ -179,14 +179,7 @@ def run(flags: argparse.Namespace) -> None:
         registry.models.check(model)
     hparams = HParams(models[0]).override(flags.hparams)
     networks = {name: converted(hparams, name)[0].resolve().network for name in models}
-    load = os.getloadavg()[0]
-    if load > BUSY_LOAD:
-        print(
-            f"warning: the load average is {load:.1f}: with others at work here, times do not mean"
-            " much.",
-            file=sys.stderr,
-        )
-    before = machine_peaks(["float32"], flags.peak_repetitions)["float32"]
+    machine = Machine.now(["float32"], flags.peak_repetitions)
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
     times = {}
     for length in flags.lengths:
@@ -197,27 +190,15 @@ def run(flags: argparse.Namespace) -> None:
             },
             flags.seconds,
         )
-    peak = max(before, machine_peaks(["float32"], flags.peak_repetitions)["float32"])
+    machine = machine.with_peaks_again()
     rows = rows_of(times, models)
     settings = {
         name: getattr(flags, name)
         for name in ("hparams", "batch_size", "intra_op_threads", "inter_op_threads")
     }
-    print(
-        f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}, float32: {peak / 1e9:.1f}; load average"
-        f" {load:.2f}"
-    )
+    print(machine.header())
     print(table(rows))
-    print(
-        json.dumps(
-            {
-                **settings,
-                "load_average": round(load, 2),
-                "peak_gflop_per_second": round(peak / 1e9, 1),
-                "rows": rows,
-            }
-        )
-    )
+    print(json.dumps({**settings, **machine.row(), "rows": rows}))
 
 
 if __name__ == "__main__":

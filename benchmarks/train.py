@@ -7,7 +7,7 @@ Timed is what ut-trainer does between two log points, without writing. A product
 [k, n] is 2mkn FLOP, the backward pass twice the forward pass. Counted are all matrix products,
 padding included. The peak is that of 3000 x 3000 matrices, the best of several before and after the
 training. The last line on standard output is JSON with all numbers. They mean something on an idle
-machine only: the load average is printed beside them, with a warning where others are at work.
+machine only, and beside those of a machine with the same flags: see machine.py.
 """
 
 from __future__ import annotations
@@ -15,35 +15,31 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from ut_tf.config.hparams import HParams
-from ut_tf.errors import UserError
-from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
-from ut_tf.problem_spec import ProblemSpec
-from ut_tf.run import Run
-from ut_tf.training.threads import set_threads
+from machine import Machine  # noqa: E402
 
-PEAK_SIZE = 3000
-BUSY_LOAD = 0.5
+from ut_tf.config.hparams import HParams  # noqa: E402
+from ut_tf.errors import UserError  # noqa: E402
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig  # noqa: E402
+from ut_tf.problem_spec import ProblemSpec  # noqa: E402
+from ut_tf.run import Run  # noqa: E402
+from ut_tf.training.threads import set_threads  # noqa: E402
+
 PEAK_KINDS = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
 DEFAULTS = {
     "problem": "algorithmic_reverse_decimal40",
     "hparams_set": "universal_transformer_tiny",
     "hparams": "num_steps=4,batch_size=2048",
 }
-# tensor2tensor 1.15.7 with the default settings above, on a machine of this float32 peak.
-TENSOR2TENSOR_STEPS_PER_SECOND = 3.16
-TENSOR2TENSOR_PEAK = 217e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,38 +117,6 @@ def _block_products(
         return attention + positions * 2 * width * network.filter_size
     gates = {"gru": 3, "lstm": 4}[network.recurrence]
     return attention + positions * gates * 2 * width**2
-
-
-def measure_peak(kind: str, repetitions: int) -> float:
-    """The best FLOP/s of `repetitions` products of two 3000 x 3000 matrices of dtype `kind`."""
-    import tensorflow as tf
-
-    matrix = tf.cast(tf.random.normal([PEAK_SIZE, PEAK_SIZE]), kind)
-    multiply = tf.function(lambda a, b: tf.reduce_sum(tf.matmul(a, b)[:1, :1]))
-    multiply(matrix, matrix).numpy()
-    best = math.inf
-    for _ in range(repetitions):
-        began = time.perf_counter()
-        multiply(matrix, matrix).numpy()
-        best = min(best, time.perf_counter() - began)
-    return float(2 * PEAK_SIZE**3 / best)
-
-
-def machine_peaks(kinds: Sequence[str], repetitions: int) -> dict[str, float]:
-    """Returns ``measure_peak`` of each kind in a process of its own, with all threads, whatever
-    this process is set to.
-    """
-    command = [
-        sys.executable,
-        __file__,
-        f"--only_peak={','.join(kinds)}",
-        f"--peak_repetitions={repetitions}",
-    ]
-    printed = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ).stdout
-    peaks: dict[str, float] = json.loads(printed.splitlines()[-1])
-    return peaks
 
 
 def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement:
@@ -238,18 +202,9 @@ def check(hparams: HParams) -> None:
         )
 
 
-def summary(
-    measurements: Sequence[Measurement], peaks: dict[str, float], reference: bool
-) -> dict[str, Any]:
-    """All numbers, ready for JSON; with `reference`, beside tensor2tensor's speed scaled by the
-    float32 peak.
-    """
-    numbers: dict[str, Any] = {
-        "peak_gflop_per_second": {kind: round(peak / 1e9, 1) for kind, peak in peaks.items()}
-    }
-    scale = peaks["float32"] / TENSOR2TENSOR_PEAK
-    if reference:
-        numbers["tensor2tensor_steps_per_second"] = round(scale * TENSOR2TENSOR_STEPS_PER_SECOND, 3)
+def summary(measurements: Sequence[Measurement], peaks: dict[str, float]) -> dict[str, Any]:
+    """The numbers of each dtype policy, ready for JSON."""
+    numbers: dict[str, Any] = {}
     for measured in measurements:
         values = {
             "steps": measured.steps,
@@ -259,17 +214,12 @@ def summary(
             "cpu_ms_per_step": round(1e3 * measured.cpu_seconds / measured.steps, 1),
             "gflop_per_step": round(measured.flop / measured.steps / 1e9, 2),
             "gflop_per_second": round(measured.flop_per_second / 1e9, 1),
-            "share_of_float32_peak": round(measured.flop_per_second / peaks["float32"], 3),
             "padding": round(measured.padding, 3),
             "loss": round(measured.loss, 4),
         }
-        kind = PEAK_KINDS.get(measured.dtype_policy, "float32")
-        if kind != "float32":
-            values[f"share_of_{kind}_peak"] = round(measured.flop_per_second / peaks[kind], 3)
-        if reference:
-            values["times_tensor2tensor"] = round(
-                measured.steps_per_second / (scale * TENSOR2TENSOR_STEPS_PER_SECOND), 2
-            )
+        for kind in ("float32", PEAK_KINDS.get(measured.dtype_policy, "float32")):
+            if kind in peaks:
+                values[f"share_of_{kind}_peak"] = round(measured.flop_per_second / peaks[kind], 3)
         numbers[measured.dtype_policy] = values
     return numbers
 
@@ -282,18 +232,8 @@ def table(numbers: dict[str, Any], policies: Sequence[str]) -> str:
         *[[name, *[str(numbers[policy].get(name, "")) for policy in policies]] for name in names],
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    ]
-    peaks = ", ".join(f"{kind} {peak}" for kind, peak in numbers["peak_gflop_per_second"].items())
     return "\n".join(
-        [
-            (
-                f"peak in GFLOP/s, {PEAK_SIZE} x {PEAK_SIZE}: {peaks}; load average"
-                f" {numbers['load_average']}"
-            ),
-            *lines,
-        ]
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
     )
 
 
@@ -325,7 +265,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--peak_repetitions",
         type=int,
         default=8,
-        help="products before, and after, for the peak (default: %(default)s)",
+        help="products before, and after, for the peak; 0: none (default: %(default)s)",
     )
     parser.add_argument(
         "--intra_op_threads",
@@ -339,9 +279,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=os.cpu_count(),
         help="operations at once (default: the cores)",
     )
-    parser.add_argument(
-        "--only_peak", default="", help="print the peak of these kinds and do nothing else"
-    )
+    parser.add_argument("--problem_args", default="", help="arguments of the problem")
     parser.add_argument(
         "--data_dir", default=None, help="where prepared data lies (default: as ut-trainer)"
     )
@@ -355,46 +293,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     flags = parse(argv)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if flags.only_peak:
-        print(
-            json.dumps(
-                {
-                    kind: measure_peak(kind, flags.peak_repetitions)
-                    for kind in flags.only_peak.split(",")
-                }
-            )
-        )
-        return 0
     policies = [policy for policy in flags.dtype_policies.split(",") if policy]
     try:
         runs = [_prepared(flags, policy) for policy in policies]
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    load = os.getloadavg()[0]
-    if load > BUSY_LOAD:
-        print(
-            f"warning: the load average is {load:.1f}: with others at work here, neither peak nor"
-            " speed means much.",
-            file=sys.stderr,
-        )
     kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(policy, "float32") for policy in policies)])
-    before = machine_peaks(list(kinds), flags.peak_repetitions)
+    machine = Machine.now(list(kinds), flags.peak_repetitions)
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
     measurements = [measure_training(run, flags.seconds, flags.warmup_steps) for run in runs]
-    after = machine_peaks(list(kinds), flags.peak_repetitions)
-    peaks = {kind: max(peak, after[kind]) for kind, peak in before.items()}
-    reference = all(getattr(flags, name) == default for name, default in DEFAULTS.items())
-    settings = {
-        name: getattr(flags, name) for name in (*DEFAULTS, "intra_op_threads", "inter_op_threads")
-    }
-    numbers = {
-        **settings,
-        "load_average": round(load, 2),
-        **summary(measurements, peaks, reference),
-    }
+    machine = machine.with_peaks_again()
+    numbers = summary(measurements, machine.peaks)
+    print(machine.header())
     print(table(numbers, policies))
-    print(json.dumps(numbers))
+    names = (*DEFAULTS, "problem_args", "intra_op_threads", "inter_op_threads")
+    settings = {name: getattr(flags, name) for name in names}
+    print(json.dumps({**settings, **machine.row(), **numbers}))
     return 0
 
 
@@ -405,6 +320,7 @@ def _prepared(flags: argparse.Namespace, policy: str) -> Run:
         flags.hparams_set,
         hparams,
         output_dir=os.devnull,
+        problem_args=flags.problem_args,
         data_dir=flags.data_dir,
         tmp_dir=flags.tmp_dir,
     )

@@ -89,8 +89,3 @@ def test_what_is_missing_is_said(
     monkeypatch.setattr(benchmark, "has_ctranslate2", lambda: False)
     assert benchmark.main(["--ctranslate2=yes"]) == 1
     assert "pip install ctranslate2" in capsys.readouterr().err
-
-
-def test_tensor2tensors_speed_is_scaled_by_the_peak(benchmark: ModuleType) -> None:
-    assert benchmark.times_tensor2tensor({"beam_size": 4, "seconds": 2.0}, 2 * 217e9) == 11.0
-    assert benchmark.times_tensor2tensor({"beam_size": 3, "seconds": 2.0}, 217e9) is None
