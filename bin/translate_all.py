@@ -138,7 +138,9 @@ def _translate(translator: Translator, sources: Sequence[str], path: Path) -> li
 
     speed = Speed(COMMAND, len(sources))
     written = []
-    with readable_disk_errors(path, advice="name another --translation, or mend the rights there"):
+    with readable_disk_errors(
+        path, advice="name another --translation, or change the permissions there"
+    ):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", encoding="utf-8") as file:
             for hypotheses in translator.translate((source,) for source in sources):

@@ -329,9 +329,8 @@ class Run(RunConfig):
         if _finds_accelerator() if on_accelerator is None else on_accelerator:
             return self
         note = (
-            f"dtype_policy={used} is used in place of {asked}, since this processor does not"
-            f" multiply bfloat16 and would be slow; `hparams`=dtype_policy={asked} uses it all the"
-            " same."
+            f"dtype_policy={used} is used instead of {asked}, which is slow on this processor (it"
+            f" has no bfloat16 instructions); `hparams`=dtype_policy={asked} uses it anyway."
         )
         return dataclasses.replace(
             self,

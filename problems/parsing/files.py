@@ -213,7 +213,8 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
             yield str(file), _decoded(file.read_bytes(), str(file))
         except OSError as error:
             raise UserError(
-                f"{file} cannot be read ({error.strerror or error}): check its name and its rights."
+                f"{file} cannot be read ({error.strerror or error}): check its name and"
+                " permissions."
             ) from error
 
 

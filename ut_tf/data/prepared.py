@@ -175,7 +175,7 @@ def source_record(path: Path, digest: bool = True) -> dict[str, Any]:
             record |= {"modified": status.st_mtime_ns, "sha256": sha256_of(path)}
     except OSError as error:
         raise UserError(
-            f"{path} cannot be read ({error.strerror or error}): check its name and its rights."
+            f"{path} cannot be read ({error.strerror or error}): check its name and permissions."
         ) from error
     return record
 
@@ -217,8 +217,8 @@ def undamaged(folder: Path) -> Iterator[None]:
         raise
     except PermissionError as error:
         raise UserError(
-            f"{error.filename or folder} cannot be read: {error.strerror}; change its rights, or"
-            " give another `data_dir`."
+            f"{error.filename or folder} cannot be read: {error.strerror}; change its"
+            " permissions, or give another `data_dir`."
         ) from error
     except Exception as error:
         reason = str(error).strip()[:200]

@@ -117,7 +117,7 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
         ) from error
     except OSError as error:
         raise UserError(
-            f"{path} cannot be read ({error.strerror or error}): check its name and its rights."
+            f"{path} cannot be read ({error.strerror or error}): check its name and permissions."
         ) from error
 
 
