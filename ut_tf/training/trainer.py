@@ -27,6 +27,7 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.models.universal_transformer.config import HaltingConfig
 from ut_tf.notices import worded
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
@@ -47,6 +48,7 @@ from ut_tf.training.distribution import Workers, describe_devices, make_strategy
 from ut_tf.training.hooks.first_update import FirstUpdate
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.hooks.logging import Logging
+from ut_tf.training.hooks.ponder_watch import PonderWatch
 from ut_tf.training.hooks.stages import Stages
 from ut_tf.training.hooks.stopping import LastUpdate, Signal
 from ut_tf.training.hooks.validation import Validation
@@ -60,6 +62,9 @@ from ut_tf.training.signals import StopRequest
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.warm_start import refuse_other_vocabulary
+
+# Updates after which a mean ponder time that does not move is told.
+PONDER_PATIENCE = 1000
 
 
 @dataclass(frozen=True)
@@ -237,6 +242,7 @@ def _updates(
         logging = [
             FirstUpdate(state.step + 1, log_frequency, parts.progress, speedometer),
             *_stages(parts, batches, step),
+            *_ponder_watch(parts, log_frequency),
             _logging(parts, log, log_frequency, speedometer),
         ]
         endings = [
@@ -270,6 +276,17 @@ def _stages(parts: _Parts, batches: TrainingBatches, step: TrainingStep) -> list
     if parts.curriculum is None or step.judge is None:
         return []
     return [Stages(parts.curriculum, batches, step.judge, parts.model, parts.progress)]
+
+
+def _ponder_watch(parts: _Parts, frequency: int) -> list[Hook]:
+    """Where there is halting that a hyperparameter could move."""
+    network = parts.run.hparams.network
+    halts = isinstance(network, HaltingConfig) and network.halting != "random"
+    if not halts or parts.model.ponder_weight is None:
+        return []
+    schedule = Schedule(frequency, parts.train_steps)
+    max_steps = parts.model.max_steps(training=True)
+    return [PonderWatch(schedule, network, max_steps, parts.progress, PONDER_PATIENCE)]
 
 
 def _logging(parts: _Parts, log: RunLog | None, frequency: int, speedometer: Speedometer) -> Hook:

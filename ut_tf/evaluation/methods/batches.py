@@ -132,8 +132,8 @@ class PredictionMethod(BatchMethod):
 
 
 def pondering(details: Any) -> dict[str, Any]:
-    """Sums of the ponder times in ModelDetails, of the encoder or, without one, of the decoder, and
-    of the steps that were computed, of both; empty at fixed depth.
+    """Sums of the ponder times in ModelDetails, of the encoder or, where that has none or a fixed
+    depth, of the decoder, and of the steps that were computed, of both; empty at fixed depth.
     """
     parts = [
         part
@@ -147,7 +147,10 @@ def pondering(details: Any) -> dict[str, Any]:
             part.computed_steps, tf.shape(part.halting_probabilities)[0], part.mask
         )
         for part in parts
+        if part.computed_steps is not None
     ]
+    if not computed:
+        return per_example.pondering(parts[0].ponder_times, parts[0].mask)
     sums = {name: tf.add_n([own[name] for own in computed]) for name in computed[0]}
     return {**per_example.pondering(parts[0].ponder_times, parts[0].mask), **sums}
 

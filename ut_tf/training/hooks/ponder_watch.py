@@ -1,0 +1,76 @@
+"""The bias trap: halting that stands at one number of steps and learns no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ut_tf.training.hooks.hook import Hook, Schedule
+from ut_tf.training.progress import ProgressLine
+from ut_tf.training.state import TrainingState
+
+_FEW_STEPS = 2
+# Of the mean, which few positions may pull away.
+_TOLERANCE = 0.05
+
+
+class PonderWatch(Hook):
+    """Warns, once, where the mean ponder time has stood at 2 or below, or at its maximum, for many
+    updates.
+
+    Args:
+      schedule: after which updates the mean since the last log point is read; it must come before
+        ``Logging``, which begins to count again.
+      network: configuration of the model.
+      max_steps: the most steps of a position in training.
+      progress: says the warning.
+      patience: updates after which it is said.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        network: Any,
+        max_steps: int,
+        progress: ProgressLine,
+        patience: int,
+    ) -> None:
+        self._schedule = schedule
+        self._network = network
+        self._max_steps = max_steps
+        self._progress = progress
+        self._patience = patience
+        self._updates = {"few": 0, "most": 0}
+        self._warned = False
+
+    def due(self, state: TrainingState) -> bool:
+        return not self._warned and self._schedule(state.step)
+
+    def after_update(self, state: TrainingState) -> None:
+        time, updates = state.window.ponder_time, state.window.steps
+        if time is None:
+            return
+        stands = {
+            "few": time < _FEW_STEPS + _TOLERANCE < self._max_steps,
+            "most": time > self._max_steps - _TOLERANCE and self._max_steps > 1,
+        }
+        for place, holds in stands.items():
+            self._updates[place] = self._updates[place] + updates if holds else 0
+            if self._updates[place] >= self._patience:
+                self._warn(place, time)
+
+    def _warn(self, place: str, time: float) -> None:
+        self._warned = True
+        where = "" if place == "few" else ", its maximum,"
+        self._progress.say(
+            f"warning: the mean ponder time has stood at {time:.2f}{where} for"
+            f" {self._updates[place]} updates: if it should depend on the positions, begin a new"
+            f" run with {self._remedy(place)}."
+        )
+
+    def _remedy(self, place: str) -> str:
+        network = self._network
+        way = "lower" if place == "few" else "higher"
+        bias = f"a {way} act_halting_bias_init (now {network.act_halting_bias_init:g})"
+        if network.halting == "pondernet":
+            return f"{bias} or a higher ponder_kl_weight (now {network.ponder_kl_weight:g})"
+        return f"{bias} or a {way} act_loss_weight (now {network.act_loss_weight:g})"
