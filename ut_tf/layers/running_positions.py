@@ -107,7 +107,8 @@ class RunningPositions(NamedTuple):
         counts = tf.math.unsorted_segment_sum(tf.ones_like(example), example, batch_size)
         first = tf.cumsum(counts, exclusive=True)
         place = tf.range(tf.size(index)) - tf.gather(first, example)
-        places = tf.range(tf.reduce_max(counts))
+        # The largest of no counts is the smallest number there is.
+        places = tf.range(tf.maximum(tf.reduce_max(counts), 0))
         row = tf.minimum(first[:, None] + places, tf.size(index) - 1)
         return cls(example, index % length, place, row, places < counts[:, None])
 

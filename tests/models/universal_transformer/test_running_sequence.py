@@ -184,6 +184,14 @@ def test_a_sequence_of_padding_alone() -> None:
     assert float(tf.reduce_max(details.ponder_times)) == 0.0
 
 
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_batch_without_examples(norm: str) -> None:
+    recurrence = make_recurrence(Config(**SMALL, halting="basic", norm=norm))
+    context = BlockContext(bias=padding_bias(tf.zeros([0, 3])))
+    output, _ = recurrence(tf.ones([0, 3, 8]), tf.ones([0, 3]), None, context)
+    assert output.shape == (0, 3, 8)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
