@@ -49,12 +49,35 @@ class Damped(BasicCell):
 
 
 @keras.saving.register_keras_serializable("tests")
+class Remembering(BasicCell):
+    """The block reads the sum of the state and of all outputs so far."""
+
+    def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
+        del step
+        return state + memory, memory
+
+    def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
+        del state, inputs
+        return block_output, memory + block_output
+
+
+@keras.saving.register_keras_serializable("tests")
 class Patient(Basic):
     """No position halts before the second step."""
 
     def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
         own = super().probabilities(before, after, counted, step)
         return tf.where(tf.equal(step, 0), 0.0, own)
+
+
+@keras.saving.register_keras_serializable("tests")
+class AtOnceOrLate(Basic):
+    """A position halts at its first step or at its fifth."""
+
+    def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
+        del after, counted
+        at_once = tf.logical_and(tf.equal(step, 0), tf.sin(40.0 * before[..., 0]) > 0)
+        return tf.where(at_once, 1.0, 0.2)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -122,7 +145,24 @@ def test_a_model_is_made_of_a_user_s_own_parts(own_names: dict[str, str]) -> Non
 @pytest.mark.parametrize("field", OWN)
 def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], field: str) -> None:
     changes: dict[str, Any] = {"halting": "basic", "act_max_steps": 3, field: own_names[field]}
-    model = random_model(**changes)
+    check_decoding(random_model(**changes))
+
+
+def test_a_halted_position_whose_memory_the_block_reads_is_decoded_on(
+    own_names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.cells._registered, "own", (Remembering, "here"))
+    monkeypatch.setitem(registry.halting_forms._registered, "own", (AtOnceOrLate, "here"))
+    keras.utils.set_random_seed(6)
+    names = {name: own_names[name] for name in ("recurrence", "halting")}
+    model = random_model(act_max_steps=6, **names)
+    _, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
+    assert details.decoder.ponder_times[0, 1] < details.decoder.ponder_times[0, 2]
+    check_decoding(model)
+
+
+def check_decoding(model: Any) -> None:
+    """Asserts that decoding position by position gives the logits of the whole sequence."""
     cache = model.start_decoding({"inputs": tf.constant(INPUTS)}, 3)
     whole = model({"inputs": INPUTS, "targets": TARGETS})
     previous = np.pad(TARGETS, [(0, 0), (1, 0)])

@@ -12,6 +12,7 @@ from ut_tf.layers.block import PositionContext
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.running_positions import RunningPositions
+from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.exit_rules import Exits
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 
@@ -108,9 +109,13 @@ class PositionRun:
     @property
     def _may_skip(self) -> bool:
         """Whether later positions read nothing of a halted one but its keys and values, and these
-        are computed without its block.
+        follow from its state alone.
         """
-        return self.recurrence.halting_unit.copies_halted_states and self.block.remembers_only_keys
+        return (
+            self.recurrence.halting_unit.copies_halted_states
+            and self.block.remembers_only_keys
+            and type(self.recurrence.cell).look is BasicCell.look
+        )
 
     def _of_running(
         self,
