@@ -316,10 +316,6 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return {"files": files}
 
 
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps(values, indent=1) + "\n")
-
-
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
