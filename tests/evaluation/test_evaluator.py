@@ -130,16 +130,19 @@ def test_classify_by_groups() -> None:
     assert found["ponder_time/1"] == 3.0
 
 
-def test_pondering_of_a_decoder_counts_where_there_is_no_encoder() -> None:
+@pytest.mark.parametrize(("computed", "share"), [(6.0, 0.6), (None, 1.0)])
+def test_pondering_of_a_decoder_counts_where_there_is_no_encoder(
+    computed: float | None, share: float
+) -> None:
     mask = tf.constant([[1.0, 0.0]])
     decoder = SimpleNamespace(
         ponder_times=5.0 * mask,
         mask=mask,
         halting_probabilities=tf.zeros([10, 1, 2]),
-        computed_steps=6.0 * mask,
+        computed_steps=None if computed is None else computed * mask,
     )
     found = pondering(SimpleNamespace(encoder=None, decoder=decoder))
-    assert found["computed_steps"] / found["full_steps"] == 0.6
+    assert found["computed_steps"] / found["full_steps"] == share
     assert (found["ponder_time"].numpy().tolist(), found["ponder_positions"].numpy().tolist()) == (
         [5.0],
         [1.0],

@@ -18,7 +18,7 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.metrics import per_example
-from ut_tf.metrics.sums import PONDERING, GroupedSums, Metric
+from ut_tf.metrics.sums import COMPUTING, PONDERING, GroupedSums, Metric
 
 
 class BatchMethod(EvaluationMethod):
@@ -43,7 +43,7 @@ class BatchMethod(EvaluationMethod):
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        return (*self.metrics, *PONDERING)
+        return (*self.metrics, *PONDERING, *COMPUTING)
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         self._check_features(self._batches(evaluation_set).element_spec, evaluation_set)
@@ -142,17 +142,17 @@ def pondering(details: Any) -> dict[str, Any]:
     ]
     if not parts:
         return {}
-    computed = [
-        per_example.computing(
-            part.computed_steps, tf.shape(part.halting_probabilities)[0], part.mask
-        )
-        for part in parts
-        if part.computed_steps is not None
-    ]
-    if not computed:
-        return per_example.pondering(parts[0].ponder_times, parts[0].mask)
+    computed = [_computing(part) for part in parts]
     sums = {name: tf.add_n([own[name] for own in computed]) for name in computed[0]}
     return {**per_example.pondering(parts[0].ponder_times, parts[0].mask), **sums}
+
+
+def _computing(part: Any) -> dict[str, Any]:
+    depth = tf.shape(part.halting_probabilities)[0]
+    steps = part.computed_steps
+    if steps is None:
+        steps = tf.cast(depth, tf.float32) * part.mask
+    return per_example.computing(steps, depth, part.mask)
 
 
 def _any_length(spec: Any) -> Any:
