@@ -273,6 +273,7 @@ def test_an_output_directory_that_cannot_be_written_is_a_user_s_error(create, tm
         (json.dumps({**STORED, "seed": "one"}), "wrong type (seed is 'one')"),
         (json.dumps({**STORED, "hparams": {"network": []}}), "config.json"),
         (json.dumps({**STORED, "spec": {"colour": 1}}), "wrong type"),
+        (json.dumps({**STORED, "asked": ["float32"]}), "wrong type (asked is ['float32'])"),
     ],
 )
 def test_a_directory_without_a_readable_run(tmp_path, content, expected):

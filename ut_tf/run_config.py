@@ -47,6 +47,9 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "spec": (dict, type(None)),
 }
 
+# What files of earlier versions lack.
+_OPTIONAL = {"vocab_sha256": dict, "asked": dict}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
@@ -104,7 +107,8 @@ def read_values(folder: Path) -> dict[str, Any] | None:
     absent = [name for name in _TYPES if name not in values]
     if absent:
         raise UserError(f"{path} lacks {', '.join(absent)}: {_ADVICE}.")
-    wrong = [name for name, kind in _TYPES.items() if not isinstance(values[name], kind)]
+    types = {**_TYPES, **{name: kind for name, kind in _OPTIONAL.items() if name in values}}
+    wrong = [name for name, kind in types.items() if not isinstance(values[name], kind)]
     if wrong:
         raise _wrong_type(path, f"{wrong[0]} is {values[wrong[0]]!r}")
     return values
