@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ DESCRIPTION = """ut-eval: judges a trained run on the sets that its problem name
   ut-eval --output_dir=runs/copy --lengths=40,80,400 | tail -n 1 > metrics.json
   ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
   ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
+  ut-eval --output_dir=runs/task1 --exit_sweep
 
 The last line on standard output is one JSON object with every metric; everything else goes to
 standard error. Figures are shown with their intervals at 95 % confidence, as far as the choice of
@@ -82,6 +84,15 @@ FLAGS = (
         default="",
         shown_default="none",
     ),
+    Flag(
+        "exit_sweep",
+        "Compares exit rules at some thresholds: names such as kl,state_difference, or alone for"
+        " all that the model can take; the table is kept in exit_sweep.csv and exit_sweep.json.",
+        "What",
+        default="",
+        shown_default="none",
+        alone="all",
+    ),
     shared_flags.HPARAMS_IN_USE,
     shared_flags.RUN_DIR,
     shared_flags.RUN_DATA_DIR,
@@ -101,6 +112,7 @@ def _main(argv: list[str]) -> None:
     if values.json not in ("metrics", "record"):
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
+    _check_exit_sweep(values)
     with stdout_to_stderr():
         run = Run.load(
             values.output_dir,
@@ -110,25 +122,71 @@ def _main(argv: list[str]) -> None:
         )
         trained, run = run.hparams, run.in_use(values.hparams)
         check_checkpoint(run.output_dir, values.checkpoint)
-        other = (
-            f"{values.test_problem} {values.test_problem_args}".rstrip()
-            if values.test_problem
-            else ""
-        )
-        measured = _measure_transfer(run, values) if other else _measure(run, values, lengths)
-        particular = (f", judged on {other}" if other else "") + (
-            f", used with {values.hparams}" if values.hparams else ""
-        )
-        title = (
-            f"{run.problem} with {run.hparams_set}, checkpoint of step {measured.step}{particular}"
-        )
-        print(f"{title}\n{metrics_table(measured.metrics, measured.intervals)}")
-        record = dataclasses.replace(
-            _record(run, values.checkpoint, lengths, measured, other),
-            hparams=_changed(trained, run.hparams),
-        )
-        _keep(run, record)
-    print(record.to_json() if values.json == "record" else json_line(measured.metrics))
+        judge = _sweep_exits if values.exit_sweep else _judge
+        line = judge(run, trained, values, lengths)
+    print(line)
+
+
+def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
+    """Judges the run, and keeps a record; returns the line of JSON."""
+    other = f"{values.test_problem} {values.test_problem_args}".rstrip()
+    other = other if values.test_problem else ""
+    measured = _measure_transfer(run, values) if other else _measure(run, values, lengths)
+    print(
+        f"{_title(run, values, measured.step, other)}\n"
+        f"{metrics_table(measured.metrics, measured.intervals)}"
+    )
+    record = dataclasses.replace(
+        _record(run, values.checkpoint, lengths, measured, other),
+        hparams=_changed(trained, run.hparams),
+    )
+    _keep(run, record)
+    return record.to_json() if values.json == "record" else json_line(measured.metrics)
+
+
+def _title(run: Run, values: Any, step: int, other: str = "") -> str:
+    particular = (f", judged on {other}" if other else "") + (
+        f", used with {values.hparams}" if values.hparams else ""
+    )
+    return f"{run.problem} with {run.hparams_set}, checkpoint of step {step}{particular}"
+
+
+def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
+    """Judges the run under exit rules, and writes the table; returns the line of JSON."""
+    del trained
+    rules = () if values.exit_sweep == "all" else tuple(values.exit_sweep.split(","))
+    for rule in rules:
+        registry.exit_rules.check(rule)
+    import_tensorflow()
+    from ut_tf.evaluation.exit_sweep import sweep_exits
+
+    problem = run.make_problem()
+    run = run.prepare(problem)
+    _check_lengths(run, problem, lengths)
+    sweep = sweep_exits(
+        run,
+        checkpoint=values.checkpoint,
+        lengths=lengths,
+        split=values.split,
+        problem=problem,
+        rules=rules,
+        on_point=lambda point: tell(COMMAND, f"judged eval_exit={point.eval_exit}"),
+    )
+    print(f"{_title(run, values, sweep.step)}\n{textwrap.indent(sweep.table(), '  ')}")
+    sweep.write(run.output_dir)
+    return json.dumps(sweep.to_dict(), allow_nan=False)
+
+
+def _check_exit_sweep(values: Any) -> None:
+    if not values.exit_sweep:
+        return
+    for flag, given in (
+        ("test_problem", values.test_problem),
+        ("json=record", values.json == "record"),
+        ("hparams=eval_exit", "eval_exit" in values.hparams),
+    ):
+        if given:
+            raise FlagError(f"--exit_sweep and --{flag} do not go together: leave one flag out.")
 
 
 def _check_test_problem(values: Any) -> None:

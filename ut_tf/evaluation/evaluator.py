@@ -62,7 +62,7 @@ def measure_checkpoint(
       UserError: there is no such checkpoint, or the problem has no such split.
     """
     problem = run.make_problem() if problem is None else problem
-    sets = _sets(run, problem, tuple(lengths), split)
+    sets = chosen_sets(run, problem, tuple(lengths), split)
     model = run.make_model()
     # Looked up once: where the run is still being trained, the best one may be another a moment
     # later.
@@ -81,9 +81,10 @@ def measure_checkpoint(
     )
 
 
-def _sets(
+def chosen_sets(
     run: Run, problem: Problem, lengths: tuple[int, ...], split: str | None
 ) -> list[EvaluationSet]:
+    """The problem's evaluation sets; arguments and errors as of ``measure_checkpoint``."""
     sets = problem.evaluation_sets(lengths)
     if split is None:
         return sets

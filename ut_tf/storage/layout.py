@@ -7,6 +7,7 @@ runs/babi_qa-ut_base/
   metrics.jsonl        one line per log point and per validation
   tensorboard/         the same for TensorBoard
   evaluations.jsonl    what ut-eval measured
+  exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
   bleu.jsonl           BLEU of each checkpoint
   translations/        of a mean of checkpoints (ut-translate-all)
 """
@@ -21,6 +22,8 @@ SUBWORDS_FILE = "subwords.model"
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 RECORDS_FILE = "evaluations.jsonl"
+EXIT_SWEEP_FILE = "exit_sweep.json"
+EXIT_SWEEP_TABLE_FILE = "exit_sweep.csv"
 SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"

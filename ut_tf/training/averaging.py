@@ -35,6 +35,8 @@ from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
     EVENTS_FOLDER,
+    EXIT_SWEEP_FILE,
+    EXIT_SWEEP_TABLE_FILE,
     EXPORT_FOLDER,
     LOCK_FILE,
     METRICS_FILE,
@@ -58,6 +60,8 @@ _DERIVED = frozenset(
         CHECKPOINTS_FOLDER,
         SCORES_FILE,
         RECORDS_FILE,
+        EXIT_SWEEP_FILE,
+        EXIT_SWEEP_TABLE_FILE,
         EVENTS_FOLDER,
         LOCK_FILE,
     }

@@ -1,0 +1,99 @@
+"""The table of exit rules: metrics, steps and time of a run under each."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.bin.tiny_runs import save
+from tests.training.toy import toy_run
+from ut_tf.bin import eval as eval_command
+from ut_tf.errors import UserError
+from ut_tf.evaluation.exit_sweep import ExitPoint, ExitSweep, possible_rules, sweep_exits
+from ut_tf.run import Run
+
+
+def test_a_run_is_judged_at_full_depth_and_under_rules(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, model="universal_transformer", eval_num_steps=6)
+    save(run, (1,))
+    sweep = sweep_exits(run, rules=["argmax_stable"])
+    assert [(point.eval_exit, point.eval_exit_threshold) for point in sweep.points] == [
+        ("none", None),
+        ("argmax_stable", 2.0),
+        ("argmax_stable", 3.0),
+        ("argmax_stable", 5.0),
+    ]
+    full, two, three, five = sweep.points
+    assert full.mean_steps == 6.0
+    assert 2.0 <= two.mean_steps < three.mean_steps < five.mean_steps <= 6.0
+    assert all(point.milliseconds > 0.0 for point in sweep.points)
+    assert full.metrics["loss"] != two.metrics["loss"]
+    sweep.write(tmp_path)
+    kept = json.loads((tmp_path / "exit_sweep.json").read_text())
+    assert kept == sweep.to_dict()
+    with (tmp_path / "exit_sweep.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["loss"]) for row in rows] == [point.metrics["loss"] for point in sweep.points]
+    assert rows[0]["eval_exit_threshold"] == "" and float(rows[1]["eval_exit_threshold"]) == 2.0
+
+
+def test_rules_that_a_model_cannot_take_are_left_out(tmp_path: Path) -> None:
+    states = ["acceleration", "state_difference"]
+    logits = ["argmax_stable", "entropy", "kl"]
+    tokens = toy_run(tmp_path, model="universal_transformer")
+    assert possible_rules(tokens) == states + logits
+    assert possible_rules(toy_run(tmp_path, "toy_class", model="universal_transformer")) == states
+    mixed = toy_run(tmp_path, model="universal_transformer", mix_layers_after=1)
+    assert possible_rules(mixed) == states
+
+
+def test_another_model_has_no_rules(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, model="transformer")
+    save(run, (1,))
+    with pytest.raises(UserError, match="the model transformer does not have it"):
+        sweep_exits(run)
+
+
+SWEEP = ExitSweep(
+    70,
+    ("length_4/seq_acc",),
+    (
+        ExitPoint("none", None, 6.0, 1.25, {"length_4/seq_acc": 0.5, "loss": float("nan")}),
+        ExitPoint("kl", 0.001, 3.5, 0.75, {"length_4/seq_acc": 0.4375, "loss": 1.0}),
+    ),
+)
+
+
+def test_ut_eval_shows_and_keeps_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = toy_run(tmp_path, model="universal_transformer")
+    save(run, (1,))
+    monkeypatch.setattr(Run, "load", lambda *_args, **_options: run)
+    monkeypatch.setattr(Run, "prepare", lambda run, _problem: run)
+    asked = {}
+
+    def swept(run: Run, **options: object) -> ExitSweep:
+        assert run.output_dir == tmp_path
+        asked.update(options)
+        return SWEEP
+
+    monkeypatch.setattr("ut_tf.evaluation.exit_sweep.sweep_exits", swept)
+    assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep=kl,entropy"]) == 0
+    captured = capsys.readouterr()
+    assert asked["rules"] == ("kl", "entropy")
+    assert [line.split() for line in captured.err.splitlines()[-2:]] == [
+        ["none", "0.5", "6.00", "1.25"],
+        ["kl", "0.001", "0.4375", "3.50", "0.75"],
+    ]
+    (line,) = captured.out.splitlines()
+    assert json.loads(line) == json.loads((tmp_path / "exit_sweep.json").read_text())
+    assert json.loads(line)["points"][0]["metrics"]["loss"] is None
+    assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep"]) == 0
+    assert asked["rules"] == ()
+    assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep=kle"]) == 1
+    assert "did you mean kl" in capsys.readouterr().err
+    assert eval_command.main(["--output_dir=x", "--exit_sweep", "--test_problem=y"]) == 2

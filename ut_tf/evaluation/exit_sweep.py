@@ -1,0 +1,221 @@
+"""What exit rules cost and save: a trained model's metrics, steps and time under each of them.
+
+How it is used::
+
+    sweep = sweep_exits(run)  # at full depth, and under every rule at some thresholds
+    print(sweep.table())
+    sweep.write(run.output_dir)
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from ut_tf import registry
+from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.errors import UserError
+from ut_tf.evaluation.evaluator import Evaluator, chosen_sets
+from ut_tf.run import Run
+from ut_tf.run_weights import restore_weights
+from ut_tf.storage.checkpoints import find_checkpoint
+from ut_tf.storage.files import write_text
+from ut_tf.storage.layout import EXIT_SWEEP_FILE, EXIT_SWEEP_TABLE_FILE
+
+NO_RULE = "none"
+_RELATIVE, _NATS, _STEPS = (0.01, 0.03, 0.1, 0.3), (1e-4, 1e-3, 1e-2, 1e-1), (2.0, 3.0, 5.0)
+THRESHOLDS = {
+    "state_difference": _RELATIVE,
+    "acceleration": _RELATIVE,
+    "entropy": _NATS,
+    "kl": _NATS,
+    "argmax_stable": _STEPS,
+}
+_COLUMNS = ("eval_exit", "eval_exit_threshold", "mean_steps", "milliseconds")
+
+
+@dataclass(frozen=True)
+class ExitPoint:
+    """A model under one rule.
+
+    Args:
+      eval_exit: the rule's name.
+      eval_exit_threshold: None: the rule's own, or no rule.
+      mean_steps: mean ponder time of the counted positions, as ``ponder_time`` of the evaluation;
+        at fixed depth the number of steps.
+      milliseconds: per example, of an evaluation whose graphs are traced.
+      metrics: of the evaluation.
+    """
+
+    eval_exit: str
+    eval_exit_threshold: float | None
+    mean_steps: float
+    milliseconds: float
+    metrics: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: what is not finite is None."""
+        metrics = {name: _finite(value) for name, value in sorted(self.metrics.items())}
+        return {**{name: getattr(self, name) for name in _COLUMNS}, "metrics": metrics}
+
+
+@dataclass(frozen=True)
+class ExitSweep:
+    """A model at full depth and under exit rules.
+
+    Args:
+      step: of the checkpoint.
+      headlines: names of the metrics that say most.
+      points: the first without a rule.
+    """
+
+    step: int
+    headlines: tuple[str, ...]
+    points: tuple[ExitPoint, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"step": self.step, "points": [point.to_dict() for point in self.points]}
+
+    def table(self) -> str:
+        """A line for each point, with the metrics that say most."""
+        rows = [
+            [
+                point.eval_exit,
+                "" if point.eval_exit_threshold is None else f"{point.eval_exit_threshold:g}",
+                *(f"{point.metrics[name]:.4g}" for name in self.headlines),
+                f"{point.mean_steps:.2f}",
+                f"{point.milliseconds:.3g}",
+            ]
+            for point in self.points
+        ]
+        header = ["eval_exit", "threshold", *self.headlines, "mean steps", "ms/example"]
+        alignment = ("left", *("right",) * (len(header) - 1))
+        return tabulate(rows, header, tablefmt="plain", disable_numparse=True, colalign=alignment)
+
+    def write(self, output_dir: Path) -> None:
+        """Writes the points, with all metrics, as JSON and as CSV into a run directory.
+
+        Raises:
+          UserError: a file cannot be written.
+        """
+        metrics = sorted({name for point in self.points for name in point.metrics})
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*_COLUMNS, *metrics])
+        for point in self.points:
+            values = [getattr(point, name) for name in _COLUMNS]
+            writer.writerow([*values, *(point.metrics.get(name) for name in metrics)])
+        files = {
+            EXIT_SWEEP_FILE: f"{json.dumps(self.to_dict(), indent=2, allow_nan=False)}\n",
+            EXIT_SWEEP_TABLE_FILE: text.getvalue(),
+        }
+        for name, content in files.items():
+            try:
+                write_text(output_dir / name, content)
+            except OSError as error:
+                raise UserError(
+                    f"{output_dir / name} cannot be written: {error.strerror or error}; change the"
+                    " folder's permissions."
+                ) from error
+
+
+def sweep_exits(
+    run: Run,
+    checkpoint: str = "best",
+    lengths: Iterable[int] = (),
+    split: str | None = None,
+    problem: Problem | None = None,
+    rules: Sequence[str] = (),
+    on_point: Callable[[ExitPoint], None] | None = None,
+) -> ExitSweep:
+    """Judges a run's checkpoint without a rule and under exit rules at the thresholds of
+    ``THRESHOLDS``; a rule of your own has its own threshold.
+
+    Args:
+      run: with prepared data.
+      checkpoint, lengths, split, problem: as of ``measure_checkpoint``.
+      rules: names; none: all that the model can take.
+      on_point: called with each point.
+
+    Raises:
+      UserError: as ``measure_checkpoint``, or the model cannot take a rule.
+    """
+    problem = run.make_problem() if problem is None else problem
+    sets = chosen_sets(run, problem, tuple(lengths), split)
+    directory = find_checkpoint(run.output_dir, checkpoint)
+    points: list[ExitPoint] = []
+    pairs: list[tuple[str, float | None]] = [(NO_RULE, None)]
+    # Another model than a Universal Transformer has no rules.
+    _with_rule(run, *pairs[0])
+    pairs += [
+        (rule, threshold)
+        for rule in rules or possible_rules(run)
+        for threshold in THRESHOLDS.get(rule, (None,))
+    ]
+    # A rule that cannot be is told before anything is computed.
+    runs = [_with_rule(run, *pair) for pair in pairs]
+    for pair, used in zip(pairs, runs, strict=True):
+        model = used.make_model()
+        step = restore_weights(model, used, str(directory))
+        evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
+        points.append(_judged(evaluator, sets, model.max_steps(training=False), *pair))
+        headlines = evaluator.headlines(sets)
+        if on_point is not None:
+            on_point(points[-1])
+    names = [f"{part.name}/{name}" if part.name else name for part in sets for name in headlines]
+    shown = tuple(name for name in names if name in points[0].metrics)
+    return ExitSweep(step, shown, tuple(points))
+
+
+def possible_rules(run: Run) -> list[str]:
+    """The names of the rules that a run's model can take, those on states first."""
+    reads_logits = {
+        name: bool(registry.exit_rules.attribute(name, "reads_logits", False))
+        for name in registry.exit_rules.names()
+        if name != NO_RULE
+    }
+    has_logits = run.spec is not None and run.spec.targets == "tokens"
+    has_logits = has_logits and not run.hparams.network.mix_layers_after
+    names = [name for name, reads in reads_logits.items() if has_logits or not reads]
+    return sorted(names, key=lambda name: reads_logits[name])
+
+
+def _with_rule(run: Run, rule: str, threshold: float | None) -> Run:
+    assignment = "" if threshold is None else f",eval_exit_threshold={threshold:g}"
+    return run.in_use(f"eval_exit={rule}{assignment}")
+
+
+def _judged(
+    evaluator: Evaluator,
+    sets: Sequence[EvaluationSet],
+    max_steps: int,
+    rule: str,
+    threshold: float | None,
+) -> ExitPoint:
+    measured = evaluator.measure(sets)
+    # The graphs are traced now.
+    began = time.perf_counter()
+    evaluator.evaluate(sets)
+    seconds = time.perf_counter() - began
+    examples = sum(measured.examples.values())
+    total = 0.0
+    for part in sets:
+        name = f"{part.name}/ponder_time" if part.name else "ponder_time"
+        total += measured.examples[part.name] * measured.metrics.get(name, max_steps)
+    return ExitPoint(
+        rule, threshold, total / examples, 1000.0 * seconds / examples, measured.metrics
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
