@@ -263,7 +263,11 @@ def stub_library(monkeypatch):
 
     for name in ("trainer", "eval_command", "avg_checkpoints", "datagen"):
         monkeypatch.setattr(globals()[name], "import_tensorflow", lambda: None)
-    module("ut_tf.training.distribution", make_strategy=lambda num_gpus: f"strategy {num_gpus}")
+    module(
+        "ut_tf.training.distribution",
+        make_strategy=lambda num_gpus: f"strategy {num_gpus}",
+        on_accelerator=lambda _strategy: False,
+    )
     module("ut_tf.training.trainer", train=train)
     module(
         "ut_tf.evaluation.evaluator",
@@ -274,7 +278,7 @@ def stub_library(monkeypatch):
     steps = {"last_steps": [200, 300], "best_steps": [100, 300]}
     choices = {name: lambda _run, n, there=there: there[: n or 2] for name, there in steps.items()}
     module("ut_tf.training.averaging", average_checkpoints=average_checkpoints, **choices)
-    monkeypatch.setattr(Run, "start", lambda self: self)
+    monkeypatch.setattr(Run, "start", lambda self, _on_accelerator=None: self)
     monkeypatch.setattr(Run, "prepare", lambda self, problem=None: self)  # noqa: ARG005
     return calls
 
