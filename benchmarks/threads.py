@@ -87,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             intra, inter = map(int, count.split("x"))
             printed = measure(flags.benchmark, intra, inter, flags.options)
             rounds.setdefault(count, []).append(times_of(printed))
-    print(machine.with_peaks_again().header())
+    machine = machine.with_peaks_again()
+    print(machine.header())
     best = {count: best_of(times) for count, times in rounds.items()}
     for count, times in best.items():
         for name, (wall, processor) in times.items():

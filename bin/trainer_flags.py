@@ -91,19 +91,17 @@ FLAGS = (
     ),
     Flag(
         "intra_op_threads",
-        "CPU threads of one operation; 1 is fastest for small networks.",
+        "CPU threads of one operation; 0: all cores.",
         _TRAINING,
         "integer",
-        default=0,
-        shown_default="all cores",
+        shown_default="1 on up to two cores, otherwise all cores",
     ),
     Flag(
         "inter_op_threads",
-        "Operations at once on a CPU.",
+        "Operations at once on a CPU; 0: TensorFlow's choice.",
         _TRAINING,
         "integer",
-        default=0,
-        shown_default="TensorFlow's choice",
+        shown_default="the cores",
     ),
     shared_flags.REGISTRY_HELP,
 )

@@ -1,22 +1,61 @@
-"""How many threads TensorFlow uses on a CPU."""
+"""How many threads TensorFlow uses on a CPU.
+
+::
+
+    set_threads()        # what was measured to be best for the cores; docs/performance.md
+    set_threads(4, 0)    # 4 threads for an operation, TensorFlow's choice of operations at once
+"""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 
-def set_threads(intra_op: int, inter_op: int) -> None:
+# Up to here one thread per operation was measured to take the least time. With more cores, large
+# operations need more than one.
+_FEW_CORES = 2
+_ENVIRONMENT = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+
+def default_threads(cores: int) -> tuple[int, int]:
+    """Threads of one operation and operations at once; 0: TensorFlow's choice, all cores."""
+    return (1, cores) if cores <= _FEW_CORES else (0, 0)
+
+
+def usable_cores() -> int:
+    """The cores on which this process may run."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def set_threads(intra_op: int | None = None, inter_op: int | None = None) -> None:
     """Sets TensorFlow's thread counts; call it before TensorFlow computes anything.
 
-    Networks of few channels train fastest with one thread per operation and as many operations at
-    once as there are cores: their operations are too small to be shared out, but the backward pass
-      has independent ones.
+    What is None is the default for the cores. A default changes nothing in a program whose
+    TensorFlow has begun to compute, and gives way to TF_NUM_INTRAOP_THREADS and
+    TF_NUM_INTEROP_THREADS.
 
     Args:
-      intra_op: threads of one operation; 0: TensorFlow's choice, all cores.
+      intra_op: threads of one operation; 0: TensorFlow's choice.
       inter_op: operations at once; 0: TensorFlow's choice.
+
+    Raises:
+      RuntimeError: TensorFlow has begun to compute with another count than the given one.
     """
     import tensorflow as tf
 
-    if intra_op:
-        tf.config.threading.set_intra_op_parallelism_threads(intra_op)
-    if inter_op:
-        tf.config.threading.set_inter_op_parallelism_threads(inter_op)
+    setters = (
+        tf.config.threading.set_intra_op_parallelism_threads,
+        tf.config.threading.set_inter_op_parallelism_threads,
+    )
+    defaults = default_threads(usable_cores())
+    for set_count, given, default, variable in zip(
+        setters, (intra_op, inter_op), defaults, _ENVIRONMENT, strict=True
+    ):
+        if given:
+            set_count(given)
+        elif given is None and default and variable not in os.environ:
+            # The program that computes already has chosen.
+            with suppress(RuntimeError):
+                set_count(default)
