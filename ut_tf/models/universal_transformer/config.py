@@ -127,7 +127,9 @@ class HaltingConfig(Config):
     """Whether a halted position's state is copied (the paper's text) or goes on being transformed
     (tensor2tensor; pondernet always).
     """
-    halting_compute: Literal["auto", "dense", "compact"] = option("auto", is_detail=True)
+    halting_compute: Literal["auto", "dense", "compact"] = option(
+        "auto", is_detail=True, in_use=True
+    )
     """Whether halted positions cost time: dense computes all positions at every step, compact those
     that have not halted; auto: compact where the result is the same and XLA does not compile.
     """
