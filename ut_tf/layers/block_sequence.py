@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.block import Block, BlockContext, PositionContext
-from ut_tf.layers.composite import Composite
+from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
 from ut_tf.layers.key_value_cache import CachePosition
 
 
@@ -35,10 +35,10 @@ def each_block(
 
 
 def project_memories(
-    blocks: Sequence[Block], states: Any, rotation: Any = None
+    blocks: Sequence[Any], states: Any, rotation: Any = None
 ) -> tuple[list[Any], list[Any]]:
     """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each one
-    entry per block.
+    entry per block, or per other part that attends over them.
     """
     pairs = [block.project_memory(states, rotation) for block in blocks]
     return [keys for keys, _ in pairs], [values for _, values in pairs]
@@ -87,9 +87,7 @@ class BlockSequence(Composite):
         super().__init__(**kwargs)
         self.count = len(blocks)
         self.with_memory = blocks[0].with_memory
-        # Attributes of their own: TensorFlow's checkpoints find those.
-        for number, block in enumerate(blocks):
-            setattr(self, f"block_{number}", block)
+        keep_parts(self, "block", blocks)
 
     @property
     def num_heads(self) -> int:
@@ -99,11 +97,10 @@ class BlockSequence(Composite):
     @property
     def blocks(self) -> list[Block]:
         """The blocks, the first one first."""
-        return [getattr(self, f"block_{number}") for number in range(self.count)]
+        return kept_parts(self, "block", self.count)
 
     def build(self, input_shape: Any) -> None:
-        for block in self.blocks:
-            block.build(input_shape)
+        build_parts(self.blocks, input_shape)
 
     def call(
         self, x: Any, context: BlockContext, training: bool = False, step: Any = 0

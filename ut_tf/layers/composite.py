@@ -1,12 +1,31 @@
-"""Layers that are given their parts."""
+"""Layers that are given their parts, and what layers of several parts share."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import keras
+
+
+def keep_parts(layer: Any, name: str, parts: Iterable[Any]) -> None:
+    """Keeps the parts of a layer in its attributes name_0, name_1, ..."""
+    # TensorFlow's checkpoints name attributes, which lists would name otherwise.
+    for number, part in enumerate(parts):
+        setattr(layer, f"{name}_{number}", part)
+
+
+def kept_parts(layer: Any, name: str, count: int) -> list[Any]:
+    """The parts that ``keep_parts`` kept, the first one first."""
+    return [getattr(layer, f"{name}_{number}") for number in range(count)]
+
+
+def build_parts(parts: Iterable[Any], input_shape: Any) -> None:
+    """Builds the parts that are not built yet; None stands for a part that is left out."""
+    for part in parts:
+        if part is not None and not part.built:
+            part.build(input_shape)
 
 
 class Composite(keras.layers.Layer):  # type: ignore[misc]

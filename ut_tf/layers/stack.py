@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from ut_tf.layers.block import Block, BlockContext, PositionContext
 from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
-from ut_tf.layers.composite import Composite
+from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
@@ -54,21 +54,16 @@ class LayerStack(Composite):
         super().__init__(**kwargs)
         self.cache_count = len(blocks)
         self.with_memory = blocks[0].with_memory
-        # Attributes of their own: TensorFlow's checkpoints find those.
-        for number, block in enumerate(blocks):
-            setattr(self, f"block_{number}", block)
+        keep_parts(self, "block", blocks)
         self.final_norm = final_norm
 
     @property
     def blocks(self) -> list[Block]:
         """The layers, the first one first."""
-        return [getattr(self, f"block_{number}") for number in range(self.cache_count)]
+        return kept_parts(self, "block", self.cache_count)
 
     def build(self, input_shape: Any) -> None:
-        parts: list[Any] = [*self.blocks, self.final_norm]
-        for part in parts:
-            if part is not None and not part.built:
-                part.build(input_shape)
+        build_parts([*self.blocks, self.final_norm], input_shape)
 
     def call(
         self,

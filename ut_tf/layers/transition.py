@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.composite import Composite
+from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, affine, flatten, kernel_initializer, unflatten
 
@@ -309,9 +309,7 @@ class StepTransitions(Composite):
     def __init__(self, transitions: Sequence[Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.count = len(transitions)
-        # Attributes of their own: TensorFlow's checkpoints find those.
-        for number, transition in enumerate(transitions):
-            setattr(self, f"transition_{number}", transition)
+        keep_parts(self, "transition", transitions)
 
     @property
     def sees_neighbours(self) -> bool:
@@ -321,11 +319,10 @@ class StepTransitions(Composite):
     @property
     def transitions(self) -> list[Any]:
         """The transitions, the first step's first."""
-        return [getattr(self, f"transition_{number}") for number in range(self.count)]
+        return kept_parts(self, "transition", self.count)
 
     def build(self, input_shape: Any) -> None:
-        for transition in self.transitions:
-            transition.build(input_shape)
+        build_parts(self.transitions, input_shape)
 
     def call(
         self,

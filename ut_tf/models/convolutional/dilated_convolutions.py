@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.layers.composite import build_parts, keep_parts, kept_parts
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.stretch import stretched
@@ -56,9 +57,8 @@ class _DilatedStack(keras.layers.Layer):  # type: ignore[misc]
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         policy = self.dtype_policy.name
-        # TensorFlow's checkpoints find layers by their attributes.
-        for number in range(num_layers):
-            block = DilatedBlock(
+        blocks = [
+            DilatedBlock(
                 hidden_size,
                 kernel_size,
                 dilation_of(number, max_dilation),
@@ -69,19 +69,19 @@ class _DilatedStack(keras.layers.Layer):  # type: ignore[misc]
                 name=f"block_{number}",
                 dtype=policy,
             )
-            setattr(self, f"block_{number}", block)
+            for number in range(num_layers)
+        ]
+        keep_parts(self, "block", blocks)
         self.final_norm = LayerNorm(norm_epsilon, name="final_norm", dtype=policy)
 
     def build(self, shape: Any, *_: Any) -> None:
-        parts: list[Any] = [*self.blocks, self.final_norm]
-        for part in parts:
-            part.build(shape)
+        build_parts([*self.blocks, self.final_norm], shape)
         self.built = True
 
     @property
     def blocks(self) -> list[DilatedBlock]:
         """The blocks, the first one first."""
-        return [getattr(self, f"block_{number}") for number in range(self.num_layers)]
+        return kept_parts(self, "block", self.num_layers)
 
     def run(self, x: Any, padding_mask: Any, training: bool) -> Any:
         """The states behind all blocks and the norm."""

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.layers.composite import build_parts, keep_parts, kept_parts
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import Scale
 from ut_tf.layers.single_head_attention import padding_scores
@@ -61,9 +62,8 @@ class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
         self.positions = LearnedPositions(
             hidden_size, num_positions, scale, stddev, name="positions", dtype=policy
         )
-        # TensorFlow's checkpoints find layers by their attributes.
-        for number in range(num_layers):
-            block = GatedBlock(
+        blocks = [
+            GatedBlock(
                 hidden_size,
                 kernel_size,
                 causal,
@@ -73,18 +73,18 @@ class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
                 name=f"block_{number}",
                 dtype=policy,
             )
-            setattr(self, f"block_{number}", block)
+            for number in range(num_layers)
+        ]
+        keep_parts(self, "block", blocks)
 
     def build(self, shape: Any, *_: Any) -> None:
-        parts: list[Any] = [self.positions, *self.blocks]
-        for part in parts:
-            part.build(shape)
+        build_parts([self.positions, *self.blocks], shape)
         self.built = True
 
     @property
     def blocks(self) -> list[GatedBlock]:
         """The blocks, the first one first."""
-        return [getattr(self, f"block_{number}") for number in range(self.num_layers)]
+        return kept_parts(self, "block", self.num_layers)
 
 
 @keras.saving.register_keras_serializable("ut_tf")

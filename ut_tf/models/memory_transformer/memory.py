@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ut_tf.layers.attention import causal_bias
 from ut_tf.layers.block import Block, BlockContext, PositionContext, Rotation
-from ut_tf.layers.composite import Composite
+from ut_tf.layers.composite import Composite, build_parts, kept_parts
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
@@ -129,8 +129,7 @@ class MemoryStack(Composite):
         self.stack = stack
 
     def build(self, input_shape: Any) -> None:
-        self.memory.build(input_shape)
-        self.stack.build(input_shape)
+        build_parts([self.memory, self.stack], input_shape)
 
     def call(
         self,
@@ -278,7 +277,7 @@ class BottleneckStack(Composite):
         self.returns_memory = returns_memory
         self.memory = memory
         self.layer_count = len(writers)
-        # Attributes of their own: TensorFlow's checkpoints find those.
+        # The order of a layer's weights is that of its attributes.
         for number, (writer, reader) in enumerate(zip(writers, readers, strict=True)):
             setattr(self, f"write_{number}", writer)
             setattr(self, f"read_{number}", reader)
@@ -287,19 +286,17 @@ class BottleneckStack(Composite):
     @property
     def writers(self) -> list[Block]:
         """The layers' blocks that write the memory, the first one first."""
-        return [getattr(self, f"write_{number}") for number in range(self.layer_count)]
+        return kept_parts(self, "write", self.layer_count)
 
     @property
     def readers(self) -> list[Block]:
         """The layers' blocks that read the memory, the first one first."""
-        return [getattr(self, f"read_{number}") for number in range(self.layer_count)]
+        return kept_parts(self, "read", self.layer_count)
 
     def build(self, input_shape: Any) -> None:
         layers = zip(self.writers, self.readers, strict=True)
         blocks = [block for layer in layers for block in layer]
-        for part in [self.memory, *blocks, self.final_norm]:
-            if part is not None and not part.built:
-                part.build(input_shape)
+        build_parts([self.memory, *blocks, self.final_norm], input_shape)
 
     def call(
         self,

@@ -21,7 +21,8 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext, PositionContext
-from ut_tf.layers.composite import Composite
+from ut_tf.layers.block_sequence import project_memories
+from ut_tf.layers.composite import Composite, build_parts
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -74,10 +75,7 @@ class MixedStack(Composite):
         return [part for part in (self.before, self.recurrence, self.after) if part is not None]
 
     def build(self, input_shape: Any) -> None:
-        parts: list[Any] = [self.recurrent, *self.attending]
-        for part in parts:
-            if part is not None and not part.built:
-                part.build(input_shape)
+        build_parts([self.recurrent, *self.attending], input_shape)
 
     def call(
         self,
@@ -125,8 +123,7 @@ class MixedStack(Composite):
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each
         one entry per part that attends.
         """
-        pairs = [part.project_memory(states, rotation) for part in self.attending]
-        return [keys for keys, _ in pairs], [values for _, values in pairs]
+        return project_memories(self.attending, states, rotation)
 
     def prepare(self) -> dict[str, Any]:
         """The weights for ``step``, read, joined and cast once for all positions."""

@@ -23,7 +23,7 @@ import tensorflow as tf
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.block_sequence import BlockSequence
-from ut_tf.layers.composite import Composite
+from ut_tf.layers.composite import Composite, build_parts
 from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.optional_outputs import OptionalOutputs
@@ -121,9 +121,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     def build(self, input_shape: Any) -> None:
         parts = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
-        for part in parts:
-            if part is not None and not part.built:
-                part.build(input_shape)
+        build_parts(parts, input_shape)
 
     def call(
         self,
