@@ -61,7 +61,7 @@ FLAGS = (
         "split",
         "Split of the problem to translate: test or validation.",
         _RUN,
-        shown_default="the one that ut-eval judges",
+        shown_default="the one that ut-eval uses",
     ),
     Flag(
         "source",

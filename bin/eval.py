@@ -1,4 +1,4 @@
-"""ut-eval: judges a trained run; needs nothing but its directory.
+"""ut-eval: evaluates a trained run; needs nothing but its directory.
 
 ``ut-eval --output_dir=runs/babi_qa-ut_base``
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ut_tf.evaluation.measurement import CheckpointMeasurement
 
 COMMAND = "ut-eval"
-DESCRIPTION = """ut-eval: judges a trained run on the sets that its problem names.
+DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem names.
 
   ut-eval --output_dir=runs/babi_qa-ut_base
   ut-eval --output_dir=runs/copy --lengths=40,80,400 | tail -n 1 > metrics.json
@@ -39,8 +39,8 @@ DESCRIPTION = """ut-eval: judges a trained run on the sets that its problem name
   ut-eval --output_dir=runs/task1 --exit_sweep
 
 The last line on standard output is one JSON object with every metric; everything else goes to
-standard error. Figures are shown with their intervals at 95 % confidence, as far as the choice of
-the examples decides them; what was found is added to evaluations.jsonl in the run directory."""
+standard error. Metrics are shown with 95 % intervals, which cover the choice of the test examples.
+The results are added to evaluations.jsonl in the run directory."""
 
 FLAGS = (
     Flag(
@@ -52,7 +52,7 @@ FLAGS = (
     ),
     Flag(
         "lengths",
-        "Lengths to judge at, such as 40,80,400, for problems that make examples of a length.",
+        "Lengths of the examples, such as 40,80,400, for problems that generate them by length.",
         "What",
         default="",
         shown_default="the problem's",
@@ -66,7 +66,7 @@ FLAGS = (
     ),
     Flag(
         "split",
-        "Split to judge on: train, validation or test.",
+        "Split to evaluate on: train, validation or test.",
         "What",
         shown_default="the problem's",
     ),
@@ -145,7 +145,7 @@ def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) ->
 
 
 def _title(run: Run, values: Any, step: int, other: str = "") -> str:
-    particular = (f", judged on {other}" if other else "") + (
+    particular = (f", evaluated on {other}" if other else "") + (
         f", used with {values.hparams}" if values.hparams else ""
     )
     return f"{run.problem} with {run.hparams_set}, checkpoint of step {step}{particular}"
@@ -170,7 +170,7 @@ def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
         split=values.split,
         problem=problem,
         rules=rules,
-        on_point=lambda point: tell(COMMAND, f"judged eval_exit={point.eval_exit}"),
+        on_point=lambda point: tell(COMMAND, f"evaluated eval_exit={point.eval_exit}"),
     )
     print(f"{_title(run, values, sweep.step)}\n{textwrap.indent(sweep.table(), '  ')}")
     sweep.write(run.output_dir)

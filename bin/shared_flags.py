@@ -116,7 +116,7 @@ FILE_FLAGS = (
     Flag("dev_target_files", "Its translations.", _TEXT, shown_default="none"),
     Flag(
         "test_source_files",
-        "Text that ut-eval judges.",
+        "Text that ut-eval uses.",
         _TEXT,
         shown_default="the text for validation",
     ),

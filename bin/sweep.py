@@ -76,14 +76,12 @@ FLAGS = (
     ),
     Flag(
         "lengths",
-        "Lengths that ut-eval judges at.",
+        "Lengths of the examples that ut-eval uses.",
         "What",
         default="",
         shown_default="the problem's",
     ),
-    Flag(
-        "split", "Split that ut-eval judges on.", "What", default="", shown_default="the problem's"
-    ),
+    Flag("split", "Split that ut-eval uses.", "What", default="", shown_default="the problem's"),
     Flag(
         "output_dir",
         "Folder that the run directories lie in, <problem>-<set>-seed<k>.",

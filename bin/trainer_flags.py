@@ -84,7 +84,7 @@ FLAGS = (
     ),
     Flag(
         "eval_steps",
-        "Accepted for tensor2tensor's users: the whole validation data is judged anyway.",
+        "Accepted for tensor2tensor's users: all validation data is always used.",
         _TRAINING,
         "integer",
         shown_default="all",
@@ -160,7 +160,7 @@ def schedule(name: str) -> str:
     """The task that --schedule names: "train" or "evaluate"."""
     if name not in _SCHEDULES:
         raise FlagError(
-            f"--schedule={name}: expected one of {', '.join(_SCHEDULES)}; to judge a run, use"
+            f"--schedule={name}: expected one of {', '.join(_SCHEDULES)}; to evaluate a run, use"
             " ut-eval --output_dir=<run>."
         )
     return _SCHEDULES[name]

@@ -67,7 +67,7 @@ FLAGS = (
         "split",
         "Split of the problem to translate, without --source.",
         _TEXTS,
-        shown_default="the one that ut-eval judges",
+        shown_default="the one that ut-eval uses",
     ),
     Flag(
         "translation",

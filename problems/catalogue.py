@@ -221,7 +221,7 @@ def _lambada() -> dict[str, Entry]:
         _entry(
             _LAMBADA[form],
             f"lambada_{form}{'_control' if control else ''}",
-            f"LAMBADA: {what}" + (", judged on the control passages" if control else ""),
+            f"LAMBADA: {what}" + (", evaluated on the control passages" if control else ""),
             control=control,
         )
         for form, what in forms.items()

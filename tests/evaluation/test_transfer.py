@@ -86,7 +86,7 @@ def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_kn
     metrics = json.loads(printed.out)
     assert set(metrics) == {"error", "error/1", "error/3"}
     assert metrics["error"] * 42 == pytest.approx(metrics["error/1"] * 40 + metrics["error/3"] * 2)
-    assert "judged on babi_qa tasks=1+3,size=1k" in printed.err
+    assert "evaluated on babi_qa tasks=1+3,size=1k" in printed.err
     record = read_records(run.output_dir)[-1]
     assert (record.problem, record.test_problem, record.metrics) == (
         run.problem,

@@ -80,15 +80,15 @@ class TrainingConfig(Config):
     the last are answered well.
     """
     curriculum_start: int = option(8, at_least=1, only_with=_CURRICULUM)
-    """The longest examples at its beginning (the end symbol counts), rounded up to the bound of a
-    bucket.
+    """Length of the longest examples at its start (the end symbol counts), rounded up to the
+    bound of a bucket.
     """
     curriculum_threshold: float = option(0.85, above=0, at_most=1, only_with=_CURRICULUM)
     """Share of the newest examples that must be answered without a fault, in training, before
     longer ones are added.
     """
     curriculum_examples: int = option(256, at_least=1, only_with=_CURRICULUM)
-    """How many of the newest examples are judged at a time, at least."""
+    """Minimum number of the newest examples that decide on the next stage."""
     curriculum_share: float = option(0.5, above=0, at_most=1, only_with=_CURRICULUM)
     """Share of the newest bucket among the training examples until the curriculum has ended; the
     others are drawn from all before.
