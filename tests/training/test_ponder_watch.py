@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.training.toy import toy_run
+from tests.training.toy import ToyModel, toy_run
 from ut_tf.config.hparams import HParams
+from ut_tf.models.universal_transformer.halting.base import Halting
+from ut_tf.models.universal_transformer.halting.random_halting import Random
+from ut_tf.models.universal_transformer.parts import make_halting
 from ut_tf.training import trainer
 from ut_tf.training.hooks.hook import Schedule
 from ut_tf.training.hooks.ponder_watch import PonderWatch
@@ -21,8 +24,13 @@ def told(times: list[float], max_steps: int = 6, **changes: Any) -> str:
     """What is said after log points every 100 updates, with these mean ponder times."""
     stream = io.StringIO()
     network = HParams().change(**{"halting": "basic", **changes}).network
+    remedies = [str(make_halting(network).remedy(few)) for few in (True, False)]
     watch = PonderWatch(
-        Schedule(100, 10_000), network, max_steps, ProgressLine(10_000, stream=stream), patience=300
+        Schedule(100, 10_000),
+        (remedies[0], remedies[1]),
+        max_steps,
+        ProgressLine(10_000, stream=stream),
+        patience=300,
     )
     for number, time in enumerate(times, 1):
         low = int(time)
@@ -68,6 +76,15 @@ def test_training_warns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trainer, "PONDER_PATIENCE", 10)
+    monkeypatch.setattr(ToyModel, "ponder_remedy", lambda *_, **__: "another bias")
     # The toy model takes 2 steps at every position.
     trainer.train(toy_run(tmp_path, halting="basic"), log_frequency=5)
     assert capsys.readouterr().err.count("has stood at 2.00 for 10 updates") == 1
+
+
+def test_nothing_is_advised_of_a_form_that_reads_other_fields() -> None:
+    class Own(Halting):
+        pass
+
+    assert Own().remedy(few=True) is None
+    assert Random().remedy(few=False) is None

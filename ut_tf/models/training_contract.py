@@ -51,6 +51,16 @@ class TrainableModel:
         del training
         return False
 
+    def ponder_remedy(self, few: bool) -> str | None:
+        """The hyperparameters to change where ponder times do not move, in words; None: there are
+        none.
+
+        Args:
+          few: whether they stand at few steps; otherwise at ``max_steps``.
+        """
+        del few
+        return None
+
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
         """The positions that count in the ponder cost, without computing the model; read where it
         has a ``ponder_weight``.

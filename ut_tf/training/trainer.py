@@ -27,7 +27,6 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.models.universal_transformer.config import HaltingConfig
 from ut_tf.notices import worded
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
@@ -280,13 +279,12 @@ def _stages(parts: _Parts, batches: TrainingBatches, step: TrainingStep) -> list
 
 def _ponder_watch(parts: _Parts, frequency: int) -> list[Hook]:
     """Where there is halting that a hyperparameter could move."""
-    network = parts.run.hparams.network
-    halts = isinstance(network, HaltingConfig) and network.halting != "random"
-    if not halts or parts.model.ponder_weight is None:
+    model = parts.model
+    remedies = model.ponder_remedy(few=True), model.ponder_remedy(few=False)
+    if model.ponder_weight is None or None in remedies:
         return []
-    schedule = Schedule(frequency, parts.train_steps)
-    max_steps = parts.model.max_steps(training=True)
-    return [PonderWatch(schedule, network, max_steps, parts.progress, PONDER_PATIENCE)]
+    schedule, max_steps = Schedule(frequency, parts.train_steps), model.max_steps(training=True)
+    return [PonderWatch(schedule, remedies, max_steps, parts.progress, PONDER_PATIENCE)]
 
 
 def _logging(parts: _Parts, log: RunLog | None, frequency: int, speedometer: Speedometer) -> Hook:

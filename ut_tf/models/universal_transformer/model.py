@@ -78,6 +78,9 @@ class UniversalTransformer(AttentionModel):
     def expects_scores(self) -> bool:
         return self._halting().trains_all_steps
 
+    def ponder_remedy(self, few: bool) -> str | None:
+        return self._halting().remedy(few)
+
     def has_ponder_cost(self, training: bool) -> bool:
         return self._halting().has_cost(training)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.progress import ProgressLine
 from ut_tf.training.state import TrainingState
@@ -20,7 +18,7 @@ class PonderWatch(Hook):
     Args:
       schedule: after which updates the mean since the last log point is read; it must come before
         ``Logging``, which begins to count again.
-      network: configuration of the model.
+      remedies: what to change where it stands at few steps, and where it stands at its maximum.
       max_steps: the most steps of a position in training.
       progress: says the warning.
       patience: updates after which it is said.
@@ -29,13 +27,13 @@ class PonderWatch(Hook):
     def __init__(
         self,
         schedule: Schedule,
-        network: Any,
+        remedies: tuple[str, str],
         max_steps: int,
         progress: ProgressLine,
         patience: int,
     ) -> None:
         self._schedule = schedule
-        self._network = network
+        self._remedies = dict(zip(("few", "most"), remedies, strict=True))
         self._max_steps = max_steps
         self._progress = progress
         self._patience = patience
@@ -64,13 +62,5 @@ class PonderWatch(Hook):
         self._progress.say(
             f"warning: the mean ponder time has stood at {time:.2f}{where} for"
             f" {self._updates[place]} updates: if it should depend on the positions, begin a new"
-            f" run with {self._remedy(place)}."
+            f" run with {self._remedies[place]}."
         )
-
-    def _remedy(self, place: str) -> str:
-        network = self._network
-        way = "lower" if place == "few" else "higher"
-        bias = f"a {way} act_halting_bias_init (now {network.act_halting_bias_init:g})"
-        if network.halting == "pondernet":
-            return f"{bias} or a higher ponder_kl_weight (now {network.ponder_kl_weight:g})"
-        return f"{bias} or a {way} act_loss_weight (now {network.act_loss_weight:g})"

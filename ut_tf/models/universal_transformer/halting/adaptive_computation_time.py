@@ -76,6 +76,14 @@ class Basic(Halting):
     def threshold(self) -> float:
         return 1.0 - self.act_epsilon
 
+    def remedy(self, few: bool) -> str | None:
+        way = "lower" if few else "higher"
+        bias, weight = self.linear.bias_init, self.loss_weight
+        return (
+            f"a {way} act_halting_bias_init (now {bias:g}) or a {way} act_loss_weight (now"
+            f" {weight:g})"
+        )
+
     def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
         del after, counted, step
         return tf.sigmoid(self.linear(before)[..., 0])

@@ -131,6 +131,16 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
         del training
         return self.loss_weight is not None
 
+    def remedy(self, few: bool) -> str | None:
+        """The hyperparameters to change where ponder times do not move, in words; None: there are
+        none.
+
+        Args:
+          few: whether they stand at few steps; otherwise at ``max_steps``.
+        """
+        del few
+        return None
+
     def counted(self, mask: Any) -> Any:
         """Returns the positions that ponder, float32 [batch, length], of the symbols' `mask`."""
         return tf.ones_like(mask) if self.padding_ponders else mask

@@ -143,6 +143,13 @@ class PonderNet(Basic):
     def has_cost(self, training: bool) -> bool:
         return training
 
+    def remedy(self, few: bool) -> str | None:
+        way, bias = "lower" if few else "higher", self.linear.bias_init
+        return (
+            f"a {way} act_halting_bias_init (now {bias:g}) or a higher ponder_kl_weight (now"
+            f" {self.loss_weight:g})"
+        )
+
     def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
         del before, step
         return tf.sigmoid(self.log_odds(after, counted))

@@ -21,6 +21,9 @@ class Random(Basic):
         super().__init__(**kwargs)
         self.seed_generator = keras.random.SeedGenerator()
 
+    def remedy(self, few: bool) -> str | None:
+        """None: nothing moves chance."""
+
     def build(self, input_shape: Any) -> None:
         """Builds nothing: no probability is computed."""
 
