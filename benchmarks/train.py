@@ -294,6 +294,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parse(argv)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     policies = [policy for policy in flags.dtype_policies.split(",") if policy]
+    # Before anything is computed: preparing a problem's data may need TensorFlow.
+    set_threads(flags.intra_op_threads, flags.inter_op_threads)
     try:
         runs = [_prepared(flags, policy) for policy in policies]
     except UserError as error:
@@ -301,7 +303,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(policy, "float32") for policy in policies)])
     machine = Machine.now(list(kinds), flags.peak_repetitions)
-    set_threads(flags.intra_op_threads, flags.inter_op_threads)
     measurements = [measure_training(run, flags.seconds, flags.warmup_steps) for run in runs]
     machine = machine.with_peaks_again()
     numbers = summary(measurements, machine.peaks)

@@ -110,7 +110,9 @@ def test_command_prints_a_table_and_json(
 
 
 def test_dynamic_halting_cannot_be_counted(
-    benchmark: ModuleType, capsys: pytest.CaptureFixture[str]
+    benchmark: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # TensorFlow is already running here, with threads of its own choice.
+    monkeypatch.setattr(benchmark, "set_threads", lambda *_: None)
     assert benchmark.main(["--hparams=halting=basic", "--dtype_policies=float32"]) == 1
     assert "halting=none" in capsys.readouterr().err
