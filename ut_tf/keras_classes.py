@@ -6,14 +6,19 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from ut_tf.layers.catalogue import POSITIONS, TRANSITIONS
 from ut_tf.models.catalogue import MODELS
+from ut_tf.models.universal_transformer.catalogue import CELLS, EXIT_RULES, HALTING_FORMS
+
+# What stands in files: models, and parts that layers of a Functional model are made of.
+_CATALOGUES = (MODELS, CELLS, HALTING_FORMS, EXIT_RULES, TRANSITIONS, POSITIONS)
 
 
 def register_keras_classes() -> None:
     """Imports every module whose classes can stand in a saved Keras model: importing registers them
     with Keras.
     """
-    modules = {entry.target.split(":")[0] for entry in MODELS.values()}
+    modules = {entry.target.split(":")[0] for entries in _CATALOGUES for entry in entries.values()}
     for module in sorted(
         {*modules, "ut_tf.models.universal_transformer.encoder", "ut_tf.metrics.token_accuracy"}
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from ut_tf import registry
 from ut_tf.config.families import config_class
 from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.problem_spec import ProblemSpec
 
 SMALL = {
@@ -33,9 +35,11 @@ LANGUAGE = ProblemSpec("none", "tokens", 0, 12)
 QUESTIONS = ProblemSpec("facts", "class", 12, 3, max_words=4)
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
 PROGRAM = """
+import json
 import keras
 import numpy as np
 import ut_tf
+keras.saving.deserialize_keras_object(json.loads({part!r}))
 ids = np.arange(2, 10, dtype=np.int32)[None]
 logits = []
 for load in (keras.models.load_model, ut_tf.load_keras_model):
@@ -65,10 +69,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Path, 
     return model, path, model({"inputs": symbols, "targets": symbols}).numpy()
 
 
-def test_a_saved_model_is_loaded_in_a_fresh_process(saved: Any, tmp_path: Path) -> None:
+def test_saved_models_and_parts_are_loaded_in_a_fresh_process(saved: Any, tmp_path: Path) -> None:
     _, path, logits = saved
     answer = tmp_path / "logits.npy"
-    program = PROGRAM.format(path=str(path), answer=str(answer))
+    recurrence = make_recurrence(UniversalTransformerConfig(**TRANSFORMER, halting="random"))
+    part = json.dumps(keras.saving.serialize_keras_object(recurrence))
+    program = PROGRAM.format(path=str(path), answer=str(answer), part=part)
     finished = subprocess.run(
         [sys.executable, "-c", program],
         cwd=Path(ut_tf.__file__).parent.parent,
