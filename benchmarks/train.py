@@ -1,24 +1,26 @@
 """Measures the training step: steps per second, and FLOP/s against the machine's peak.
 
     python benchmarks/train.py  # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
-    python benchmarks/train.py --hparams_set=universal_transformer_base --hparams=batch_size=1024
+    python benchmarks/train.py --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024
+    python benchmarks/train.py --peers=pytorch,pytorch_compiled  # beside the same in PyTorch
 
 Timed is what ut-trainer does between two log points, without writing. A product of [m, k] and
 [k, n] is 2mkn FLOP, the backward pass twice the forward pass. Counted are all matrix products,
-padding included. The peak is that of 3000 x 3000 matrices, the best of several before and after the
-training. The last line on standard output is JSON with all numbers. They mean something on an idle
-machine only, and beside those of a machine with the same flags: see machine.py.
+padding included. The peak is that of 3000 x 3000 matrices (machine.py). Peers take turns with the
+library and train on batches of the same pipeline, held in memory. The last line is JSON with all
+numbers; they mean something on an idle machine only.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from machine import Machine  # noqa: E402
+from peers import processes  # noqa: E402
 
 from ut_tf.config.hparams import HParams  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
@@ -44,26 +47,24 @@ DEFAULTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """One training that was timed.
+    """Updates that were timed.
 
     Fields:
-      dtype_policy: float32, mixed_bfloat16 or mixed_float16.
       steps: updates.
       seconds: wall time of them all.
-      cpu_seconds: processor time of this process, all threads together.
+      cpu_seconds: processor time of the process, all threads together.
       flop: matrix multiplications of them all.
       tokens: targets that are not padding.
-      padding: share of the batches' target positions that is padding.
+      positions: targets with padding.
       loss: of the last update.
     """
 
-    dtype_policy: str
     steps: int
     seconds: float
     cpu_seconds: float
     flop: float
     tokens: float
-    padding: float
+    positions: float
     loss: float
 
     @property
@@ -71,8 +72,48 @@ class Measurement:
         return self.steps / self.seconds
 
     @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds
+
+    @property
     def flop_per_second(self) -> float:
         return self.flop / self.seconds
+
+    def __add__(self, later: Measurement) -> Measurement:
+        """Both together; the loss is the later one's."""
+        names = [field.name for field in dataclasses.fields(self) if field.name != "loss"]
+        sums = {name: getattr(self, name) + getattr(later, name) for name in names}
+        return Measurement(**sums, loss=later.loss)
+
+
+def in_turns(
+    measures: dict[str, Callable[[float], Measurement]], seconds: float, rounds: int
+) -> dict[str, Measurement]:
+    """The sums of `rounds` measurements of each, which take turns; `seconds` are those of each in
+    all.
+    """
+    totals: dict[str, Measurement] = {}
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            measured = measure(seconds / rounds)
+            totals[name] = totals[name] + measured if name in totals else measured
+    return totals
+
+
+def ratio_to_peers(
+    measurements: dict[str, Measurement], policy: str, peers: Sequence[str]
+) -> dict[str, Any]:
+    """The faster peer, and the tokens of `policy` per second, and per second of processor time, in
+    times of that peer's.
+    """
+    fastest = max(peers, key=lambda name: measurements[name].tokens_per_second)
+    own, other = measurements[policy], measurements[fastest]
+    processor = (own.tokens / own.cpu_seconds) / (other.tokens / other.cpu_seconds)
+    return {
+        "faster_peer": fastest,
+        "ratio": round(own.tokens_per_second / other.tokens_per_second, 3),
+        "processor_time_ratio": round(processor, 3),
+    }
 
 
 def training_flop(
@@ -119,65 +160,84 @@ def _block_products(
     return attention + positions * gates * 2 * width**2
 
 
-def measure_training(run: Run, seconds: float, warmup_steps: int) -> Measurement:
-    """Trains a new model on the run's problem for about `seconds` and says how fast that was.
+class Training:
+    """The training of a new model on a run's problem, as ut-trainer does it.
 
     Args:
       run: with prepared data.
-      seconds: wall time to measure for; at least one update.
-      warmup_steps: updates before, the first of which traces the step.
+      warmup_steps: updates before any is timed, the first of which traces the step.
     """
-    import keras
 
-    from ut_tf.data.pipeline import train_batches
-    from ut_tf.training.batches import TrainingBatches
-    from ut_tf.training.distribution import Workers, make_strategy
-    from ut_tf.training.optimizer import Optimizer
-    from ut_tf.training.step import TrainingStep
+    def __init__(self, run: Run, warmup_steps: int) -> None:
+        import keras
 
-    assert run.spec is not None
-    hparams, problem, workers = run.hparams, run.make_problem(), Workers.of(make_strategy(0))
-    keras.utils.set_random_seed(run.seed)
-    model = run.make_model()
-    optimizer = Optimizer(model.trainable_variables, hparams.training, hparams.network.hidden_size)
+        from ut_tf.data.pipeline import train_batches
+        from ut_tf.training.batches import TrainingBatches
+        from ut_tf.training.distribution import Workers, make_strategy
+        from ut_tf.training.optimizer import Optimizer
+        from ut_tf.training.step import TrainingStep
 
-    def make_dataset(epoch: int, skip_batches: int) -> Any:
-        return train_batches(
-            problem, run.data_dir, hparams.training, 1, run.seed, epoch, skip_batches
-        )
+        assert run.spec is not None
+        self._spec, self._hparams = run.spec, run.hparams
+        training, problem = run.hparams.training, run.make_problem()
+        workers = Workers.of(make_strategy(0))
+        keras.utils.set_random_seed(run.seed)
+        model = run.make_model()
+        width = run.hparams.network.hidden_size
+        optimizer = Optimizer(model.trainable_variables, training, width)
 
-    batches = TrainingBatches(make_dataset, workers)
-    step = TrainingStep(model, optimizer, hparams, workers, batches.element_spec)
-    flop, positions = 0, 0
-    pending: list[Any] = []
-    try:
-        step.read([step.update([batches.next()]) for _ in range(max(warmup_steps, 1))])
+        def make_dataset(epoch: int, skip_batches: int) -> Any:
+            return train_batches(problem, run.data_dir, training, 1, run.seed, epoch, skip_batches)
+
+        self._batches = TrainingBatches(make_dataset, workers)
+        spec = self._batches.element_spec
+        self._step = TrainingStep(model, optimizer, run.hparams, workers, spec)
+        self.update(max(warmup_steps, 1))
+
+    def update(self, steps: int) -> None:
+        """Updates the weights so often, and waits for the end."""
+        self._step.read([self._step.update([self._batches.next()]) for _ in range(steps)])
+
+    def measure(self, seconds: float) -> Measurement:
+        """Goes on for about `seconds`, at least one update, and says how fast that was."""
+        flop, positions = 0, 0
+        pending: list[Any] = []
         began, cpu_began = time.perf_counter(), time.process_time()
         while not pending or time.perf_counter() - began < seconds:
-            batch = batches.next()
-            pending.append(step.update([batch]))
-            size, length, target_length = _shape(batch)
-            flop += training_flop(hparams.network, run.spec, size, length, target_length)
+            batch = self._batches.next()
+            pending.append(self._step.update([batch]))
+            size, length, target_length = shape_of(batch)
+            flop += training_flop(self._hparams.network, self._spec, size, length, target_length)
             positions += size * max(target_length, 1)
-        reports = step.read(pending)
-        elapsed, cpu_elapsed = time.perf_counter() - began, time.process_time() - cpu_began
-    finally:
-        batches.close()
-    tokens = sum(report.tokens for report in reports)
-    policy = hparams.training.dtype_policy
-    return Measurement(
-        policy,
-        len(pending),
-        elapsed,
-        cpu_elapsed,
-        flop,
-        tokens,
-        1.0 - tokens / positions,
-        reports[-1].loss,
-    )
+        reports = self._step.read(pending)
+        return Measurement(
+            steps=len(pending),
+            seconds=time.perf_counter() - began,
+            cpu_seconds=time.process_time() - cpu_began,
+            flop=flop,
+            tokens=sum(report.tokens for report in reports),
+            positions=positions,
+            loss=reports[-1].loss,
+        )
+
+    def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+        """The next batches, of numpy arrays, each with its FLOP."""
+        batches = [self._batches.next() for _ in range(count)]
+        network, spec = self._hparams.network, self._spec
+        return [
+            (
+                training_flop(network, spec, *shape_of(batch)),
+                {name: batch[name].numpy() for name in ("inputs", "targets")},
+            )
+            for batch in batches
+        ]
+
+    def close(self) -> None:
+        """Ends the reading of batches."""
+        self._batches.close()
 
 
-def _shape(batch: dict[str, Any]) -> tuple[int, int, int]:
+def shape_of(batch: dict[str, Any]) -> tuple[int, int, int]:
     """Returns (examples, length of the inputs or 0, length of the targets or 0) of a
     padded batch.
     """
@@ -202,34 +262,34 @@ def check(hparams: HParams) -> None:
         )
 
 
-def summary(measurements: Sequence[Measurement], peaks: dict[str, float]) -> dict[str, Any]:
-    """The numbers of each dtype policy, ready for JSON."""
+def summary(measurements: dict[str, Measurement], peaks: dict[str, float]) -> dict[str, Any]:
+    """The numbers of each dtype policy and peer, ready for JSON."""
     numbers: dict[str, Any] = {}
-    for measured in measurements:
+    for name, measured in measurements.items():
         values = {
             "steps": measured.steps,
             "seconds": round(measured.seconds, 2),
             "steps_per_second": round(measured.steps_per_second, 3),
-            "tokens_per_second": round(measured.tokens / measured.seconds, 1),
+            "tokens_per_second": round(measured.tokens_per_second, 1),
             "cpu_ms_per_step": round(1e3 * measured.cpu_seconds / measured.steps, 1),
             "gflop_per_step": round(measured.flop / measured.steps / 1e9, 2),
             "gflop_per_second": round(measured.flop_per_second / 1e9, 1),
-            "padding": round(measured.padding, 3),
+            "padding": round(1.0 - measured.tokens / measured.positions, 3),
             "loss": round(measured.loss, 4),
         }
-        for kind in ("float32", PEAK_KINDS.get(measured.dtype_policy, "float32")):
+        for kind in ("float32", PEAK_KINDS.get(name, "float32")):
             if kind in peaks:
                 values[f"share_of_{kind}_peak"] = round(measured.flop_per_second / peaks[kind], 3)
-        numbers[measured.dtype_policy] = values
+        numbers[name] = values
     return numbers
 
 
-def table(numbers: dict[str, Any], policies: Sequence[str]) -> str:
-    """The numbers as lines: a row for each quantity, a column for each dtype policy."""
-    names = list(dict.fromkeys(name for policy in policies for name in numbers[policy]))
+def table(numbers: dict[str, dict[str, Any]]) -> str:
+    """The numbers as lines: a row for each quantity, a column for each dtype policy and peer."""
+    names = list(dict.fromkeys(name for values in numbers.values() for name in values))
     rows = [
-        ["", *policies],
-        *[[name, *[str(numbers[policy].get(name, "")) for policy in policies]] for name in names],
+        ["", *numbers],
+        *[[name, *[str(values.get(name, "")) for values in numbers.values()]] for name in names],
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
@@ -250,10 +310,33 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="measured one after the other (default: %(default)s)",
     )
     parser.add_argument(
+        "--peers",
+        default="",
+        help=f"measured in turns with the library: {','.join(processes.PEERS)} (default: none)",
+    )
+    parser.add_argument(
+        "--peer_threads",
+        type=int,
+        default=os.cpu_count(),
+        help="threads of each operation of the peers (default: the cores)",
+    )
+    parser.add_argument(
+        "--peer_batches",
+        type=int,
+        default=16,
+        help="batches that the peers train on in turn (default: %(default)s)",
+    )
+    parser.add_argument(
         "--seconds",
         type=float,
         default=20.0,
-        help="wall time of each measurement (default: %(default)s)",
+        help="wall time of each dtype policy and peer (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=4,
+        help="turns that these seconds are cut into (default: %(default)s)",
     )
     parser.add_argument(
         "--warmup_steps",
@@ -297,24 +380,72 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Before anything is computed: preparing a problem's data may need TensorFlow.
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
     try:
-        runs = [_prepared(flags, policy) for policy in policies]
+        runs = {policy: prepared(flags, policy) for policy in policies}
+        peers, missing = _peers(flags, runs)
+        for sentence in missing.values():
+            print(f"warning: {sentence}", file=sys.stderr)
+        kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(name, "float32") for name in policies)])
+        machine = Machine.now(list(kinds), flags.peak_repetitions)
+        measurements = _measure(flags, runs, peers)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(policy, "float32") for policy in policies)])
-    machine = Machine.now(list(kinds), flags.peak_repetitions)
-    measurements = [measure_training(run, flags.seconds, flags.warmup_steps) for run in runs]
     machine = machine.with_peaks_again()
     numbers = summary(measurements, machine.peaks)
     print(machine.header())
-    print(table(numbers, policies))
-    names = (*DEFAULTS, "problem_args", "intra_op_threads", "inter_op_threads")
+    print(table(numbers))
+    if peers:
+        ratio = ratio_to_peers(measurements, "float32", peers)
+        print(
+            f"float32 trains {ratio['ratio']} times as many tokens per second as"
+            f" {ratio['faster_peer']}, {ratio['processor_time_ratio']} times per second of"
+            " processor time"
+        )
+        numbers.update(ratio)
+    names = (*DEFAULTS, "problem_args", "intra_op_threads", "inter_op_threads", "peer_threads")
     settings = {name: getattr(flags, name) for name in names}
-    print(json.dumps({**settings, **machine.row(), **numbers}))
+    unavailable = {"unavailable": missing} if missing else {}
+    print(json.dumps({**settings, **machine.row(), **numbers, **unavailable}))
     return 0
 
 
-def _prepared(flags: argparse.Namespace, policy: str) -> Run:
+def _peers(flags: argparse.Namespace, runs: dict[str, Run]) -> tuple[list[str], dict[str, str]]:
+    """The peers that can run here, and why others cannot."""
+    names = [name for name in flags.peers.split(",") if name]
+    if not names:
+        return [], {}
+    if "float32" not in runs:
+        raise UserError(
+            f"--dtype_policies={flags.dtype_policies}: peers train in float32; add float32."
+        )
+    processes.check(runs["float32"])
+    return processes.available(names)
+
+
+def _measure(
+    flags: argparse.Namespace, runs: dict[str, Run], peers: Sequence[str]
+) -> dict[str, Measurement]:
+    """Measures the dtype policies and the peers in turns."""
+    measures: dict[str, Callable[[float], Measurement]] = {}
+    with contextlib.ExitStack() as stack:
+        for policy, run in runs.items():
+            training = Training(run, flags.warmup_steps)
+            stack.callback(training.close)
+            measures[policy] = training.measure
+            if policy == "float32" and peers:
+                batches = training.sample(flags.peer_batches)
+        for name in peers:
+            peer = stack.enter_context(
+                processes.Peer(
+                    name, runs["float32"], batches, flags.peer_threads, flags.warmup_steps
+                )
+            )
+            measures[name] = lambda seconds, peer=peer: Measurement(**peer.measure(seconds))
+        return in_turns(measures, flags.seconds, max(flags.rounds, 1))
+
+
+def prepared(flags: argparse.Namespace, policy: str) -> Run:
+    """The run of these flags, with prepared data."""
     hparams = ",".join(part for part in (flags.hparams, f"dtype_policy={policy}") if part)
     run = Run.plan(
         flags.problem,

@@ -98,6 +98,7 @@ def test_command_prints_a_table_and_json(
     arguments = [
         f"--hparams={small}",
         "--seconds=0",
+        "--rounds=1",
         "--warmup_steps=1",
         "--peak_repetitions=0",
         "--dtype_policies=float32",
