@@ -4,9 +4,9 @@
     python benchmarks/operations.py --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024
 
 One thread computes, so that an operation's time is processor time. Of each operation of the graph
-counts the median over the profiled updates, which other work on the machine disturbs least. What a
-step takes besides its operations (the executor, Python, reading batches) is measured without the
-profiler. The last line on standard output is JSON with all numbers. Flags are those of train.py.
+(alike in all steps) counts a time that a tenth stays below, which other work disturbs little.
+The executor, Python and reading batches take what is left of a step's processor time, which is
+measured without the profiler. Flags are those of train.py; the last line printed is JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import collections
 import json
 import os
 import re
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +33,8 @@ from ut_tf.training.threads import set_threads  # noqa: E402
 
 OTHER = "other operations"
 OUTSIDE = "executor, Python, batches"
+# In the names of the operations of one recurrent step.
+STEP_CALL = re.compile(r"(Stateful)?PartitionedCall(_\d+)?/")
 # The first pattern that matches "name:type" decides.
 KINDS = {
     "matrix products": r":_?(Mkl|Native|Fused)*(Batch)?MatMul(V2)?$",
@@ -72,8 +73,8 @@ def by_kind(milliseconds: Mapping[str, float], step: float) -> dict[str, float]:
 
 
 def profile(training: train.Training, updates: int) -> dict[str, float]:
-    """Milliseconds of each operation of an update, "name:type"; the median of the updates times how
-    often it runs in one.
+    """Milliseconds of each operation in one update, "name:type", of all recurrent steps together:
+    the lower tenth of the times measured, times how often it runs.
     """
     import tensorflow as tf
 
@@ -85,9 +86,13 @@ def profile(training: train.Training, updates: int) -> dict[str, float]:
         for operation, milliseconds in _events(Path(folder)):
             times[operation].append(milliseconds)
     return {
-        operation: statistics.median(values) * len(values) / updates
+        operation: _lower_tenth(values) * len(values) / updates
         for operation, values in times.items()
     }
+
+
+def _lower_tenth(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 10]
 
 
 def _events(folder: Path) -> Iterator[tuple[str, float]]:
@@ -105,7 +110,7 @@ def _events(folder: Path) -> Iterator[tuple[str, float]]:
                     name = plane.event_metadata[event.metadata_id].name
                     # "::" stands in the names of what the runtime does around operations.
                     if re.fullmatch(r"[^:]+:\w+", name):
-                        yield name, event.duration_ps / 1e9
+                        yield STEP_CALL.sub("", name), event.duration_ps / 1e9
 
 
 def table(kinds: Mapping[str, float]) -> str:

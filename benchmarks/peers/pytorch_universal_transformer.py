@@ -140,6 +140,11 @@ class Stack(nn.Module):
         if network.step_encoding == "learned":
             self.step_table = nn.Parameter(torch.randn(self.depth, width) * width**-0.5)
         self.register_buffer("steps", positions(network.position, self.depth, width), False)
+        self.advance: Callable[..., Tensor] = self.one_step
+
+    def compile_step(self) -> None:
+        """Compiles a step, which all steps share: a loop of six would take minutes."""
+        self.advance = torch.compile(self.one_step, dynamic=True)
 
     def forward(
         self,
@@ -155,12 +160,25 @@ class Stack(nn.Module):
             remembered = attend_memory.split(attend_memory.key_value(memory), 2)
         steps = self.steps if self.step_table is None else self.step_table * x.shape[-1] ** 0.5
         for step in range(self.depth):
-            x = x + (signal + steps[step])
-            x = self.sublayer(0, lambda y: self.self_attention(y, bias, None), x)
-            if attend_memory is not None:
-                x = self.sublayer(1, lambda y: attend_memory(y, memory_bias, remembered), x)
-            x = self.sublayer(-1, self.transition, x)
+            x = self.advance(x, signal + steps[step], bias, remembered, memory_bias)
         return x if self.final_norm is None else self.final_norm(x)
+
+    def one_step(
+        self,
+        x: Tensor,
+        signal: Tensor,
+        bias: Tensor,
+        remembered: tuple[Tensor, ...] | None,
+        memory_bias: Tensor | None,
+    ) -> Tensor:
+        """The states after one more step; `signal` [length, hidden_size] is that of positions and
+        step.
+        """
+        attend_memory = self.memory_attention
+        x = self.sublayer(0, lambda y: self.self_attention(y, bias, None), x + signal)
+        if attend_memory is not None:
+            x = self.sublayer(1, lambda y: attend_memory(y, memory_bias, remembered), x)
+        return self.sublayer(-1, self.transition, x)
 
     def sublayer(self, number: int, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """A sublayer with residual, dropout and norm."""
@@ -235,12 +253,10 @@ class Training:
             self._network.parameters(), LEARNING_RATE, (beta1, beta2), epsilon, fused=True
         )
         self._clip_norm = task["clip_norm"]
-        smoothing = task["label_smoothing"]
-
-        def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
-            return smoothed_loss(self._network(inputs, targets), targets, smoothing)
-
-        self._loss = torch.compile(loss_of, dynamic=True) if task["compiled"] else loss_of
+        if task["compiled"]:
+            self._network.encoder.compile_step()
+            self._network.decoder.compile_step()
+        self._label_smoothing = task["label_smoothing"]
         self._updates = 0
         # Each shape once: what is compiled for a shape is compiled before anything is timed.
         for _ in range(max(task["warmup_steps"], len(self._flop))):
@@ -249,7 +265,8 @@ class Training:
     def update(self) -> tuple[int, Tensor]:
         """Updates the weights once: (the number of the batch, the loss [])."""
         number = self._updates % len(self._flop)
-        loss = self._loss(*self._batches[number])
+        inputs, targets = self._batches[number]
+        loss = smoothed_loss(self._network(inputs, targets), targets, self._label_smoothing)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if self._clip_norm:
