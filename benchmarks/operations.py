@@ -136,13 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     flags = parse(arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    set_threads(1, 1)
     try:
         run = train.prepared(flags, "float32")
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     machine = Machine.now([], 0)
-    set_threads(1, 1)
     training = train.Training(run, flags.warmup_steps)
     try:
         measured = training.measure(flags.seconds)
