@@ -155,6 +155,19 @@ def test_what_peers_cannot_do_is_said(
     assert expected in capsys.readouterr().err
 
 
+def test_ratio_is_that_of_equal_work(train: Any) -> None:
+    def measured(seconds: float, cpu_seconds: float, flop: float) -> Any:
+        return train.Measurement(1, seconds, cpu_seconds, flop, 50.0, 60.0, 1.0)
+
+    measurements = {
+        "float32": measured(1.0, 1.0, 8e9),
+        "pytorch": measured(2.0, 4.0, 8e9),
+        "pytorch_compiled": measured(2.0, 1.0, 4e9),
+    }
+    ratio = train.ratio_to_peers(measurements, "float32", ["pytorch", "pytorch_compiled"])
+    assert ratio == {"faster_peer": "pytorch", "ratio": 2.0, "processor_time_ratio": 4.0}
+
+
 def test_operations_are_sorted_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     operations: ModuleType = _module("operations", monkeypatch)
     times = {
