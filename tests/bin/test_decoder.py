@@ -316,7 +316,7 @@ def test_the_run_directory_is_enough(decode, stories_dir, tmp_path):
         ),
         (["--score_file=WRONG"], 1, "WRONG, line 2: '4x' is not what this problem reads"),
         (["--random_seed=-1"], 2, "--random_seed=-1: expected a whole number from 0"),
-        (["--decode_from=FILE"], 2, "unknown flag --decode_from; did you mean decode_from_file"),
+        (["--decode_from=FILE"], 2, "unknown flag --decode_from; did you mean --decode_from_file"),
     ],
 )
 def test_mistakes_are_told_in_one_line(decode, file, flags, status, message):
