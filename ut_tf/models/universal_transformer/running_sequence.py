@@ -245,7 +245,9 @@ class RunningSequence:
     ) -> Records:
         """Runs `body` until no rows are left, at most `depth` times."""
         inputs = tf.reshape(self.inputs, [-1, self.inputs.shape[-1]])
-        counted = tf.reshape(counted, [-1])
+        # Where the mask is a constant, TensorFlow's constant folding takes the first step's number
+        # of rows for that of all steps.
+        counted = tf.compat.v1.placeholder_with_default(tf.reshape(counted, [-1]), [None])
         everything = Rows(
             tf.range(self.count),
             inputs,
