@@ -153,8 +153,8 @@ class PositionRun:
                 )
             )
 
-        # Moving rows costs more than computing the few that have halted.
-        most = 4 * count > 3 * tf.size(running)
+        # Moving rows costs more than computing those that have halted, if they are few.
+        most = 2 * count > tf.size(running)
         branch = tf.where(count == 0, 0, tf.where(most, 1, 2))
         return Progress(*tf.switch_case(branch, [lambda: progress, everything, some]))
 
