@@ -58,6 +58,11 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         del step
         return state, memory
 
+    @property
+    def looks_at_state_alone(self) -> bool:
+        """Whether the block reads the state as it is, whatever the memory and the step."""
+        return type(self).look is BasicCell.look
+
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         del state, inputs
         return block_output, memory

@@ -12,7 +12,6 @@ from ut_tf.layers.block import PositionContext
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.running_positions import RunningPositions
-from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.exit_rules import Exits
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
 
@@ -77,7 +76,7 @@ class PositionRun:
 
     def until_halted(self, inputs: Any, signal: Any, caches: list[Any]) -> tuple[Any, list[Any]]:
         """Runs one step per cache; of hypotheses that have halted only as much of each as later
-        positions read, and of all where `_may_skip` does not hold.
+        positions read, and of all where these read more than keys and values.
         """
         progress = Progress(
             inputs,
@@ -92,7 +91,7 @@ class PositionRun:
             seen, memory = self.recurrence.cell.look(progress.state, progress.memory, step)
             progress = progress._replace(memory=memory)
             prepared = self._prepared(seen, step_signal)
-            if self._may_skip:
+            if self.recurrence.reads_only_keys:
                 queries, cache = self.block.remember(
                     prepared, self.weights["block"], cache, self.cache_position, self.context
                 )
@@ -105,17 +104,6 @@ class PositionRun:
                 progress = self._advance(step, prepared, inputs, progress, output)
             new_caches.append(cache)
         return progress.output, new_caches
-
-    @property
-    def _may_skip(self) -> bool:
-        """Whether later positions read nothing of a halted one but its keys and values, and these
-        follow from its state alone.
-        """
-        return (
-            self.recurrence.halting_unit.copies_halted_states
-            and self.block.remembers_only_keys
-            and type(self.recurrence.cell).look is BasicCell.look
-        )
 
     def _of_running(
         self,

@@ -282,6 +282,17 @@ class Recurrence(OptionalOutputs, Composite):
         return not is_compiled_by_xla()
 
     @property
+    def reads_only_keys(self) -> bool:
+        """Whether nothing is read of a halted position but its keys and values, which follow from
+        its state alone.
+        """
+        return bool(
+            self.halting_unit.copies_halted_states
+            and self.block.remembers_only_keys
+            and self.cell.looks_at_state_alone
+        )
+
+    @property
     def _evaluation_steps(self) -> int:
         return self.halting_unit.max_steps(training=False)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_tf.layers.block import Block, BlockContext
+from ut_tf.layers.block import BlockContext
 from ut_tf.layers.coordinates import add_signal, rotate
 from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.layers.running_positions import (
@@ -36,14 +36,10 @@ def can_skip_halted(recurrence: Recurrence) -> bool:
     """Whether others read nothing of a halted position but its keys and values, and a position's
     halting depends on itself alone.
     """
-    halting, block = recurrence.halting_unit, recurrence.block
-    only_keys = isinstance(block, Block) and block.remembers_only_keys
-    alone = halting.copies_halted_states and halting.works_incrementally
     return (
-        only_keys
-        and block.self_attention is not None
-        and (alone or not halting.dynamic)
-        and type(recurrence.cell).look is BasicCell.look
+        recurrence.reads_only_keys
+        and recurrence.block.self_attention is not None
+        and recurrence.halting_unit.works_incrementally
     )
 
 

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from ut_tf.layers.block import Block
 from ut_tf.layers.transition import StepTransitions
-from ut_tf.models.universal_transformer.cells import BasicCell
 
 if TYPE_CHECKING:
     from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -49,4 +48,4 @@ def steps_are_alike(recurrence: Recurrence) -> bool:
     parts = [*block._flatten_layers(), cell, recurrence.coordinates]
     if not all(type(part).__module__.startswith("ut_tf.") for part in parts):
         return False
-    return type(cell).look is BasicCell.look
+    return bool(cell.looks_at_state_alone)
