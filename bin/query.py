@@ -1,4 +1,4 @@
-"""ut-query: sends lines of text to a model in TensorFlow Serving and prints its answers.
+"""ut-query: sends lines of text to a served model and prints its answers.
 
 ``ut-query --server=http://localhost:8501 --model_name=ende < lines.txt``
 """

@@ -23,6 +23,7 @@ from ut_tf.bin import (
     import_t2t,
     query,
     report,
+    serve,
     sweep,
     trainer,
     translate_all,
@@ -53,6 +54,7 @@ MODULES = (
     report,
     sweep,
     query,
+    serve,
 )
 COMMANDS = {module.COMMAND: module for module in MODULES}
 

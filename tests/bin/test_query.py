@@ -1,5 +1,5 @@
-"""ut-query: lines in, answers out in order, from a stub that speaks the protocol and from one that
-holds a real exported model.
+"""ut-query: lines in, answers out in order, from a server of Python functions and from one of an
+exported model.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import types
 import pytest
 
 from tests.serving import toy
-from tests.serving.rest_server import RestServer, signatures_of
+from tests.serving.python_model import PythonModel, served
 from ut_tf.bin import query
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.export import export_run
+from ut_tf.serving.served_model import ServedModel
 
 
 def upper(examples):
@@ -67,14 +68,15 @@ def ask(monkeypatch, capsys):
 
 
 def test_lines_are_answered_in_order_and_in_batches(ask):
-    with RestServer(SIGNATURES) as server:
+    model = PythonModel(SIGNATURES)
+    with served(model) as server:
         status, out, err = ask(server, "\n".join("abcdefg") + "\n", "--batch_size=3")
     assert (status, out, err) == (0, "\n".join("ABCDEFG") + "\n", "")
-    assert [len(request["instances"]) for request in server.requests] == [3, 3, 1]
+    assert [len(call) for call in model.calls] == [3, 3, 1]
 
 
 def test_an_empty_line_has_an_answer_of_its_own(ask):
-    with RestServer(SIGNATURES) as server:
+    with served(PythonModel(SIGNATURES)) as server:
         assert ask(server, "a\n\nb\n")[1] == "A\n\nB\n"
         assert ask(server, "")[1] == ""
 
@@ -88,13 +90,13 @@ def test_an_empty_line_has_an_answer_of_its_own(ask):
     ],
 )
 def test_what_is_printed(ask, signature, line, printed):
-    with RestServer(SIGNATURES) as server:
+    with served(PythonModel(SIGNATURES)) as server:
         assert ask(server, f"{line}\n", f"--signature={signature}") == (0, f"{printed}\n", "")
 
 
 def test_json_holds_all_that_the_model_returns(ask, tmp_path):
     (tmp_path / "lines.txt").write_text("ä\n")
-    with RestServer(SIGNATURES) as server:
+    with served(PythonModel(SIGNATURES)) as server:
         _, out, _ = ask(server, "", "--json", f"--decode_from_file={tmp_path}/lines.txt")
     assert json.loads(out) == {"outputs": "Ä", "scores": -1.5}
 
@@ -104,10 +106,11 @@ def test_stories_are_read_in_babi_s_format(ask):
         "1 Mary left.\n2 Where is Mary?\thall\t1\n3 John came.\n4 Who is John?\n1 Bill slept.\n2"
         " Where is Bill?\n"
     )
-    with RestServer(SIGNATURES) as server:
+    model = PythonModel(SIGNATURES)
+    with served(model) as server:
         _, out, _ = ask(server, lines, "--signature=classify")
     assert out.splitlines() == ["Mary?", "John?", "Bill?"]
-    assert [one["story"] for one in server.requests[0]["instances"]] == [
+    assert [example["story"] for example in model.calls[0]] == [
         "Mary left.",
         "Mary left.\nJohn came.",
         "Bill slept.",
@@ -115,10 +118,11 @@ def test_stories_are_read_in_babi_s_format(ask):
 
 
 def test_typed_lines_are_answered_one_by_one(ask):
-    with RestServer(SIGNATURES) as server:
+    model = PythonModel(SIGNATURES)
+    with served(model) as server:
         status, out, err = ask(server, "a\nb\n", typed=True)
     assert (status, out, err) == (0, "A\nB\n", "> > > \n")
-    assert [len(request["instances"]) for request in server.requests] == [1, 1]
+    assert [len(call) for call in model.calls] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def test_typed_lines_are_answered_one_by_one(ask):
     ],
 )
 def test_mistakes_are_answered_in_one_line(ask, argv, lines, status, expected):
-    with RestServer(SIGNATURES) as server:
+    with served(PythonModel(SIGNATURES)) as server:
         found, out, err = ask(server, lines, *argv)
     assert (found, out) == (status, "")
     assert err.startswith("ut-query: error: ")
@@ -157,17 +161,16 @@ def test_mistakes_are_answered_in_one_line(ask, argv, lines, status, expected):
 
 def test_an_exported_model_behind_the_protocol(ask, tmp_path):
     run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,num_steps=1")
-    loaded = toy.Loaded(
-        export_run(
-            run,
-            tmp_path / "export",
-            decode=DecodeConfig(beam_size=1),
-            signatures=["serving_default", "ponder"],
-        )
+    folder = export_run(
+        run,
+        tmp_path / "export",
+        decode=DecodeConfig(beam_size=1),
+        signatures=["serving_default", "ponder"],
     )
+    loaded = toy.Loaded(folder)
     expected = loaded.ask("serving_default", story=["abc", "abc\ndef"], question=["a?", "d?"])
     lines = "1 abc\n2 a?\n3 def\n4 d?\n"
-    with RestServer(signatures_of(loaded)) as server:
+    with served(ServedModel(folder, 1)) as server:
         status, out, err = ask(server, lines)
         assert (status, err) == (0, "")
         assert out.splitlines() == [text.decode() for text in expected["outputs"]]

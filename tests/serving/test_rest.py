@@ -1,15 +1,17 @@
-"""The client of TensorFlow Serving's REST protocol: what it sends, and its message for each way in
-which an answer can fail.
+"""The client of TensorFlow Serving's REST protocol, asked of the server here, and its message for
+each way in which an answer can fail.
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from tests.serving.rest_server import RestServer
+from tests.serving.python_model import PythonModel, served
 from ut_tf.errors import UserError
 from ut_tf.serving.rest import RestClient
 
@@ -25,21 +27,38 @@ def lengths(examples):
     ]
 
 
+@contextlib.contextmanager
+def replying(status, text):
+    """The address of a server that answers every POST alike."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *arguments):
+            del arguments
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
 SIGNATURES = {"serving_default": (["inputs"], upper), "score": (["inputs", "targets"], lengths)}
 
 
 def test_it_asks_by_the_protocol_and_returns_in_order():
-    with RestServer(SIGNATURES) as server:
+    model = PythonModel(SIGNATURES)
+    with served(model) as server:
         client = RestClient(server.address.removeprefix("http://") + "/", "toy", version=3)
         assert client.inputs("score") == ("inputs", "targets")
         answers = client.predict([{"inputs": "ä"}, {"inputs": 'b"'}])
     assert answers == [{"outputs": "Ä", "scores": -1.5}, {"outputs": 'B"', "scores": -1.5}]
-    asked = {
-        "path": "/v1/models/toy/versions/3:predict",
-        "signature_name": "serving_default",
-        "instances": [{"inputs": "ä"}, {"inputs": 'b"'}],
-    }
-    assert server.requests == [asked]
+    assert model.calls == [[{"inputs": "ä"}, {"inputs": 'b"'}]]
 
 
 def test_inputs_stand_in_the_order_in_which_people_give_them():
@@ -47,7 +66,7 @@ def test_inputs_stand_in_the_order_in_which_people_give_them():
         "classify": (["question", "story"], upper),
         "own": (["zeta", "targets", "alpha"], upper),
     }
-    with RestServer(signatures) as server:
+    with served(PythonModel(signatures)) as server:
         client = RestClient(server.address, "toy")
         assert client.inputs("classify") == ("story", "question")
         assert client.inputs("own") == ("targets", "alpha", "zeta")
@@ -71,25 +90,25 @@ def test_inputs_stand_in_the_order_in_which_people_give_them():
     ],
 )
 def test_wrong_replies(reply, expected):
-    with RestServer(SIGNATURES, reply) as server, pytest.raises(UserError) as caught:
-        RestClient(server.address, "toy").predict([{"inputs": "a"}, {"inputs": "b"}])
+    with replying(*reply) as address, pytest.raises(UserError) as caught:
+        RestClient(address, "toy").predict([{"inputs": "a"}, {"inputs": "b"}])
     assert expected in str(caught.value)
 
 
 def test_an_unknown_model():
     with (
-        RestServer(SIGNATURES) as server,
+        served(PythonModel(SIGNATURES)) as server,
         pytest.raises(UserError, match="status 404: Servable not found"),
     ):
         RestClient(server.address, "other").inputs("serving_default")
 
 
 def test_a_server_that_takes_too_long():
-    with (
-        RestServer(SIGNATURES, delay=threading.Event()) as server,
-        pytest.raises(UserError, match=r"no answer within 0\.2 seconds"),
-    ):
-        RestClient(server.address, "toy", timeout=0.2).predict([{"inputs": "a"}])
+    gate = threading.Event()
+    with served(PythonModel(SIGNATURES, gate)) as server:
+        with pytest.raises(UserError, match=r"no answer within 0\.2 seconds"):
+            RestClient(server.address, "toy", timeout=0.2).predict([{"inputs": "a"}])
+        gate.set()
 
 
 def test_no_server():

@@ -1,5 +1,5 @@
-"""The versions of a served model: folders whose names are numbers; TensorFlow Serving serves the
-highest. Needs no TensorFlow.
+"""The versions of a served model: folders whose names are numbers; the highest is served. Needs no
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from ut_tf.errors import UserError
 
 ADVICE = "name another `export_dir`, or change its permissions"
+SAVED_MODEL = "saved_model.pb"
 
 
 def new_version(export_dir: Path, version: int | None = None) -> Path:
@@ -37,6 +38,37 @@ def new_version(export_dir: Path, version: int | None = None) -> Path:
             " or remove it first."
         )
     return export_dir / str(max(numbers, default=0) + 1 if version is None else version)
+
+
+def saved_versions(export_dir: Path) -> dict[int, Path]:
+    """The folder of each complete version in `export_dir`, or `export_dir` itself as version 1 (or
+    its own number) where it is a SavedModel.
+    """
+    if (export_dir / SAVED_MODEL).is_file():
+        return {int(export_dir.name) if export_dir.name.isdecimal() else 1: export_dir}
+    if not export_dir.is_dir():
+        return {}
+    return {
+        int(entry.name): entry
+        for entry in export_dir.iterdir()
+        if entry.name.isdecimal() and (entry / SAVED_MODEL).is_file()
+    }
+
+
+def newest_saved(export_dir: Path) -> tuple[int, Path]:
+    """The highest version in `export_dir`, and its folder.
+
+    Raises:
+      UserError: there is none.
+    """
+    versions = saved_versions(export_dir)
+    if not versions:
+        raise UserError(
+            f"`export_dir`={export_dir} holds no exported model: expected a folder that"
+            " ut-exporter wrote, with a folder for each version."
+        )
+    number = max(versions)
+    return number, versions[number]
 
 
 def _versions(export_dir: Path) -> set[int]:

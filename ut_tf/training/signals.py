@@ -23,10 +23,14 @@ class StopRequest:
     before.
 
     Signals can be caught in the main thread only: elsewhere the context does nothing.
+
+    Args:
+      notice: what is written to standard error at the first signal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notice: bytes = _NOTICE) -> None:
         self.requested = False
+        self._notice = notice
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -46,7 +50,7 @@ class StopRequest:
         del number, frame
         self.requested = True
         # Not print: the signal may have interrupted a print.
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, _NOTICE)
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._notice)
         self._put_back()
 
     def _put_back(self) -> None:

@@ -1,0 +1,168 @@
+"""ut-serve: serves an exported model by TensorFlow Serving's REST protocol, with a page to type
+into.
+
+``ut-serve --export_dir=exports/ende --port=8501``
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ut_tf.bin import flags
+from ut_tf.bin.command import execute, import_tensorflow, tell
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.serving.versions import newest_saved
+from ut_tf.storage.layout import EXPORT_FOLDER
+
+COMMAND = "ut-serve"
+DESCRIPTION = """ut-serve: serves an exported model by TensorFlow Serving's REST protocol, and a
+page to type into at /.
+
+  ut-exporter --output_dir=runs/ende --export_dir=exports/ende
+  ut-serve --export_dir=exports/ende --model_name=ende
+  echo "Two dogs run." | ut-query --model_name=ende
+
+Requests that wait are joined into one call of the model. A new version in --export_dir takes the
+place of the old one. Ctrl-C or SIGTERM ends the server when all requests that have arrived are
+answered."""
+
+_WHAT, _WHERE, _LIMITS = "What", "Where", "Limits"
+FLAGS = (
+    Flag(
+        "export_dir",
+        "What ut-exporter wrote: the directory of all versions, of which the highest is served, or"
+        " one version.",
+        _WHAT,
+        shown_default="<output_dir>/export",
+    ),
+    Flag(
+        "output_dir",
+        "The run directory in which the export is.",
+        _WHAT,
+        shown_default="none",
+        aliases=("model_dir",),
+    ),
+    Flag("model_name", "Name of the model in the paths of requests.", _WHAT, default="model"),
+    Flag(
+        "host",
+        "Address to listen at: 127.0.0.1 answers this machine alone, 0.0.0.0 all others, too.",
+        _WHERE,
+        default="127.0.0.1",
+    ),
+    Flag(
+        "port",
+        "Port to listen at; 0: any free one.",
+        _WHERE,
+        "integer",
+        default=8501,
+        aliases=("rest_api_port",),
+    ),
+    Flag(
+        "max_batch_size",
+        "Examples in one call of the model; 1 joins nothing.",
+        _LIMITS,
+        "integer",
+        default=32,
+    ),
+    Flag(
+        "num_batch_threads",
+        "Calls of the model that run at the same time.",
+        _LIMITS,
+        "integer",
+        default=1,
+    ),
+    Flag(
+        "max_waiting",
+        "Examples that may wait; more requests get status 503.",
+        _LIMITS,
+        "integer",
+        default=1024,
+    ),
+    Flag(
+        "max_body_mb",
+        "Megabytes in one request; larger ones get status 413.",
+        _LIMITS,
+        "float",
+        default=8.0,
+    ),
+    Flag(
+        "timeout",
+        "Seconds until a request must have arrived, and again until its answer; then status 504.",
+        _LIMITS,
+        "float",
+        default=60.0,
+    ),
+)
+_STOPPING = b"\nanswering the requests that have arrived; a second signal stops at once\n"
+_POSITIVE = ("max_batch_size", "num_batch_threads", "max_waiting", "max_body_mb", "timeout")
+_LARGEST = 1_000_000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+
+
+def _main(argv: list[str]) -> None:
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    export_dir = _checked_export_dir(values)
+    import_tensorflow()
+    from ut_tf.serving.batching import Batcher
+    from ut_tf.serving.newest import NewestVersion
+    from ut_tf.serving.served_model import ServedModel
+    from ut_tf.serving.server import Limits, ModelServer
+    from ut_tf.training.signals import StopRequest
+
+    def report(message: str) -> None:
+        print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
+
+    limits = Limits(int(values.max_body_mb * 1_000_000), values.timeout)
+    batcher = Batcher(values.max_batch_size, values.max_waiting, values.num_batch_threads)
+    # First of all, since loading takes longer than to find the port in use.
+    server = ModelServer(
+        lambda: newest.model,
+        batcher,
+        values.model_name,
+        values.host,
+        values.port,
+        limits,
+        report,
+    )
+    with StopRequest(_STOPPING) as stop:
+        newest = NewestVersion(export_dir, ServedModel, report)
+        with newest, server:
+            tell(
+                COMMAND,
+                f"{values.model_name}, version {newest.model.version} of {export_dir}, at"
+                f" {server.address} ({', '.join(newest.model.signatures)})",
+            )
+            while not stop.requested:
+                time.sleep(0.1)
+
+
+def _checked_export_dir(values: Any) -> Path:
+    for name in _POSITIVE:
+        if not 0 < values[name].value <= _LARGEST:
+            raise FlagError(
+                f"--{name}={values[name].value}: expected a number above 0, at most {_LARGEST}."
+            )
+    if not 0 <= values.port <= 65535:
+        raise FlagError(f"--port={values.port}: expected a number from 0 to 65535.")
+    if not re.fullmatch(r"[\w.-]+", values.model_name):
+        raise FlagError(
+            f"--model_name={values.model_name}: expected letters, digits, '_', '-' and '.'."
+        )
+    if not (values.export_dir or values.output_dir):
+        raise FlagError(f"--export_dir is missing; see {COMMAND} --help.")
+    folder = Path(values.export_dir or Path(values.output_dir) / EXPORT_FOLDER).expanduser()
+    newest_saved(folder)
+    return folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""A model of Python functions behind the real server."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ut_tf.serving.batching import Batcher
+from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
+from ut_tf.serving.server import Limits, ModelServer
+
+Answer = Callable[[list[dict[str, str]]], list[dict[str, Any]]]
+
+
+class PythonModel:
+    """Signatures of functions of lists of examples; ``calls`` holds the examples of each call.
+
+    Args:
+      signatures: names of the inputs of each signature, and what answers a list of examples.
+      gate: event that every call waits for.
+      version: its number.
+    """
+
+    def __init__(
+        self,
+        signatures: dict[str, tuple[list[str], Answer]],
+        gate: threading.Event | None = None,
+        version: int = 3,
+    ) -> None:
+        self.version = version
+        self.calls: list[list[dict[str, str]]] = []
+        self._functions = {name: answer for name, (_, answer) in signatures.items()}
+        self._gate = gate
+        outputs = {"outputs": TensorInfo("DT_STRING", (-1,))}
+        self._infos = {
+            name: SignatureInfo(tuple(inputs), outputs) for name, (inputs, _) in signatures.items()
+        }
+
+    @property
+    def signatures(self) -> Mapping[str, SignatureInfo]:
+        return self._infos
+
+    def answer(self, signature: str, columns: Columns) -> Outputs:
+        rows = zip(*columns.values(), strict=True)
+        examples = [
+            dict(zip(columns, (text.decode() for text in row), strict=True)) for row in rows
+        ]
+        self.calls.append(examples)
+        if self._gate is not None:
+            assert self._gate.wait(20)
+        answers = self._functions[signature](examples)
+        return {name: _array([answer[name] for answer in answers]) for name in answers[0]}
+
+
+@contextlib.contextmanager
+def served(
+    model: Any, max_batch_size: int = 32, max_waiting: int = 1024, **limits: Any
+) -> Iterator[ModelServer]:
+    """A server of a model under the name "toy", at any free port."""
+    batcher = Batcher(max_batch_size, max_waiting)
+    with ModelServer(lambda: model, batcher, "toy", port=0, limits=Limits(**limits)) as server:
+        yield server
+
+
+def _array(values: list[Any]) -> np.ndarray[Any, Any]:
+    """Values of examples; lists are padded to one length."""
+    if isinstance(values[0], list):
+        width = max(map(len, values))
+        filler = "" if isinstance(values[0][0], str) else 0.0
+        values = [value + [filler] * (width - len(value)) for value in values]
+    array = np.array(values)
+    return np.char.encode(array, "utf-8").astype(object) if array.dtype.kind == "U" else array

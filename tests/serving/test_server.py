@@ -1,0 +1,274 @@
+"""The server: TensorFlow Serving's protocol, its limits, batches, and its end."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+
+from tests.serving.python_model import PythonModel, served
+from ut_tf.errors import UserError
+from ut_tf.serving.batching import Batcher
+from ut_tf.serving.newest import NewestVersion
+from ut_tf.serving.server import ModelServer
+
+
+def upper(examples):
+    if any(example["inputs"] == "fail" for example in examples):
+        raise FloatingPointError("not a number")
+    return [{"outputs": example["inputs"].upper(), "scores": 0.1} for example in examples]
+
+
+def lengths(examples):
+    return [{"log_probabilities": float(len("".join(row.values())))} for row in examples]
+
+
+def ponder(examples):
+    return [
+        {"tokens": list(row["inputs"]), "ponder_times": [2.0] * len(row["inputs"])}
+        for row in examples
+    ]
+
+
+SIGNATURES = {
+    "serving_default": (["inputs"], upper),
+    "score": (["inputs", "targets"], lengths),
+    "ponder": (["inputs"], ponder),
+}
+
+
+def post(server, body, path="/v1/models/toy:predict"):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    reply = requests.post(server.address + path, data=data, timeout=30)
+    return reply.status_code, reply.json()
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served(PythonModel(SIGNATURES), body_bytes=100_000) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (
+            {"instances": [{"inputs": "ä"}, {"inputs": {"b64": "Yg=="}}]},
+            {"predictions": [{"outputs": "Ä", "scores": 0.1}, {"outputs": "B", "scores": 0.1}]},
+        ),
+        ({"instances": ["a"]}, {"predictions": [{"outputs": "A", "scores": 0.1}]}),
+        ({"inputs": ["a", "b"]}, {"outputs": {"outputs": ["A", "B"], "scores": [0.1, 0.1]}}),
+        (
+            {"signature_name": "score", "instances": [{"inputs": "ab", "targets": "c"}]},
+            {"predictions": [3.0]},
+        ),
+        (
+            {"signature_name": "score", "inputs": {"inputs": ["ab", ""], "targets": ["c", ""]}},
+            {"outputs": [3.0, 0.0]},
+        ),
+    ],
+)
+def test_rows_and_columns(server, body, answer):
+    assert post(server, body) == (200, answer)
+
+
+def test_the_state_and_the_signatures_of_a_model(server):
+    model = f"{server.address}/v1/models/toy"
+    (state,) = requests.get(model, timeout=9).json()["model_version_status"]
+    assert (state["version"], state["state"]) == ("3", "AVAILABLE")
+    metadata = requests.get(f"{model}/versions/3/metadata", timeout=9).json()
+    assert metadata["model_spec"] == {"name": "toy", "signature_name": "", "version": "3"}
+    score = metadata["metadata"]["signature_def"]["signature_def"]["score"]
+    assert score["inputs"]["targets"]["dtype"] == "DT_STRING"
+    assert score["inputs"]["targets"]["tensor_shape"]["dim"] == [{"size": "-1", "name": ""}]
+    page = requests.get(server.address, timeout=9)
+    assert 'data-model="toy"' in page.text
+    assert "'none'" in page.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "expected"),
+    [
+        (b"", 400, "JSON Parse error"),
+        (b"{", 400, "JSON Parse error"),
+        (b"[" * 50_000, 400, "JSON Parse error"),
+        (b"\xff", 400, "JSON Parse error"),
+        ([1], 400, "Is not object"),
+        ({}, 400, "Missing 'inputs' or 'instances' key"),
+        ({"inputs": ["a"], "instances": ["a"]}, 400, "only one of 'inputs' or 'instances'"),
+        ({"instances": []}, 400, "Expecting 'instances' to be a list/array with one value"),
+        ({"instances": "a"}, 400, "Expecting 'instances'"),
+        (
+            {"instances": [1]},
+            400,
+            "element: 0 of 'instances' list. JSON Value: 1 is not of expected",
+        ),
+        ({"instances": ["a", {"input": "b"}]}, 400, "element: 1 of 'instances' list."),
+        ({"instances": [{"b64": "?"}]}, 400, "Unable to base64 decode"),
+        ({"inputs": "a"}, 400, 'JSON Value: "a" is not a list'),
+        ({"signature_name": "score", "inputs": {"inputs": ["a"]}}, 400, "keys: inputs,targets"),
+        (
+            {"signature_name": "score", "inputs": {"inputs": ["a"], "targets": []}},
+            400,
+            "lists of one size in 'inputs' object but got: {'inputs': 1, 'targets': 0}",
+        ),
+        ({"signature_name": "scores", "instances": ["a"]}, 400, 'name: "scores" not found'),
+        ({"signature_name": 7, "instances": ["a"]}, 400, "'signature_name' key must be a string"),
+        ({"instances": ["fail"]}, 500, "FloatingPointError"),
+        ({"instances": ["a"] * 2000}, 413, "2000 examples in one request: expected at most 1024"),
+        (b"x" * 5_000_000, 413, "The body has 5000000 bytes: expected at most 100000"),
+    ],
+)
+def test_wrong_requests(server, body, status, expected):
+    answered, reply = post(server, body)
+    assert (answered, list(reply)) == (status, ["error"])
+    assert expected in reply["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "expected"),
+    [
+        ("/v1/models/other:predict", 404, "Servable not found for request: Latest(other)"),
+        ("/v1/models/toy/versions/2:predict", 404, "Specific(toy, 2)"),
+        ("/v1/models/toy:classify", 400, "Malformed request: POST /v1/models/toy:classify"),
+        ("/v1/models/toy/metadata", 400, "Malformed request"),
+    ],
+)
+def test_wrong_paths(server, path, status, expected):
+    answered, reply = post(server, {"instances": ["a"]}, path)
+    assert answered == status
+    assert expected in reply["error"]
+
+
+def test_a_body_that_does_not_arrive():
+    with served(PythonModel(SIGNATURES), timeout=0.3) as server:
+        with socket.create_connection(server.address.removeprefix("http://").split(":")) as client:
+            client.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
+            client.shutdown(socket.SHUT_WR)
+            assert b"The body ends after 1 of 9 bytes" in client.recv(4096)
+        with socket.create_connection(server.address.removeprefix("http://").split(":")) as client:
+            client.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
+            assert client.recv(4096).startswith(b"HTTP/1.1 408 ")
+
+
+def test_twenty_clients_get_their_own_answers_from_shared_batches():
+    gate = threading.Event()
+    model = PythonModel(SIGNATURES, gate)
+    with served(model, max_batch_size=8) as server, ThreadPoolExecutor(20) as clients:
+        texts = [f"text {number}" for number in range(20)]
+        answers = [
+            clients.submit(post, server, {"instances": [text, f"{text} again"]}) for text in texts
+        ]
+        wait_for(lambda: len(server.batcher._waiting) == 19)
+        gate.set()
+        for text, answer in zip(texts, answers, strict=True):
+            status, reply = answer.result()
+            outputs = [prediction["outputs"] for prediction in reply["predictions"]]
+            assert (status, outputs) == (200, [text.upper(), f"{text} again".upper()])
+    assert sorted(map(len, model.calls)) == [2, 6, 8, 8, 8, 8]
+
+
+def test_a_request_is_neither_padded_nor_spoilt_by_its_neighbours():
+    gate = threading.Event()
+    model = PythonModel(SIGNATURES, gate)
+    with served(model, max_batch_size=4) as server, ThreadPoolExecutor(4) as clients:
+        first = clients.submit(post, server, {"instances": ["first"]})
+        wait_for(lambda: model.calls)
+        bodies = [
+            {"signature_name": "ponder", "instances": ["a"]},
+            {"signature_name": "ponder", "instances": ["abcd", "ab", "c", "d", "efg"]},
+            {"instances": ["fine"]},
+        ]
+        answers = [clients.submit(post, server, body) for body in bodies]
+        failing = threading.Thread(target=post, args=(server, {"instances": ["fail"]}))
+        failing.start()
+        wait_for(lambda: len(server.batcher._waiting) == 5)
+        gate.set()
+        short, long, fine = (answer.result() for answer in answers)
+        failing.join()
+        assert first.result()[0] == 200
+    assert short[1]["predictions"] == [{"tokens": ["a"], "ponder_times": [2.0]}]
+    assert long[1]["predictions"][4]["tokens"] == ["e", "f", "g", ""]
+    assert fine == (200, {"predictions": [{"outputs": "FINE", "scores": 0.1}]})
+
+
+def test_a_full_queue_and_a_slow_model():
+    gate = threading.Event()
+    model = PythonModel(SIGNATURES, gate)
+    with (
+        served(model, max_batch_size=1, max_waiting=1, timeout=1.0) as server,
+        ThreadPoolExecutor(2) as clients,
+    ):
+        running = clients.submit(post, server, {"instances": ["a"]})
+        wait_for(lambda: model.calls)
+        waiting = clients.submit(post, server, {"instances": ["b"]})
+        wait_for(lambda: server.batcher._waiting)
+        status, reply = post(server, {"instances": ["c"]})
+        assert (status, "1 examples wait already" in reply["error"]) == (503, True)
+        for late in (running, waiting):
+            status, reply = late.result()
+            assert (status, "no answer within 1 seconds" in reply["error"]) == (504, True)
+        gate.set()
+    # Nobody waits for "b" any more.
+    assert model.calls == [[{"inputs": "a"}]]
+
+
+def test_the_end_comes_after_the_answers_to_what_has_arrived():
+    gate = threading.Event()
+    model = PythonModel(SIGNATURES, gate)
+    with served(model) as server, ThreadPoolExecutor(9) as clients:
+        answers = [clients.submit(post, server, {"instances": [text]}) for text in "abc"]
+        wait_for(lambda: sum(map(len, model.calls)) + len(server.batcher._waiting) == 3)
+        ending = clients.submit(server.stop)
+        wait_for(server.stopping.is_set)
+        assert not ending.done()
+        gate.set()
+        assert [answer.result()[0] for answer in answers] == [200] * 3
+        ending.result()
+        with pytest.raises(requests.ConnectionError):
+            requests.get(server.address, timeout=5)
+
+
+def test_a_port_in_use(server):
+    port = int(server.address.rpartition(":")[2])
+    with pytest.raises(UserError, match=rf"`port`={port} of `host`=127.0.0.1 cannot be listened"):
+        ModelServer(lambda: None, Batcher(), port=port)
+
+
+def test_a_new_version_takes_the_place_of_the_old_one(tmp_path):
+    def load(folder, version):
+        if version == 3:
+            raise UserError(f"{folder} is broken.")
+        return PythonModel(SIGNATURES, version=version)
+
+    def add(version):
+        (tmp_path / str(version)).mkdir()
+        (tmp_path / str(version) / "saved_model.pb").touch()
+
+    with pytest.raises(UserError, match="holds no exported model"):
+        NewestVersion(tmp_path, load, print)
+    add(1)
+    (tmp_path / "7").mkdir()  # not written yet
+    reports = []
+    newest = NewestVersion(tmp_path, load, reports.append)
+    assert newest.model.version == 1
+    add(2)
+    newest.refresh()
+    assert newest.model.version == 2
+    add(3)
+    newest.refresh()
+    newest.refresh()
+    assert newest.model.version == 2
+    assert reports == ["version 2 is served now", f"version 2 stays: {tmp_path}/3 is broken."]

@@ -1,0 +1,225 @@
+"""Requests that wait are joined into one call of the model.
+
+How it works: a request joins a queue. A thread takes the request that has waited longest, adds the
+others that ask the same signature of the same model as long as they fit into a batch, and calls the
+model once. Nothing waits for a batch to fill: batches grow by themselves while the model is busy. A
+request larger than a batch is cut into several. Needs no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ut_tf.serving.rest_messages import Columns, Outputs, RequestError, SignatureInfo
+
+
+class Model(Protocol):
+    """What is served: one version of a model."""
+
+    @property
+    def version(self) -> int:
+        """Its number."""
+
+    @property
+    def signatures(self) -> Mapping[str, SignatureInfo]:
+        """Its signatures by name."""
+
+    def answer(self, signature: str, columns: Columns) -> Outputs:
+        """The outputs of a signature for the texts of its inputs; called from several threads."""
+
+
+class Batcher:
+    """Threads that answer requests in batches.
+
+    Args:
+      max_batch_size: examples in one call; 1: nothing is joined.
+      max_waiting: examples that may wait; more requests are refused.
+      threads: how many calls run at a time.
+    """
+
+    def __init__(self, max_batch_size: int = 32, max_waiting: int = 1024, threads: int = 1) -> None:
+        self.max_batch_size = max_batch_size
+        self.max_waiting = max_waiting
+        self._waiting: deque[_Piece] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"batch-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def answer(self, model: Model, signature: str, columns: Columns, timeout: float) -> Outputs:
+        """The model's outputs for a request.
+
+        Raises:
+          RequestError: too much waits already, or `timeout` seconds have passed.
+        """
+        pieces = self._cut(model, signature, columns)
+        self._put(pieces)
+        deadline = time.monotonic() + timeout
+        try:
+            results = [
+                piece.result.result(max(deadline - time.monotonic(), 0.0)) for piece in pieces
+            ]
+        except TimeoutError as error:
+            raise RequestError(
+                504, f"Timed out: no answer within {timeout:g} seconds; send fewer texts at once"
+            ) from error
+        finally:
+            for piece in pieces:
+                piece.result.cancel()
+        return _without_padding(_joined(results))
+
+    def close(self) -> None:
+        """Answers what still waits and ends the threads."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _cut(self, model: Model, signature: str, columns: Columns) -> list[_Piece]:
+        size = len(next(iter(columns.values())))
+        if size > self.max_waiting:
+            raise RequestError(
+                413, f"{size} examples in one request: expected at most {self.max_waiting}"
+            )
+        step = self.max_batch_size
+        return [
+            _Piece(
+                model,
+                signature,
+                {name: texts[first : first + step] for name, texts in columns.items()},
+                min(step, size - first),
+            )
+            for first in range(0, max(size, 1), step)
+        ]
+
+    def _put(self, pieces: list[_Piece]) -> None:
+        with self._changed:
+            if self._closed:
+                raise RequestError(503, "The server is shutting down")
+            waiting = sum(piece.size for piece in self._waiting if not piece.result.cancelled())
+            if waiting + sum(piece.size for piece in pieces) > self.max_waiting:
+                raise RequestError(
+                    503, f"The queue is full: {waiting} examples wait already; try again later"
+                )
+            self._waiting.extend(pieces)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while pieces := self._take():
+            _answer(pieces)
+
+    def _take(self) -> list[_Piece]:
+        """The pieces of the next call; empty: the end."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if not self._waiting:
+                    return []
+                pieces = self._next_batch()
+                if self._waiting:
+                    self._changed.notify()
+                # Nobody waits any more for those that are cancelled.
+                running = [piece for piece in pieces if piece.result.set_running_or_notify_cancel()]
+                if running:
+                    return running
+
+    def _next_batch(self) -> list[_Piece]:
+        first = self._waiting.popleft()
+        batch, rest, room = [first], deque[_Piece](), self.max_batch_size - first.size
+        for piece in self._waiting:
+            if piece.joins(first) and piece.size <= room:
+                batch.append(piece)
+                room -= piece.size
+            else:
+                rest.append(piece)
+        self._waiting = rest
+        return batch
+
+
+@dataclass(eq=False)
+class _Piece:
+    """A request, or a part of a large one."""
+
+    model: Model
+    signature: str
+    columns: Columns
+    size: int
+    result: Future[Outputs] = field(default_factory=Future)
+
+    def joins(self, other: _Piece) -> bool:
+        return self.model is other.model and self.signature == other.signature
+
+
+def _answer(pieces: list[_Piece]) -> None:
+    """Calls the model once for all pieces."""
+    first = pieces[0]
+    columns = {
+        name: [text for piece in pieces for text in piece.columns[name]] for name in first.columns
+    }
+    try:
+        outputs = first.model.answer(first.signature, columns)
+    except Exception as error:
+        if len(pieces) == 1:
+            first.result.set_exception(error)
+            return
+        # One request must not spoil the answers of others.
+        for piece in pieces:
+            _answer([piece])
+        return
+    start = 0
+    for piece in pieces:
+        end = start + piece.size
+        piece.result.set_result({name: value[start:end] for name, value in outputs.items()})
+        start = end
+
+
+def _joined(results: Sequence[Outputs]) -> Outputs:
+    if len(results) == 1:
+        return results[0]
+    return {name: _concatenated([part[name] for part in results]) for name in results[0]}
+
+
+def _concatenated(parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Arrays one below the other, padded to the same number of columns."""
+    if parts[0].ndim < 2:
+        return np.concatenate(parts)
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate([_resized(part, width) for part in parts])
+
+
+def _resized(array: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
+    missing = max(width - array.shape[1], 0)
+    filler = b"" if array.dtype == object else 0
+    padded = np.pad(array, ((0, 0), (0, missing)), constant_values=filler)
+    return padded[:, :width]
+
+
+def _without_padding(outputs: Outputs) -> Outputs:
+    """The outputs without the columns that only other requests of the batch have: tokens "" and
+    ponder times 0 behind a text's end.
+    """
+    tokens = outputs.get("tokens")
+    if tokens is None or tokens.ndim != 2:
+        return outputs
+    filled = np.any(tokens != b"", axis=0)
+    for value in outputs.values():
+        if value.shape == tokens.shape and value.dtype != object:
+            filled = filled | np.any(value != 0, axis=0)
+    width = max(int(np.max(np.nonzero(filled)[0], initial=0)) + 1, 1)
+    return {
+        name: value[:, :width] if value.shape == tokens.shape else value
+        for name, value in outputs.items()
+    }

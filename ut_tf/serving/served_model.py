@@ -1,0 +1,111 @@
+"""An exported model in this process: its signatures, and the newest of its versions.
+
+Example::
+
+    model = ServedModel(Path("exports/ende/1"), 1)
+    model.answer("serving_default", {"inputs": [b"Two dogs run."]})     # {"outputs": ..., ...}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+
+from ut_tf.errors import UserError, marked_in
+from ut_tf.serving.rest_messages import (
+    Columns,
+    Outputs,
+    RequestError,
+    SignatureInfo,
+    TensorInfo,
+)
+
+_SAMPLE = b"1 2 3"
+
+
+class ServedModel:
+    """A SavedModel that ut-exporter wrote, loaded and tried once.
+
+    Args:
+      folder: of the SavedModel.
+      version: its number.
+
+    Raises:
+      UserError: it cannot be loaded, or takes something else than texts.
+    """
+
+    def __init__(self, folder: Path, version: int) -> None:
+        self.version = version
+        # It owns the weights.
+        self._module = _loaded(folder)
+        self._functions = dict(self._module.signatures)
+        self._infos = {
+            name: _info(function, folder, name) for name, function in self._functions.items()
+        }
+        for name, info in self._infos.items():
+            # TensorFlow optimizes a graph at its first call.
+            self.answer(name, {field: [_SAMPLE] for field in info.inputs})
+
+    @property
+    def signatures(self) -> Mapping[str, SignatureInfo]:
+        """The signatures by name."""
+        return self._infos
+
+    def answer(self, signature: str, columns: Columns) -> Outputs:
+        """The outputs of a signature for the texts of its inputs.
+
+        Raises:
+          RequestError: the model reports an error.
+        """
+        tensors = {
+            name: tf.constant(texts, tf.string, [len(texts)]) for name, texts in columns.items()
+        }
+        try:
+            outputs = self._functions[signature](**tensors)
+        except tf.errors.OpError as error:
+            wrong_input = isinstance(error, tf.errors.InvalidArgumentError)
+            message = marked_in(error) or error.message.partition("\n")[0]
+            raise RequestError(400 if wrong_input else 500, message) from error
+        return {name: np.asarray(value.numpy()) for name, value in outputs.items()}
+
+
+def _loaded(folder: Path) -> Any:
+    # Its operations are in models with subwords. Where it is missing, loading says which are.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("tensorflow_text")
+    try:
+        module = tf.saved_model.load(str(folder))
+    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(
+            f"{folder} cannot be loaded ({reason}): export the run again with the TensorFlow that"
+            " is installed here, and install tensorflow-text if operations are missing."
+        ) from error
+    if not getattr(module, "signatures", None):
+        raise UserError(f"{folder} has no signatures: name an export of ut-exporter.")
+    return module
+
+
+def _info(function: Any, folder: Path, name: str) -> SignatureInfo:
+    inputs = function.structured_input_signature[1]
+    other = {field: spec for field, spec in inputs.items() if spec.dtype != tf.string}
+    if other or not inputs or any(spec.shape.rank != 1 for spec in inputs.values()):
+        raise UserError(
+            f"{folder}: the signature {name} takes {', '.join(other) or 'something'} that is no"
+            " list of texts: name an export of ut-exporter."
+        )
+    outputs = {
+        field: TensorInfo(
+            types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
+            tuple(-1 if size is None else size for size in spec.shape),
+        )
+        for field, spec in function.structured_outputs.items()
+    }
+    return SignatureInfo(tuple(sorted(inputs)), outputs)
