@@ -1,4 +1,4 @@
-"""The frame of all commands: errors in one line, quiet libraries, and tables."""
+"""The frame of all commands: errors in one line, quiet libraries, and scores."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import importlib
 import os
 import sys
 import tempfile
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import logging
-from tabulate import tabulate
 
 from ut_tf import registry
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked, hyperparameters
@@ -135,20 +133,6 @@ def refuse_overwriting(flag: str, target: Path | None, sources: Iterable[Path]) 
             raise FlagError(f"--{flag}={target} is the file that is read: name another.")
 
 
-def metrics_table(
-    metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]] | None = None
-) -> str:
-    """One line per metric, sorted by name: its figure, and its interval "[low, high]", if any."""
-    rows = []
-    for name in sorted(metrics):
-        bounds = (intervals or {}).get(name)
-        shown = "" if bounds is None else f"[{_number(bounds[0], 4)}, {_number(bounds[1], 4)}]"
-        rows.append((name, _number(metrics[name]), shown))
-    alignment = ("left", "right", "left")
-    table = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=alignment)
-    return textwrap.indent(table, "  ")
-
-
 def scores_table(scores: Mapping[str, Score]) -> str:
     """One line for each figure, with sacrebleu's details and signature."""
     titles = {
@@ -161,10 +145,3 @@ def scores_table(scores: Mapping[str, Score]) -> str:
         details = f"  {score.details}" if score.details else ""
         lines.append(f"{titles[name]:<{width}} = {score.value:6.2f}{details}  [{score.signature}]")
     return "\n".join(lines)
-
-
-def _number(value: float, digits: int = 6) -> str:
-    number = float(value)
-    return (
-        str(int(number)) if number.is_integer() and abs(number) < 1e12 else f"{number:.{digits}g}"
-    )

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, metrics_table, stdout_to_stderr, tell
+from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.terminal import width_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files
 from ut_tf.errors import UserError
@@ -39,7 +40,8 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
   ut-eval --output_dir=runs/task1 --exit_sweep
 
 The last line on standard output is one JSON object with every metric; everything else goes to
-standard error. Metrics are shown with 95 % intervals, which cover the choice of the test examples.
+standard error. Metrics are shown with 95% intervals, which cover the choice of the test examples,
+and groups of examples as columns.
 The results are added to evaluations.jsonl in the run directory."""
 
 FLAGS = (
@@ -133,8 +135,8 @@ def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) ->
     other = other if values.test_problem else ""
     measured = _measure_transfer(run, values) if other else _measure(run, values, lengths)
     print(
-        f"{_title(run, values, measured.step, other)}\n"
-        f"{metrics_table(measured.metrics, measured.intervals)}"
+        f"{_title(run, values, measured.step, other)}; {measured.split} split; 95% intervals in"
+        f" brackets\n{_table(measured)}"
     )
     record = dataclasses.replace(
         _record(run, values.checkpoint, lengths, measured, other),
@@ -142,6 +144,20 @@ def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) ->
     )
     _keep(run, record)
     return record.to_json() if values.json == "record" else json_line(measured.metrics)
+
+
+def _table(measured: CheckpointMeasurement) -> str:
+    # Metrics import numpy, which --help need not wait for.
+    from ut_tf.bin.metrics_table import metrics_table
+
+    return metrics_table(
+        measured.metrics,
+        measured.intervals,
+        measured.examples,
+        measured.groups,
+        measured.headlines,
+        width_of(sys.stderr),
+    )
 
 
 def _title(run: Run, values: Any, step: int, other: str = "") -> str:
@@ -259,6 +275,7 @@ def _record(
         selection=measured.selection,
         signatures=measured.signatures,
         headlines=measured.headlines,
+        groups={name: dataclasses.asdict(group) for name, group in measured.groups.items()},
     )
 
 

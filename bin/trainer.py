@@ -16,7 +16,6 @@ from ut_tf.bin.command import (
     EXIT_INTERRUPTED,
     execute,
     import_tensorflow,
-    metrics_table,
     stdout_to_stderr,
 )
 from ut_tf.bin.flags import FlagError
@@ -79,6 +78,8 @@ def _train(values: Any) -> int:
         )
     print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:
+        from ut_tf.bin.metrics_table import metrics_table
+
         print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
     if result.stopped_by == "signal":
         return EXIT_INTERRUPTED
@@ -99,6 +100,7 @@ def _evaluate(values: Any) -> int:
         output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
     )
     import_tensorflow()
+    from ut_tf.bin.metrics_table import metrics_table
     from ut_tf.evaluation.evaluator import evaluate
 
     with stdout_to_stderr():

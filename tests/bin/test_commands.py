@@ -209,20 +209,6 @@ def test_warnings_of_the_library_name_flags_within_a_command(capsys):
     assert capsys.readouterr().err == "warning: `seed`=3\n"
 
 
-def test_a_table_is_sorted_and_aligned():
-    lines = command.metrics_table({"loss": 0.123456789, "error/10": 3.0}).splitlines()
-    assert lines == ["  error/10         3", "  loss      0.123457"]
-    shown = command.metrics_table(
-        {"loss": 0.123456789, "error/10": 3.0, "mean": 2.5},
-        {"error/10": (1.0, 14 / 3), "loss": (0.1, 0.2)},
-    )
-    assert shown.splitlines() == [
-        "  error/10         3  [1, 4.667]",
-        "  loss      0.123457  [0.1, 0.2]",
-        "  mean           2.5",
-    ]
-
-
 def test_a_json_line_has_sorted_numbers():
     assert (
         eval_command.json_line({"b": 1, "a": 0.5, "c": float("nan")})
@@ -367,7 +353,10 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
     assert json.loads(captured.out) == {"a": 1.0, "z": 2.0}
     assert captured.out.count("\n") == 1
     assert "noise" in captured.err
-    assert "p with s, checkpoint of step 70\n  a  1  [0.5, 1.25]\n  z  2\n" in captured.err
+    assert (
+        "p with s, checkpoint of step 70; test split; 95% intervals in brackets\n"
+        "  z  2\n  a  1.00 [0.50, 1.25]\n"
+    ) in captured.err
     (record,) = read_records(tmp_path)
     assert (record.checkpoint, record.step, record.lengths, record.seed, record.metrics) == (
         "last",

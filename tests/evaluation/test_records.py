@@ -28,6 +28,7 @@ RECORD = Record(
     lengths=(40, 400),
     intervals={"error": (0.1, 0.7)},
     examples={"": 1000},
+    groups={"1": {"feature": "task", "value": "1", "examples": 1000}},
     data_note="simulated",
     parameters=12345,
     training_minutes=1.5,

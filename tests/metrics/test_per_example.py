@@ -40,6 +40,28 @@ def test_classification_takes_the_most_probable_class() -> None:
     np.testing.assert_allclose(found["loss"], [-math.log(0.75), -math.log(0.4)], rtol=1e-6)
 
 
+def test_roles_are_added_up_apart() -> None:
+    mask = tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    times = tf.constant([[2.0, 4.0, 9.0], [1.0, 2.0, 5.0]])
+    last = metrics.last_position(mask)
+    assert last.numpy().tolist() == [[0, 1, 0], [0, 0, 1]]
+    found = metrics.pondering_roles(times, mask, {"question": last, "facts": 1.0 - last})
+    assert {name: value.numpy().tolist() for name, value in found.items()} == {
+        "ponder_time/question": [4, 5],
+        "ponder_positions/question": [1, 1],
+        "ponder_time/facts": [2, 3],
+        "ponder_positions/facts": [1, 2],
+    }
+
+
+def test_a_sequence_ends_where_its_last_symbol_before_the_padding_is_the_end() -> None:
+    assert metrics.ends(tf.constant([[5, 1, 0], [1, 5, 0], [0, 0, 0]])).numpy().tolist() == [
+        [1],
+        [0],
+        [0],
+    ]
+
+
 def test_pondering_looks_at_masked_positions_only() -> None:
     found = metrics.pondering(tf.constant([[2.0, 4.0, 9.0]]), tf.constant([[1.0, 1.0, 0.0]]))
     assert {name: value.numpy()[0] for name, value in found.items()} == {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ut_tf.metrics.intervals import Interval
+from ut_tf.metrics.sums import Group
 
 T = TypeVar("T")
 
@@ -21,12 +22,14 @@ class Measurement:
       examples: name of the set -> number of examples judged.
       signatures: name -> the scorer's account of its settings, for those metrics that have one
         (BLEU).
+      groups: the groups of the examples by the name that ends their metrics ("error/2": "2").
     """
 
     metrics: dict[str, float]
     intervals: dict[str, Interval] = field(default_factory=dict)
     examples: dict[str, int] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
 
     def prefixed(self, name: str) -> Measurement:
         """The same with the name of the set before each metric's; `name` may be empty."""
@@ -37,6 +40,7 @@ class Measurement:
             _prefixed(name, self.intervals),
             self.examples,
             _prefixed(name, self.signatures),
+            _prefixed(name, self.groups),
         )
 
 

@@ -40,7 +40,7 @@ _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
         "hparams",
     ),
     int: ("seed", "step"),
-    dict: ("metrics", "intervals", "examples", "signatures"),
+    dict: ("metrics", "intervals", "examples", "signatures", "groups"),
     list: ("lengths", "headlines"),
     (dict, type(None)): ("selection",),
     (int, type(None)): ("parameters",),
@@ -78,6 +78,8 @@ class Record:
       headlines: the metric that says most of each method; empty in records of version 0.4.
       signatures: name -> the scorer's account of its settings, for those metrics that have one
         (BLEU).
+      groups: the groups of the examples by the name that ends their metrics, each {"feature",
+        "value", "examples"}; empty in records of version 0.4.
     """
 
     time: str
@@ -99,6 +101,7 @@ class Record:
     selection: dict[str, Any] | None = None
     signatures: dict[str, str] = field(default_factory=dict)
     headlines: tuple[str, ...] = ()
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The record as one line of JSON; ``from_dict`` reads it."""

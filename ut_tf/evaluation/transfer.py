@@ -13,7 +13,7 @@ with Wilson's intervals.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.factories import make_problem
 from ut_tf.inference.translator import Texts, Translator, check_vocabulary
 from ut_tf.metrics.intervals import Interval, wilson
-from ut_tf.metrics.sums import group_name
+from ut_tf.metrics.sums import Group, group_name
 from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
@@ -80,11 +80,17 @@ def measure_transfer(
     _warn_of_cut_facts(codec, texts, test_problem, run)
     written = [best[0].text for best in Translator(model, codec, _DECODE).translate(texts)]
     right = [_plain(text) == _plain(answer) for text, answer in zip(written, answers, strict=True)]
-    metrics, intervals = _errors(right, _groups(other, split, run.data_dir))
+    feature = next((part.group_by for part in other.evaluation_sets() if part.group_by), None)
+    groups = _groups(other, feature, split, run.data_dir)
+    metrics, intervals = _errors(right, groups)
     return CheckpointMeasurement(
         metrics,
         intervals,
         {"": len(right)},
+        groups={
+            value: Group(feature or "", value, count)
+            for value, count in Counter(groups or ()).items()
+        },
         step=step,
         split=split,
         parameters=model.count_params(),
@@ -149,18 +155,17 @@ def _errors(
     return metrics, {name: (100.0 * low, 100.0 * high) for name, (low, high) in bounds.items()}
 
 
-def _groups(problem: Problem, split: str, data_dir: Path) -> list[str] | None:
-    """The group of each example, in the order of the problem's text pairs; None where it
-    groups none.
+def _groups(problem: Problem, feature: str | None, split: str, data_dir: Path) -> list[str] | None:
+    """The group of each example, its `feature`, in the order of the problem's text pairs; None
+    where `feature` is None.
     """
-    name = next((chosen.group_by for chosen in problem.evaluation_sets() if chosen.group_by), None)
-    if name is None:
+    if feature is None:
         return None
     table = problem.examples(split, data_dir)
     blocks = (
         tf.range(first, min(first + _BLOCK, len(table))) for first in range(0, len(table), _BLOCK)
     )
-    return [group_name(value) for block in blocks for value in table.batch(block)[name].numpy()]
+    return [group_name(value) for block in blocks for value in table.batch(block)[feature].numpy()]
 
 
 def _warn_of_the_unknown(

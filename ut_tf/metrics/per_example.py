@@ -6,12 +6,13 @@ padding (id 0), so the symbol that ends a sequence counts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from ut_tf.metrics.losses import smoothed_cross_entropy
-from ut_tf.symbols import PADDING_ID
+from ut_tf.symbols import END_ID, PADDING_ID
 
 
 def target_mask(targets: Any) -> Any:
@@ -150,6 +151,39 @@ def pondering(ponder_times: Any, mask: Any) -> dict[str, Any]:
         "ponder_squares": tf.reduce_sum(times * ponder_times, 1),
         "ponder_positions": tf.reduce_sum(mask, 1),
     }
+
+
+def pondering_roles(ponder_times: Any, mask: Any, roles: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds up what the positions of each role pondered.
+
+    Args:
+      ponder_times, mask: as of ``pondering``.
+      roles: name -> float32 [batch, length], 1 at the positions of the role.
+
+    Returns:
+      float32 [batch] each: `ponder_time/<role>` and `ponder_positions/<role>`.
+    """
+    sums = {}
+    for role, positions in roles.items():
+        counted = positions * mask
+        sums[f"ponder_time/{role}"] = tf.reduce_sum(ponder_times * counted, 1)
+        sums[f"ponder_positions/{role}"] = tf.reduce_sum(counted, 1)
+    return sums
+
+
+def last_position(mask: Any) -> Any:
+    """float32 [batch, length]: 1 at the last position where `mask` (same shape) is 1."""
+    numbers = tf.range(1, tf.shape(mask)[1] + 1)
+    last = tf.reduce_max(tf.where(mask > 0, numbers, 0), axis=1, keepdims=True)
+    return tf.cast(tf.equal(numbers, last), tf.float32)
+
+
+def ends(symbols: Any) -> Any:
+    """float32 [batch, 1]: whether the last of `symbols` (int32 [batch, length]) before the padding
+    ends the sequence.
+    """
+    last = tf.reduce_sum(symbols * tf.cast(last_position(target_mask(symbols)), symbols.dtype), 1)
+    return tf.cast(tf.equal(last, END_ID), tf.float32)[:, tf.newaxis]
 
 
 def computing(computed_steps: Any, max_steps: Any, mask: Any) -> dict[str, Any]:

@@ -77,8 +77,26 @@ PONDERING = {
 }
 """Metrics of ``per_example.pondering``: they are added where the examples have its sums."""
 
+PONDER_ROLES = ("question", "facts", "source", "source_end", "target", "target_end")
+"""What positions can hold; those of ``per_example.pondering_roles`` have "ponder_time/<role>"."""
+
 COMPUTING = {"compute_share": Metric(("computed_steps", "full_steps"), ratio)}
 """Those of ``per_example.computing`` likewise."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of the examples of a set.
+
+    Args:
+      feature: name of the examples' feature that groups them ("task").
+      value: of that feature, as text.
+      examples: their number.
+    """
+
+    feature: str
+    value: str
+    examples: int
 
 
 class GroupedSums:
@@ -89,11 +107,18 @@ class GroupedSums:
       metrics: name -> metric.
       ponder_by: name of the grouping of ponder times: its groups are reported as
         "ponder_time/<ponder_by>_<group>".
+      group_by: name of the grouping of all metrics.
     """
 
-    def __init__(self, metrics: Mapping[str, Metric], ponder_by: str | None = None) -> None:
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        ponder_by: str | None = None,
+        group_by: str | None = None,
+    ) -> None:
         self._metrics = metrics
         self._ponder_by = ponder_by
+        self._group_by = group_by
         self._columns: defaultdict[str, list[Floats]] = defaultdict(list)
         self._groups: list[Any] = []
         self._ponder_groups: list[Any] = []
@@ -125,6 +150,23 @@ class GroupedSums:
     def examples(self) -> int:
         """The number of examples added, those of weight 0 left out."""
         return sum(map(len, self._columns["examples"]))
+
+    def groups(self) -> dict[str, Group]:
+        """The groups by the name that ends their metrics; those of ponder times only where there
+        are such times.
+        """
+        named: dict[str, Group] = {}
+        ponder_groups = self._ponder_groups if "ponder_time" in self._columns else []
+        for feature, groups, prefix in (
+            (self._group_by or "", self._groups, ""),
+            (self._ponder_by or "", ponder_groups, f"{self._ponder_by}_"),
+        ):
+            values, counts = np.unique(
+                np.concatenate(groups) if groups else np.zeros(0, np.str_), return_counts=True
+            )
+            for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+                named[f"{prefix}{value}"] = Group(feature, value, count)
+        return named
 
     def metrics(self, spreads: bool = True) -> dict[str, float]:
         """The metrics by name, those of groups as "<metric>/<group>".
@@ -159,11 +201,22 @@ class GroupedSums:
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         pondering = PONDERING if "ponder_time" in columns else {}
         computing = COMPUTING if "computed_steps" in columns else {}
+        roles = _role_metrics(columns)
         metrics = {**self._metrics, **pondering, **computing}
-        yield metrics, columns
+        yield {**metrics, **roles}, columns
         of_groups = {name: metric for name, metric in metrics.items() if metric.grouped}
         yield from _by_group(of_groups, columns, self._groups, "")
+        pondering = {**pondering, **roles}
         yield from _by_group(pondering, columns, self._ponder_groups, f"{self._ponder_by}_")
+
+
+def _role_metrics(columns: Mapping[str, Floats]) -> dict[str, Metric]:
+    """The mean ponder time of each role that a position has."""
+    return {
+        f"ponder_time/{role}": Metric((f"ponder_time/{role}", f"ponder_positions/{role}"), ratio)
+        for role in PONDER_ROLES
+        if f"ponder_positions/{role}" in columns and columns[f"ponder_positions/{role}"].any()
+    }
 
 
 def _by_group(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ ROOMS = ("attic", "cellar", "garage", "library", "pantry", "studio")
 OBJECTS = ("coin", "lamp", "letter", "umbrella")
 MOVES = ("went to", "moved to", "walked to", "returned to")
 TAKES = ("took", "grabbed", "picked up")
+_TASKS = (1, 2, 3)
 DROPS = ("dropped", "put down", "left")
 
 
@@ -31,7 +32,8 @@ class SimulatedBabi(StoryQuestions):
     """Questions about simulated stories.
 
     Args:
-      supporting_facts: 1, 2 or 3, which is also the number of the task; 0: all three tasks jointly.
+      supporting_facts: 1, 2 or 3, which is also the number of the task, or several of them; 0: all
+        three tasks jointly.
       story_length: statements in a story, at least 4.
       questions_per_story: questions in a story, asked at even distances in its second half; the
         last one at its end.
@@ -44,7 +46,7 @@ class SimulatedBabi(StoryQuestions):
 
     def __init__(
         self,
-        supporting_facts: int = 0,
+        supporting_facts: int | Sequence[int] = 0,
         story_length: int = 12,
         questions_per_story: int = 4,
         train_questions: int = 10_000,
@@ -52,10 +54,7 @@ class SimulatedBabi(StoryQuestions):
         seed: int = 0,
         name: str = "babi_sim",
     ) -> None:
-        if supporting_facts not in (0, 1, 2, 3):
-            raise UserError(
-                f"`supporting_facts`={supporting_facts}: expected 1, 2 or 3, or 0 for all of them."
-            )
+        self.tasks = _tasks(supporting_facts)
         if story_length < 4 or not 1 <= questions_per_story <= story_length // 2:
             raise UserError(
                 f"`story_length`={story_length}, `questions_per_story`={questions_per_story}:"
@@ -68,14 +67,13 @@ class SimulatedBabi(StoryQuestions):
                 f" at least two stories' questions ({2 * questions_per_story}) for training and 1"
                 " for the test."
             )
-        self.tasks = (supporting_facts,) if supporting_facts else (1, 2, 3)
         self.story_length, self.questions_per_story, self.seed = (
             story_length,
             questions_per_story,
             seed,
         )
         self._questions = {"train": train_questions, "test": test_questions}
-        label = f"sim_task{supporting_facts or '1_2_3'}"
+        label = "sim_task" + "_".join(map(str, self.tasks))
         sizes = f"l{story_length}_q{questions_per_story}_n{train_questions}_t{test_questions}"
         config = f"{label}_{sizes}_s{seed}"
         super().__init__(name, config, form="facts", max_facts=story_length)
@@ -105,6 +103,19 @@ class SimulatedBabi(StoryQuestions):
             self.questions_per_story,
         )
         return list(parse_stories(lines, task, f"{self.name}, task {task}, {part}"))
+
+
+def _tasks(supporting_facts: int | Sequence[int]) -> tuple[int, ...]:
+    """The tasks of an argument, in ascending order."""
+    several = [supporting_facts] if isinstance(supporting_facts, int) else [*supporting_facts]
+    if several == [0]:
+        return _TASKS
+    if not several or not {*several} <= {*_TASKS}:
+        raise UserError(
+            f"`supporting_facts`={supporting_facts}: expected 1, 2 or 3, several of them such as"
+            " 1+2, or 0 for all of them."
+        )
+    return tuple(sorted({*several}))
 
 
 def simulate(

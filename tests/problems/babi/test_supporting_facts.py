@@ -135,9 +135,16 @@ def test_one_task_alone(tmp_path: Path) -> None:
     assert not other._folder(tmp_path).is_complete()
 
 
+def test_several_tasks(tmp_path: Path) -> None:
+    problem = registry.problems.get("babi_sim")(**TINY, supporting_facts=[2, 1])
+    problem.prepare(tmp_path, tmp_path)
+    assert {int(example["task"]) for example in problem.dataset("test", tmp_path)} == {1, 2}
+
+
 def test_what_cannot_be_is_refused() -> None:
     for arguments in (
         {"supporting_facts": 4},
+        {"supporting_facts": [1, 4]},
         {"story_length": 3},
         {"questions_per_story": 7},
         {"train_questions": 3},

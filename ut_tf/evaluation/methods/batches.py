@@ -20,6 +20,9 @@ from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.metrics import per_example
 from ut_tf.metrics.sums import COMPUTING, PONDERING, GroupedSums, Metric
 
+# Inputs of rows of words, [batch, facts + 1, words].
+_FACTS_RANK = 3
+
 
 class BatchMethod(EvaluationMethod):
     """A method that judges batches; subclasses give ``metrics`` and ``judge``."""
@@ -61,7 +64,7 @@ class BatchMethod(EvaluationMethod):
         batches = self._batches(evaluation_set)
         self._check_features(batches.element_spec, evaluation_set)
         judge = self._graph(batches.element_spec)
-        sums = GroupedSums(self.metrics, evaluation_set.ponder_by)
+        sums = GroupedSums(self.metrics, evaluation_set.ponder_by, evaluation_set.group_by)
         for batch in batches:
             judged = {name: value.numpy() for name, value in judge(batch).items()}
             groups = [
@@ -73,6 +76,7 @@ class BatchMethod(EvaluationMethod):
             sums.metrics(spreads=with_intervals),
             sums.intervals() if with_intervals else {},
             {evaluation_set.name: sums.examples},
+            groups=sums.groups(),
         )
 
     def _batches(self, evaluation_set: EvaluationSet) -> Any:
@@ -128,23 +132,58 @@ class PredictionMethod(BatchMethod):
 
     def judge(self, features: dict[str, Any]) -> dict[str, Any]:
         logits, details = self.context.model(features, training=False, return_details=True)
-        return {**self.per_example(logits, features), **pondering(details)}
+        judged = self.per_example(logits, features)
+        return {**judged, **pondering(details), **pondering_roles(details, features)}
 
 
 def pondering(details: Any) -> dict[str, Any]:
     """Sums of the ponder times in ModelDetails, of the encoder or, where that has none or a fixed
     depth, of the decoder, and of the steps that were computed, of both; empty at fixed depth.
     """
-    parts = [
-        part
-        for part in (details.encoder, details.decoder)
-        if part is not None and part.halting_probabilities is not None
-    ]
+    parts = [part for part in (details.encoder, details.decoder) if _halts(part)]
     if not parts:
         return {}
     computed = [_computing(part) for part in parts]
     sums = {name: tf.add_n([own[name] for own in computed]) for name in computed[0]}
     return {**per_example.pondering(parts[0].ponder_times, parts[0].mask), **sums}
+
+
+def pondering_roles(details: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+    """Sums of the ponder times in ModelDetails by what the positions hold: question and facts of a
+    story; all of source and target, where both ponder, and their ends. The end of a target is the
+    position that predicts it.
+    """
+    sums: dict[str, Any] = {}
+    both = _halts(details.encoder) and _halts(details.decoder)
+    if _halts(details.encoder):
+        roles = _encoder_roles(details.encoder.mask, features["inputs"], both)
+        sums |= _of_roles(details.encoder, roles)
+    if _halts(details.decoder):
+        roles = _token_roles("target", details.decoder.mask, features["targets"], both)
+        sums |= _of_roles(details.decoder, roles)
+    return sums
+
+
+def _halts(part: Any) -> bool:
+    """Whether the details are those of a part that halts dynamically."""
+    return part is not None and part.halting_probabilities is not None
+
+
+def _encoder_roles(mask: Any, inputs: Any, has_target: bool) -> dict[str, Any]:
+    if inputs.shape.rank == _FACTS_RANK:
+        question = per_example.last_position(mask)
+        return {"question": question, "facts": 1.0 - question}
+    return _token_roles("source", mask, inputs, has_target)
+
+
+def _token_roles(name: str, mask: Any, symbols: Any, whole: bool) -> dict[str, Any]:
+    """The positions of a sequence's end and, if `whole`, all of them; float32 [batch, length]."""
+    end = per_example.last_position(mask) * per_example.ends(symbols)
+    return {**({name: mask} if whole else {}), f"{name}_end": end}
+
+
+def _of_roles(part: Any, roles: Mapping[str, Any]) -> dict[str, Any]:
+    return per_example.pondering_roles(part.ponder_times, part.mask, roles)
 
 
 def _computing(part: Any) -> dict[str, Any]:

@@ -1,0 +1,248 @@
+"""The table of metrics that people read: a row for each metric, a column for each set of examples
+and each group of them.
+
+Example::
+
+    metrics_table({"error": 7.43, "error/1": 0.0}, {"error": (6.5, 8.4)}, {"": 3000})
+
+A figure has as many digits as its interval supports. Groups with the same figures share a
+column, and a metric that repeats another is not shown. JSON output has them all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tabulate import tabulate
+
+from ut_tf.metrics.intervals import Interval
+from ut_tf.metrics.sums import PONDER_ROLES
+
+if TYPE_CHECKING:
+    from ut_tf.metrics.sums import Group
+
+_UNITS = {
+    "error": "%",
+    "mean_error": "%",
+    "loss": "nats",
+    "ponder_time": "steps",
+    "ponder_time_std": "steps",
+}
+# A mean over groups of equal size, and the source's time beside the encoder's, say nothing new.
+_REPEATS = {"mean_error": "error", "ponder_time": "ponder_time/source"}
+_INDENT = "  "
+_EXAMPLES = "examples"
+
+
+class _Place(NamedTuple):
+    """A set of examples ("" without a name), and a group in it ("": all)."""
+
+    set_name: str
+    group: str
+
+
+class _Column(NamedTuple):
+    """What is shown of some examples: `figures` as text by metric."""
+
+    set_name: str
+    is_whole: bool
+    titles: list[str]
+    figures: dict[str, str]
+
+
+def metrics_table(
+    metrics: Mapping[str, float],
+    intervals: Mapping[str, Interval] | None = None,
+    examples: Mapping[str, int] | None = None,
+    groups: Mapping[str, Group] | None = None,
+    headlines: Sequence[str] = (),
+    width: int = 100,
+) -> str:
+    """The lines of a table, indented by two spaces.
+
+    Args:
+      metrics, intervals, examples, groups, headlines: as of ``CheckpointMeasurement``.
+      width: columns of the terminal; of a wider table the groups become rows.
+    """
+    cells, counts = _cells(metrics, intervals or {}, examples or {}, groups or {})
+    columns = _merged(cells, counts, groups or {})
+    rows = _ordered_rows(cells, headlines)
+    table = _upright(columns, rows)
+    if _widest(table) + len(_INDENT) > width and len(columns) > 1:
+        whole = [column for column in columns if column.is_whole]
+        parts = [column for column in columns if not column.is_whole]
+        upright = _upright(whole, rows)
+        fits = _widest(upright) + len(_INDENT) <= width or len(whole) == 1
+        tables = [upright if fits else _turned(whole, rows)]
+        table = "\n\n".join([*tables, *([_turned(parts, rows)] if parts else [])])
+    return textwrap.indent(table, _INDENT)
+
+
+def figure(value: float, interval: Interval | None = None) -> str:
+    """A figure and its interval "[low, high]", with the digits that the interval supports; four
+    digits without one.
+    """
+    if not math.isfinite(value):
+        return "-" if math.isnan(value) else f"{value}"
+    if interval is None or not all(map(math.isfinite, interval)):
+        return _plain(value)
+    low, high = interval
+    if low == high:
+        return f"{_plain(value)} [{_plain(low)}, {_plain(high)}]"
+    digits = max(0, 1 - math.floor(math.log10(high - low)))
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _cells(
+    metrics: Mapping[str, float],
+    intervals: Mapping[str, Interval],
+    examples: Mapping[str, int],
+    groups: Mapping[str, Group],
+) -> tuple[dict[tuple[_Place, str], str], dict[_Place, int]]:
+    """The text of each figure by column and metric, and the number of examples of columns."""
+    cells: dict[tuple[_Place, str], str] = {}
+    for name, value in metrics.items():
+        set_name, row, group = _parsed(name, metrics, examples)
+        if not _is_repeated(name, set_name, row, metrics):
+            cells[_Place(set_name, group), row] = figure(value, intervals.get(name))
+    counts = {_Place(name, ""): count for name, count in examples.items()}
+    for name, group_of in groups.items():
+        set_name = _set_of(name, examples)
+        counts[_Place(set_name, _without(set_name, name))] = group_of.examples
+    return cells, counts
+
+
+def _parsed(
+    name: str, metrics: Mapping[str, float], examples: Mapping[str, int]
+) -> tuple[str, str, str]:
+    """The set, the metric and the group in a name "<set>/<metric>/<group>"."""
+    set_name = _set_of(name, examples)
+    metric, group = name, ""
+    while "/" in metric:
+        metric, _, last = metric.rpartition("/")
+        if metric in metrics and last not in PONDER_ROLES:
+            return set_name, _without(set_name, metric), name.removeprefix(f"{metric}/")
+    return set_name, _without(set_name, name), group
+
+
+def _set_of(name: str, sets: Iterable[str]) -> str:
+    return max((known for known in sets if name.startswith(f"{known}/")), key=len, default="")
+
+
+def _without(set_name: str, name: str) -> str:
+    return name.removeprefix(f"{set_name}/") if set_name else name
+
+
+def _is_repeated(name: str, set_name: str, row: str, metrics: Mapping[str, float]) -> bool:
+    """Whether another metric of the same examples has the same meaning and figure."""
+    other = _REPEATS.get(row)
+    if other is None:
+        return False
+    twin = f"{set_name}/{other}" if set_name else other
+    return twin in metrics and math.isclose(metrics[name], metrics[twin], rel_tol=1e-9)
+
+
+def _ordered_rows(cells: Iterable[tuple[_Place, str]], headlines: Sequence[str]) -> list[str]:
+    """The metrics: the headlines first, ponder times last, otherwise as they were measured."""
+    rows = dict.fromkeys(row for _, row in cells)
+    ordered = sorted(rows, key=lambda row: (row not in headlines, row.startswith("ponder_time")))
+    return [_EXAMPLES, *ordered]
+
+
+def _merged(
+    cells: Mapping[tuple[_Place, str], str],
+    counts: Mapping[_Place, int],
+    groups: Mapping[str, Group],
+) -> list[_Column]:
+    """The columns, in the order of the numbers in their names. A group whose figures are those of
+    another of as many examples joins it, under both titles.
+    """
+    columns: list[_Column] = []
+    for place in sorted({place for place, _ in cells}, key=_place_order):
+        figures = {row: text for (own, row), text in cells.items() if own == place}
+        if place in counts:
+            figures[_EXAMPLES] = f"{counts[place]:,}"
+        title = _title(place, groups)
+        twin = next((other for other in columns if _are_twins(other, place, figures)), None)
+        if twin is None:
+            columns.append(_Column(place.set_name, not place.group, [title], figures))
+        else:
+            twin.figures.update(figures)
+            if not twin.is_whole:
+                twin.titles.append(title)
+    return columns
+
+
+def _are_twins(column: _Column, place: _Place, figures: Mapping[str, str]) -> bool:
+    if column.set_name != place.set_name or column.figures.get(_EXAMPLES) is None:
+        return False
+    common = column.figures.keys() & figures.keys()
+    return len(common) > 1 and all(column.figures[row] == figures[row] for row in common)
+
+
+def _place_order(place: _Place) -> tuple[tuple[tuple[int, int | str], ...], ...]:
+    """Names with numbers in them in the order of the numbers."""
+    return _natural(place.set_name), _natural(place.group)
+
+
+def _natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    parts = re.split(r"(\d+)", name) if name else []
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in parts)
+
+
+def _title(place: _Place, groups: Mapping[str, Group]) -> str:
+    if not place.group:
+        return place.set_name or "all"
+    name = f"{place.set_name}/{place.group}" if place.set_name else place.group
+    if name not in groups:
+        return name
+    title = f"{groups[name].feature.replace('_', ' ')} {groups[name].value}".strip()
+    return f"{place.set_name} {title}".strip()
+
+
+def _label(row: str) -> str:
+    """A metric with its unit."""
+    parts = row.split("/")
+    unit = next((_UNITS[part] for part in reversed(parts) if part in _UNITS), "")
+    return f"{row} ({unit})" if unit else row
+
+
+def _upright(columns: Sequence[_Column], rows: Sequence[str]) -> str:
+    """A row for each metric that a column has."""
+    body = [
+        [_label(row), *(column.figures.get(row, "") for column in columns)]
+        for row in rows
+        if any(row in column.figures for column in columns)
+    ]
+    titles = [["", *("\n".join(column.titles) for column in columns)]]
+    return _rendered([*(titles if len(columns) > 1 else []), *body])
+
+
+def _turned(columns: Sequence[_Column], rows: Sequence[str]) -> str:
+    """A row for each column."""
+    shown = [row for row in rows if any(row in column.figures for column in columns)]
+    body = [
+        [", ".join(column.titles), *(column.figures.get(row, "") for row in shown)]
+        for column in columns
+    ]
+    return _rendered([["", *map(_label, shown)], *body])
+
+
+def _rendered(rows: Sequence[Sequence[str]]) -> str:
+    # Titles as a row: those of a header would be padded.
+    table = tabulate(rows, tablefmt="plain", disable_numparse=True)
+    return "\n".join(line.rstrip() for line in table.split("\n"))
+
+
+def _widest(table: str) -> int:
+    return max(map(len, table.split("\n")))
+
+
+def _plain(value: float) -> str:
+    if float(value).is_integer() and abs(value) < 1e12:
+        return str(int(value))
+    return f"{value:.4g}"
