@@ -11,6 +11,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
@@ -25,9 +26,11 @@ from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.layout import EXIT_SWEEP_FIGURE
 
 if TYPE_CHECKING:
     from ut_tf.data.problem import Problem
+    from ut_tf.evaluation.exit_sweep import ExitSweep
     from ut_tf.evaluation.measurement import CheckpointMeasurement
 
 COMMAND = "ut-eval"
@@ -38,12 +41,14 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
   ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
   ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
   ut-eval --output_dir=runs/task1 --exit_sweep
+  ut-eval --output_dir=runs/task1 --figures
 
 The last line on standard output is one JSON object with every metric; everything else goes to
 standard error. Metrics are shown with 95% intervals, which cover the choice of the test examples,
 and groups of examples as columns.
 The results are added to evaluations.jsonl in the run directory."""
 
+_RUN_FIGURES = "{output_dir}/figures"
 FLAGS = (
     Flag(
         "checkpoint",
@@ -95,6 +100,15 @@ FLAGS = (
         shown_default="none",
         alone="all",
     ),
+    Flag(
+        "figures",
+        "Draws the results (SVG and PNG) into this folder: by length, by group, ponder times,"
+        " confusion of answers; needs pip install 'ut-tf[figures]'.",
+        "What",
+        default="",
+        shown_default="none; alone: figures/ in the run directory",
+        alone=_RUN_FIGURES,
+    ),
     shared_flags.HPARAMS_IN_USE,
     shared_flags.RUN_DIR,
     shared_flags.RUN_DATA_DIR,
@@ -115,6 +129,7 @@ def _main(argv: list[str]) -> None:
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
     _check_exit_sweep(values)
+    _check_figures(values)
     with stdout_to_stderr():
         run = Run.load(
             values.output_dir,
@@ -143,6 +158,8 @@ def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) ->
         hparams=_changed(trained, run.hparams),
     )
     _keep(run, record)
+    if values.figures:
+        _draw(run, values, lengths, measured)
     return record.to_json() if values.json == "record" else json_line(measured.metrics)
 
 
@@ -190,7 +207,50 @@ def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
     )
     print(f"{_title(run, values, sweep.step)}\n{textwrap.indent(sweep.table(), '  ')}")
     sweep.write(run.output_dir)
+    _draw_front(run, sweep)
     return json.dumps(sweep.to_dict(), allow_nan=False)
+
+
+def _draw(run: Run, values: Any, lengths: tuple[int, ...], measured: CheckpointMeasurement) -> None:
+    """Draws the results into the folder of --figures."""
+    from ut_tf.evaluation.evaluator import chosen_sets
+    from ut_tf.evaluation.observations import observe_checkpoint
+    from ut_tf.figures.evaluations import evaluation_figures
+    from ut_tf.figures.style import save
+
+    problem = run.make_problem()
+    # The best checkpoint may be another one by now, where the run is still being trained.
+    is_path = values.checkpoint not in ("best", "last")
+    checkpoint = values.checkpoint if is_path else str(measured.step)
+    observed = observe_checkpoint(run.prepare(problem), problem, checkpoint, lengths, values.split)
+    sets = chosen_sets(run, problem, lengths, values.split)
+    folder = Path(values.figures.replace("{output_dir}", str(run.output_dir))).expanduser()
+    for name, figure in evaluation_figures(measured, sets, observed).items():
+        drawn, _ = save(figure, folder / name)
+        tell(COMMAND, f"drawn: {drawn}")
+
+
+def _draw_front(run: Run, sweep: ExitSweep) -> None:
+    """Draws the sweep beside its table, where matplotlib is installed."""
+    from ut_tf.figures.exits import exit_front
+    from ut_tf.figures.style import is_installed, save
+
+    if not is_installed():
+        tell(COMMAND, "pip install 'ut-tf[figures]' to have the table as a figure, too.")
+        return
+    drawn, _ = save(exit_front(sweep), run.output_dir / EXIT_SWEEP_FIGURE)
+    tell(COMMAND, f"drawn: {drawn}")
+
+
+def _check_figures(values: Any) -> None:
+    if not values.figures:
+        return
+    for flag in ("test_problem", "exit_sweep"):
+        if values[flag].value:
+            raise FlagError(f"--figures and --{flag} do not go together: leave one flag out.")
+    from ut_tf.figures.style import check_installed
+
+    check_installed()
 
 
 def _check_exit_sweep(values: Any) -> None:

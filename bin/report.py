@@ -14,10 +14,10 @@ from ut_tf.bin import flags
 from ut_tf.bin.command import execute, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.reporting.filling import make_report
+from ut_tf.reporting.filling import Report, make_report
 from ut_tf.reporting.paper_tables import PAPER_TABLES
 from ut_tf.reporting.rendering import as_csv, as_json, as_markdown
-from ut_tf.reporting.runs import find_runs
+from ut_tf.reporting.runs import FoundRun, find_runs
 from ut_tf.storage.files import write_text
 
 COMMAND = "ut-report"
@@ -26,11 +26,14 @@ directories.
 
   ut-report runs
   ut-report runs/copy runs/reverse --tables=4 --format=csv --output=table4.csv
+  ut-report runs --format=html --output=report.html
+  ut-report runs/copy runs/reverse --curves --output=curves.svg
 
 It reads what ut-eval found; runs without an evaluation are listed with the command that evaluates
 them. Rows of ours stand beneath the paper's; where several runs differ in their seed alone, the
 best by validation and the mean are given. Figures of other data than the table's have a mark."""
 
+_MAIN_CURVES = "main"
 FLAGS = (
     Flag(
         "runs",
@@ -48,10 +51,33 @@ FLAGS = (
         default="",
         shown_default="all with runs",
     ),
-    Flag("format", "markdown, csv (one figure a line) or json.", "How", default="markdown"),
-    Flag("output", "File to write to.", "How", default="", shown_default="standard output"),
+    Flag(
+        "curves",
+        "Draws learning curves of all runs in one figure instead of tables: names such as"
+        " train/loss,eval/error, or alone for the loss and validation's main metric; needs pip"
+        " install 'ut-tf[figures]'.",
+        "What",
+        default="",
+        shown_default="none",
+        alone=_MAIN_CURVES,
+    ),
+    Flag(
+        "format",
+        "markdown, csv (one figure a line), json, or html (with plots and links to the runs; needs"
+        " pip install 'ut-tf[figures]').",
+        "How",
+        default="markdown",
+    ),
+    Flag(
+        "output",
+        "File to write to.",
+        "How",
+        default="",
+        shown_default="standard output; of curves curves.svg and curves.png",
+    ),
 )
 _FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
+_HTML = "html"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,10 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
-    if values.format not in _FORMATS:
+    formats = (*_FORMATS, _HTML)
+    if values.format not in formats:
         raise FlagError(
             f"--format={values.format}: expected one of"
-            f" {', '.join(_FORMATS)}{did_you_mean(values.format, _FORMATS).rstrip('?')}."
+            f" {', '.join(formats)}{did_you_mean(values.format, formats).rstrip('?')}."
         )
     numbers = [number.strip() for number in values.tables.split(",") if number.strip()]
     runs, warnings = find_runs([Path(place).expanduser() for place in values.runs])
@@ -72,11 +99,36 @@ def _main(argv: list[str]) -> None:
         tell(COMMAND, f"warning: {warning}")
     if not runs:
         raise UserError("no run could be read, see the warnings: name other folders.")
-    text = _FORMATS[values.format](make_report(PAPER_TABLES, runs, numbers, _evaluation))
-    if values.output:
-        _write(Path(values.output).expanduser(), text.rstrip("\n") + "\n")
+    output = Path(values.output).expanduser() if values.output else None
+    if values.curves:
+        _draw_curves(runs, values.curves, output or Path("curves"))
+        return
+    report = make_report(PAPER_TABLES, runs, numbers, _evaluation)
+    text = _as_html(report, output) if values.format == _HTML else _FORMATS[values.format](report)
+    if output is not None:
+        _write(output, text.rstrip("\n") + "\n")
     else:
         print(text.rstrip("\n"))
+
+
+def _as_html(report: Report, output: Path | None) -> str:
+    from ut_tf.reporting.html import as_html
+
+    return as_html(report, Path() if output is None else output.parent)
+
+
+def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:
+    from ut_tf.figures.curves import learning_curves, main_curves, read_curves
+    from ut_tf.figures.style import check_installed, save
+
+    check_installed()
+    # A run that was also evaluated in another way is there more than once.
+    curves = {str(run.folder): read_curves(run.folder) for run in runs if run.trained}
+    if not curves:
+        raise UserError("none of the runs is trained: train one with ut-trainer.")
+    chosen = main_curves(curves) if names == _MAIN_CURVES else names.split(",")
+    for file in save(learning_curves(curves, chosen), output):
+        tell(COMMAND, f"drawn: {file}")
 
 
 def _evaluation(folder: Path) -> str:

@@ -27,6 +27,7 @@ from ut_tf.bin.trainer_flags import (
     checked,
     default_output_dir,
     schedule,
+    views,
 )
 from ut_tf.run import Run
 
@@ -75,6 +76,8 @@ def _train(values: Any) -> int:
             strategy=strategy,
             log_frequency=values.log_frequency,
             warm_start_from=warm_start,
+            tensorboard=views(values),
+            tracker=values.tracker,
         )
     print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:

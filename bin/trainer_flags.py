@@ -11,6 +11,8 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps
+from ut_tf.training.summaries import check_views
+from ut_tf.training.trackers import check_tracker
 
 COMMAND = "ut-trainer"
 DESCRIPTION = """ut-trainer: trains a model on a problem.
@@ -66,6 +68,22 @@ FLAGS = (
     Flag(
         "warm_start_from",
         "Run directory whose weights a new run starts from.",
+        _TRAINING,
+        shown_default="none",
+    ),
+    Flag(
+        "tensorboard",
+        "What TensorBoard shows besides scalars, histograms and hyperparameters: examples (texts"
+        " written at validation), figures (ponder times over the steps), graph (of one update);"
+        " several with commas between.",
+        _TRAINING,
+        default="",
+        shown_default="none",
+    ),
+    Flag(
+        "tracker",
+        "wandb or mlflow: where values go besides TensorBoard; needs pip install 'ut-tf[wandb]' or"
+        " 'ut-tf[mlflow]'.",
         _TRAINING,
         shown_default="none",
     ),
@@ -131,6 +149,9 @@ def checked_run(argv: Sequence[str]) -> Run:
 def checked(values: Any) -> tuple[Run, Run | None]:
     """The run, and the one that its first weights come from, if any."""
     _check_numbers(values)
+    check_views(views(values))
+    if values.tracker:
+        check_tracker(values.tracker)
     plan = _plan(values)
     return plan, _warm_start_run(values.warm_start_from, plan)
 
@@ -178,6 +199,11 @@ def _overrides(values: Any) -> str:
             *(f"{name}={value}" for name, value in own.items() if value is not None),
         ]
     )
+
+
+def views(values: Any) -> list[str]:
+    """What TensorBoard is to show besides scalars."""
+    return [name.strip() for name in values.tensorboard.split(",") if name.strip()]
 
 
 def _check_numbers(values: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import shutil
 import subprocess
@@ -40,7 +41,9 @@ def test_every_package_that_the_code_imports_is_declared() -> None:
     # Apache Beam is for clusters: docs/problems.md tells its users to install it.
     imported -= {"ut_tf", "apache_beam"}
     assert {"numpy", "tensorflow"} <= imported
-    declared = set(map(_distribution, PROJECT["dependencies"]))
+    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures",)]
+    required = [*PROJECT["dependencies"], *itertools.chain.from_iterable(optional)]
+    declared = set(map(_distribution, required))
     known = packages_distributions()
     providers = {name: set(map(_distribution, known.get(name, [name]))) for name in imported}
     assert {name for name, some in providers.items() if not some & declared} == set()

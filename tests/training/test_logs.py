@@ -41,7 +41,13 @@ def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
     train, evaluation = [
         json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
     ]
-    assert train == {"kind": "train", "step": 1, "loss": loss, "gradient_norm": None}
+    assert train == {
+        "kind": "train",
+        "step": 1,
+        "loss": loss,
+        "gradient_norm": None,
+        "ponder_histogram": [0.0, 2.0, 5.0],
+    }
     assert evaluation == {"kind": "eval", "step": 1, "loss": loss, "accuracy": None}
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
 

@@ -17,6 +17,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ut_tf.evaluation.records import Record
 from ut_tf.reporting.layout import Measure, Source
@@ -63,6 +64,7 @@ class Cell:
       seeds: how many seeds each problem has at most.
       problems: how many problems' figures are joined.
       of_problems: how many should be.
+      folders: of the runs, each once.
     """
 
     best: Values | None
@@ -72,6 +74,7 @@ class Cell:
     seeds: int
     problems: int
     of_problems: int
+    folders: tuple[Path, ...] = ()
 
 
 def figure_of(record: Record, name: str) -> Figure:
@@ -117,6 +120,11 @@ def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading
         seeds=max(map(len, seeds)),
         problems=len(readings),
         of_problems=len(source.problems),
+        folders=tuple(
+            dict.fromkeys(
+                reading.run.folder for by_seed in readings.values() for reading in by_seed.values()
+            )
+        ),
     )
 
 

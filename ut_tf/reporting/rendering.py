@@ -51,6 +51,12 @@ def as_markdown(report: Report) -> str:
 
 def summary_table(rows: Sequence[Summary]) -> str:
     """The headline figures as a table."""
+    header, lines = summary_lines(rows)
+    return _grid(lines, header)
+
+
+def summary_lines(rows: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
+    """The header and the lines of the table of headline figures, a line for each row."""
     header = ["problem", "model", "set", "metric", "seeds", "best", "mean", "deviation", "data"]
     lines = [
         [
@@ -66,9 +72,9 @@ def summary_table(rows: Sequence[Summary]) -> str:
         ]
         for row in rows
     ]
-    if not any(row.note for row in rows):
-        header, lines = header[:-1], [line[:-1] for line in lines]
-    return _grid(lines, header)
+    if any(row.note for row in rows):
+        return header, lines
+    return header[:-1], [line[:-1] for line in lines]
 
 
 def as_csv(report: Report) -> str:
@@ -130,49 +136,55 @@ def as_json(report: Report) -> str:
 
 def _table_text(filled: FilledTable, publication: str) -> str:
     table = filled.table
-    has_variants = any(source.variant for column in table.columns for source in column.sources)
-    header = [
-        "model",
-        *(["setting"] if has_variants else []),
-        "source",
-        "seeds",
-        *(column.title for column in table.columns),
-    ]
-    marks = _marks(filled.rows)
-    lines = []
-    for row in table.published:
-        lines.append(
-            [
-                row.model,
-                *([row.variant] if has_variants else []),
-                publication,
-                row.seeds,
-                *row.cells,
-            ]
-        )
-    for our_row in filled.rows:
-        source = our_row.recipe if our_row.joins_recipes else f"`{our_row.recipe}`"
-        for what, cells in _row_texts(our_row, table.columns, table.unit):
-            mark = marks.get(our_row.note, "")
-            marked = [cell if cell == NOTHING else cell + mark for cell in cells]
-            lines.append(
-                [
-                    our_row.system + mark,
-                    *([our_row.variant] if has_variants else []),
-                    source,
-                    what,
-                    *marked,
-                ]
-            )
+    header, rows = table_lines(filled, publication)
+    lines = [cells for _, cells in rows]
     text = (
-        _upright(lines, header, _settings(filled) if has_variants else [])
+        _upright(lines, header, _settings(filled) if _has_settings(filled) else [])
         if table.upright
         else _grid(lines, header)
     )
-    below = [f"{mark} {note}" for note, mark in marks.items()]
+    return "\n\n".join([heading(filled), text, *notes_below(filled)])
+
+
+def heading(filled: FilledTable) -> str:
+    """The heading of a table, as Markdown."""
+    return f"## Table {filled.table.number}. {filled.table.title}"
+
+
+def notes_below(filled: FilledTable) -> list[str]:
+    """The texts below a table: what its marks mean, signatures, and which runs are left out."""
+    below = [f"{mark} {note}" for note, mark in _marks(filled.rows).items()]
     below += [f"Signature: {text}" for text in filled.signatures]
-    below += [f"Left out: {text}" for text in filled.left_out]
-    return "\n\n".join([f"## Table {table.number}. {table.title}", text, *below])
+    return below + [f"Left out: {text}" for text in filled.left_out]
+
+
+def table_lines(
+    filled: FilledTable, publication: str
+) -> tuple[list[str], list[tuple[Row | None, list[str]]]]:
+    """The header of a table, and the cells of each line with our row that it is of; None where it
+    is published.
+    """
+    table, has_settings, marks = filled.table, _has_settings(filled), _marks(filled.rows)
+    titles = (column.title for column in table.columns)
+    header = ["model", *(["setting"] if has_settings else []), "source", "seeds", *titles]
+    lines: list[tuple[Row | None, list[str]]] = []
+    for row in table.published:
+        setting = [row.variant] if has_settings else []
+        lines.append((None, [row.model, *setting, publication, row.seeds, *row.cells]))
+    for our_row in filled.rows:
+        source = our_row.recipe if our_row.joins_recipes else f"`{our_row.recipe}`"
+        setting = [our_row.variant] if has_settings else []
+        mark = marks.get(our_row.note, "")
+        for what, cells in _row_texts(our_row, table.columns, table.unit):
+            marked = [cell if cell == NOTHING else cell + mark for cell in cells]
+            lines.append((our_row, [our_row.system + mark, *setting, source, what, *marked]))
+    return header, lines
+
+
+def _has_settings(filled: FilledTable) -> bool:
+    """Whether the rows of the table are of a model in a setting."""
+    columns = filled.table.columns
+    return any(source.variant for column in columns for source in column.sources)
 
 
 def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
@@ -302,7 +314,7 @@ def _csv_lines(filled: FilledTable, publication: str) -> Iterator[dict[str, Any]
                 "variant": row.variant,
                 "column": column.title,
             }
-            for measure, value in zip(_names(column), _printed_numbers(text), strict=False):
+            for measure, value in zip(_names(column), printed_numbers(text), strict=False):
                 yield {
                     **about,
                     "measure": measure,
@@ -357,7 +369,7 @@ def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
             "cells": {
                 column.title: {
                     "text": text,
-                    "values": dict(zip(_names(column), _printed_numbers(text), strict=False)),
+                    "values": dict(zip(_names(column), printed_numbers(text), strict=False)),
                 }
                 for column, text in zip(table.columns, row.cells, strict=True)
                 if text != NOTHING
@@ -422,7 +434,8 @@ def _name(measure: Measure) -> str:
     return name if measure.over == "mean" else f"{name} > {measure.limit:g}"
 
 
-def _printed_numbers(text: str) -> list[float]:
+def printed_numbers(text: str) -> list[float]:
+    """The numbers in a cell as it was printed."""
     return [float(number) for number in re.findall(r"\d*\.?\d+", text)]
 
 

@@ -6,8 +6,10 @@ runs/babi_qa-ut_base/
   checkpoints/         best.json and step-00000100/{variables.*, state.json, manifest.json}
   metrics.jsonl        one line per log point and per validation
   tensorboard/         the same for TensorBoard
+  tracker.json         the identifiers of the tracked runs (ut-trainer --tracker)
   evaluations.jsonl    what ut-eval measured
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
+  figures/             what ut-eval --figures drew
   bleu.jsonl           BLEU of each checkpoint
   translations/        of a mean of checkpoints (ut-translate-all)
 """
@@ -19,11 +21,13 @@ from pathlib import Path
 CONFIG_FILE = "config.json"
 VOCAB_FOLDER = "vocab"
 SUBWORDS_FILE = "subwords.model"
+TRACKER_FILE = "tracker.json"
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 RECORDS_FILE = "evaluations.jsonl"
 EXIT_SWEEP_FILE = "exit_sweep.json"
 EXIT_SWEEP_TABLE_FILE = "exit_sweep.csv"
+EXIT_SWEEP_FIGURE = "exit_sweep"
 SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"

@@ -1,9 +1,10 @@
-"""The logs of a run: ``metrics.jsonl`` and TensorBoard's event files.
+"""The logs of a run: ``metrics.jsonl``, TensorBoard's event files and an experiment tracker.
 
-``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...},
-and one per evaluation, {"kind": "eval", "step", ...}. Numbers are written so that reading them
-gives the same bits. When a run resumes, the lines of steps after the restored one are dropped
-first, so that the file reads as if the run had never been interrupted.
+``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...,
+"ponder_histogram": [positions per ponder time]}, and one per evaluation, {"kind": "eval", "step",
+...}. Numbers are written so that reading them gives the same bits. When a run resumes, the lines of
+steps after the restored one are dropped first, so that the file reads as if the run had never been
+interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tensorflow as tf
 
 from ut_tf.storage.files import write_text
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
+from ut_tf.training.trackers import Tracker
 
 # TensorBoard shows one kind of data per tag: the mean is the scalar train/ponder_time.
 _HISTOGRAM_TAG = "train/ponder_time_histogram"
@@ -31,10 +33,12 @@ class RunLog:
     Args:
       output_dir: of the run.
       step: where training begins or resumes.
+      tracker: takes in the same values; None: none does.
     """
 
-    def __init__(self, output_dir: Path, step: int) -> None:
+    def __init__(self, output_dir: Path, step: int, tracker: Tracker | None = None) -> None:
         self._metrics = Path(output_dir) / METRICS_FILE
+        self._tracker = tracker
         drop_lines_after(self._metrics, step)
         self._writer = tf.summary.create_file_writer(str(Path(output_dir) / EVENTS_FOLDER))
 
@@ -42,7 +46,9 @@ class RunLog:
         """Writes a log point: `values` by name, and the number of positions per ponder time (empty:
         none).
         """
-        self._append({"kind": "train", "step": step, **values})
+        pondering = {"ponder_histogram": list(histogram)} if sum(histogram) else {}
+        self._append({"kind": "train", "step": step, **values, **pondering})
+        self._track("train", step, values)
         with self._writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(f"train/{name}", value)
@@ -52,14 +58,54 @@ class RunLog:
     def evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Writes the metrics of an evaluation."""
         self._append({"kind": "eval", "step": step, **metrics})
+        self._track("eval", step, metrics)
         with self._writer.as_default(step=step):
             for name, value in metrics.items():
                 tf.summary.scalar(f"eval/{name}", value)
         self._writer.flush()
 
+    def hparams(self, values: Mapping[str, bool | int | float | str]) -> None:
+        """Writes hyperparameters by name, for TensorBoard's HParams page."""
+        from tensorboard.plugins.hparams import api
+
+        with self._writer.as_default(step=0):
+            api.hparams(dict(values))
+
+    def examples(self, step: int, markdown: str) -> None:
+        """Writes a table of examples."""
+        with self._writer.as_default(step=step):
+            tf.summary.text("eval/examples", markdown)
+
+    def graph(self, graph: Any) -> None:
+        """Writes a tf.Graph."""
+        with self._writer.as_default(step=0):
+            tf.summary.graph(graph)
+        self._writer.flush()
+
+    def pondering(self, step: int) -> None:
+        """Draws the ponder times of all log points so far; nothing where there are none."""
+        from ut_tf.figures.pondering import pondering_over_steps
+        from ut_tf.figures.style import as_png
+
+        lines = [json.loads(line) for line in self._metrics.read_text().splitlines()]
+        points = [line for line in lines if line.get("ponder_histogram")]
+        if not points:
+            return
+        histograms = [point["ponder_histogram"] for point in points]
+        figure = pondering_over_steps([point["step"] for point in points], histograms)
+        image = tf.image.decode_png(as_png(figure), channels=3)
+        with self._writer.as_default(step=step):
+            tf.summary.image("eval/ponder_time_over_steps", image[tf.newaxis])
+
     def close(self) -> None:
-        """Flushes and closes TensorBoard's file."""
+        """Flushes and closes TensorBoard's file and the tracker."""
         self._writer.close()
+        if self._tracker is not None:
+            self._tracker.close()
+
+    def _track(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        if self._tracker is not None:
+            self._tracker.log(step, {f"{kind}/{name}": value for name, value in values.items()})
 
     def _append(self, line: Mapping[str, Any]) -> None:
         with self._metrics.open("a") as file:

@@ -14,12 +14,12 @@ was killed at any moment and started again ends with the same bits as one that n
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import keras
 
@@ -45,6 +45,7 @@ from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.distribution import Workers, describe_devices, make_strategy
 from ut_tf.training.hooks.first_update import FirstUpdate
+from ut_tf.training.hooks.graph import GraphOfUpdate
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.hooks.logging import Logging
 from ut_tf.training.hooks.ponder_watch import PonderWatch
@@ -60,6 +61,8 @@ from ut_tf.training.saver import Saver
 from ut_tf.training.signals import StopRequest
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
+from ut_tf.training.summaries import View, WrittenExamples, check_views, flat_hparams
+from ut_tf.training.trackers import check_tracker, make_tracker
 from ut_tf.training.warm_start import refuse_other_vocabulary
 
 # Updates after which a mean ponder time that does not move is told.
@@ -93,6 +96,8 @@ def train(
     keep: int | None = None,
     warm_start_from: Run | None = None,
     hooks: Sequence[Hook] = (),
+    tensorboard: Collection[View] = (),
+    tracker: Literal["wandb", "mlflow"] | None = None,
 ) -> TrainingResult:
     """Trains a run to `train_steps`, from its last checkpoint if it has one.
 
@@ -106,11 +111,16 @@ def train(
       warm_start_from: run whose best weights a new run begins with; a run that has a checkpoint of
         its own goes on from that.
       hooks: what else happens between updates, after logging and before validation.
+      tensorboard: what it shows besides: "examples", "figures", "graph" (``summaries``).
+      tracker: where values go, besides TensorBoard and metrics.jsonl; None: nowhere.
 
     Raises:
       UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
         the data has no batch, or another process trains in the same directory.
     """
+    check_views(tensorboard)
+    if tracker is not None:
+        check_tracker(tracker)
     workers = Workers.of(strategy or make_strategy(num_gpus))
     with _alone(run.output_dir, workers), StopRequest() as stop:
         with _withdrawn_if_refused(run.output_dir, workers):
@@ -118,7 +128,8 @@ def train(
         stopped_by = parts.ended
         if stopped_by is None:
             _say_what_begins(parts)
-            stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks)
+            views = _Views(frozenset(tensorboard), tracker)
+            stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, views)
             # A worker that leaves before the chief has saved would take the chief down with it.
             workers.total(0.0)
             if stopped_by == "signal":
@@ -158,6 +169,14 @@ class _Parts:
             return "train_steps"
         patience = self.run.hparams.training.early_stopping_patience
         return "early_stopping" if self.state.out_of_patience(patience) else None
+
+
+@dataclass(frozen=True)
+class _Views:
+    """Where values go besides metrics.jsonl, and what TensorBoard shows besides them."""
+
+    tensorboard: frozenset[View]
+    tracker: str | None
 
 
 def _make_parts(
@@ -219,14 +238,14 @@ def _make_curriculum(
 
 
 def _updates(
-    parts: _Parts, stop: StopRequest, log_frequency: int, hooks: Sequence[Hook]
+    parts: _Parts, stop: StopRequest, log_frequency: int, hooks: Sequence[Hook], views: _Views
 ) -> StoppedBy:
     """Trains on, and says why it stopped."""
     run, workers, state = parts.run, parts.workers, parts.state
     with ExitStack() as stack:
         stack.enter_context(readable_disk_errors(run.output_dir))
         stack.callback(parts.progress.finish)
-        log = RunLog(run.output_dir, state.step) if workers.is_chief else None
+        log = _make_log(run, state, views) if workers.is_chief else None
         if log is not None:
             stack.callback(log.close)
         batches = TrainingBatches(_make_datasets(parts), workers, state.position)
@@ -238,14 +257,16 @@ def _updates(
         reports = PendingReports(
             step, state, parts.optimizer.scale is not None, parts.store, speedometer
         )
-        logging = [
+        logging: list[Hook] = [
             FirstUpdate(state.step + 1, log_frequency, parts.progress, speedometer),
             *_stages(parts, batches, step),
             *_ponder_watch(parts, log_frequency),
             _logging(parts, log, log_frequency, speedometer),
         ]
+        if "graph" in views.tensorboard:
+            logging.append(GraphOfUpdate(state.step + 1, step, log))
         endings = [
-            _validation(parts, log, speedometer),
+            _validation(parts, log, speedometer, views),
             LastUpdate(parts.train_steps),
             Signal(stop, parts.saver, workers),
         ]
@@ -260,6 +281,14 @@ def _updates(
         # A hook of the user's own may have ended it without a checkpoint.
         parts.saver.save(state)
         return ended
+
+
+def _make_log(run: Run, state: TrainingState, views: _Views) -> RunLog:
+    tracker = None if views.tracker is None else make_tracker(views.tracker, run)
+    log = RunLog(run.output_dir, state.step, tracker)
+    if not state.step:
+        log.hparams(flat_hparams(run))
+    return log
 
 
 def _make_datasets(parts: _Parts) -> Callable[[int, int], Any]:
@@ -292,8 +321,9 @@ def _logging(parts: _Parts, log: RunLog | None, frequency: int, speedometer: Spe
     return Logging(schedule, log, parts.progress, speedometer, parts.curriculum)
 
 
-def _validation(parts: _Parts, log: RunLog | None, speedometer: Speedometer) -> Hook:
+def _validation(parts: _Parts, log: RunLog | None, speedometer: Speedometer, views: _Views) -> Hook:
     training = parts.run.hparams.training
+    shows_examples = log is not None and "examples" in views.tensorboard
     return Validation(
         Schedule(training.eval_frequency, parts.train_steps),
         parts.problem,
@@ -304,6 +334,8 @@ def _validation(parts: _Parts, log: RunLog | None, speedometer: Speedometer) -> 
         speedometer,
         parts.workers,
         training.early_stopping_patience,
+        WrittenExamples(parts.model, parts.problem, parts.run) if shows_examples else None,
+        "figures" in views.tensorboard,
     )
 
 

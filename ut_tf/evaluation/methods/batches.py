@@ -104,7 +104,7 @@ class BatchMethod(EvaluationMethod):
                 )
 
     def _graph(self, element_spec: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
-        signature = {name: _any_length(spec) for name, spec in element_spec.items()}
+        signature = any_lengths(element_spec)
         key = tuple(sorted((name, str(spec)) for name, spec in signature.items()))
         if key not in self._graphs:
             self._graphs[key] = tf.function(
@@ -194,8 +194,11 @@ def _computing(part: Any) -> dict[str, Any]:
     return per_example.computing(steps, depth, part.mask)
 
 
-def _any_length(spec: Any) -> Any:
-    """The spec of a batch with its batch size and length unknown; the words of a fact keep their
+def any_lengths(element_spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specs of a batch with its batch size and lengths unknown; the words of a fact keep their
     number.
     """
-    return tf.TensorSpec([None, None, *spec.shape[2:]][: spec.shape.rank], spec.dtype)
+    return {
+        name: tf.TensorSpec([None, None, *spec.shape[2:]][: spec.shape.rank], spec.dtype)
+        for name, spec in element_spec.items()
+    }

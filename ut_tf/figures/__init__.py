@@ -1,0 +1,1 @@
+"""Figures of evaluations, exit sweeps and trainings; they need the extra ``[figures]``."""

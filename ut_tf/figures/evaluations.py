@@ -1,0 +1,187 @@
+"""Figures of an evaluation: by length, by group, ponder times, confusion of answers.
+
+::
+
+    figures = evaluation_figures(measured, sets, observed)  # by file name
+    save(figures["error_by_task"], folder / "error_by_task")
+
+A figure is there where the evaluation has its data: two lengths, groups, dynamic halting, classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ut_tf.data.problem import EvaluationSet
+from ut_tf.evaluation.measurement import Measurement
+from ut_tf.evaluation.observations import Observed
+from ut_tf.figures.style import COLORS, in_style, new_figure
+from ut_tf.metrics.intervals import Floats
+
+# Classes that a confusion matrix shows; the others are one row and column.
+_MOST_CLASSES = 20
+_OTHERS = "others"
+_PONDERING = ("ponder_time", "ponder_time_std")
+
+
+def evaluation_figures(
+    measured: Measurement, sets: Sequence[EvaluationSet], observed: Mapping[str, Observed]
+) -> dict[str, Any]:
+    """Figures by file name.
+
+    Args:
+      measured: metrics and intervals of all sets.
+      sets: the evaluation sets.
+      observed: by name of the set.
+    """
+    figures: dict[str, Any] = {}
+    by_length = _by_length(measured.metrics)
+    if by_length:
+        figures["accuracy_by_length"] = _length_figure(by_length, measured)
+    for evaluation_set in sets:
+        prefix = f"{evaluation_set.name}/" if evaluation_set.name else ""
+        file_prefix = prefix.replace("/", "_")
+        for name, groups in _by_group(measured.metrics, prefix, evaluation_set).items():
+            figures[file_prefix + name] = _group_figure(name, groups, measured)
+        seen = observed.get(evaluation_set.name, Observed())
+        if seen.ponder_counts:
+            figures[f"{file_prefix}ponder_times"] = ponder_histogram(seen.ponder_counts)
+        if seen.confusion:
+            figures[f"{file_prefix}confusion"] = confusion_matrix(seen.confusion)
+    return figures
+
+
+def ponder_histogram(counts: Mapping[str, Floats]) -> Any:
+    """The share of positions per ponder time, a panel for each part.
+
+    Args:
+      counts: part -> positions per ponder time 0, 1, ..., [times].
+    """
+    figure, axes = new_figure(columns=len(counts))
+    with in_style():
+        for axis, (part, positions), color in zip(axes, counts.items(), COLORS, strict=False):
+            shares = positions / max(positions.sum(), 1.0)
+            times = np.arange(len(shares))
+            first = 1 if not positions[0] else 0
+            axis.bar(times[first:], shares[first:], color=color)
+            mean = float((shares * times).sum())
+            axis.axvline(mean, color="black", linestyle="--", linewidth=0.8)
+            axis.set_title(f"{part}: mean {mean:.2f} steps")
+            axis.set_xlabel("ponder time")
+            axis.set_ylabel("share of positions")
+    return figure
+
+
+def confusion_matrix(confusion: Counter[tuple[str, str]]) -> Any:
+    """The share of each answer among the examples of each class; the most frequent classes.
+
+    Args:
+      confusion: (class, answer) -> examples.
+    """
+    shown = _shown_classes(confusion)
+    places = {name: number for number, name in enumerate(shown)}
+    counts = np.zeros([len(shown), len(shown)])
+    for (target, answer), examples in confusion.items():
+        row, column = (places.get(name, len(shown) - 1) for name in (target, answer))
+        counts[row, column] += examples
+    totals = counts.sum(1, keepdims=True)
+    shares = counts / np.maximum(totals, 1.0)
+    size = 2.2 + 0.28 * len(shown)
+    figure, (axis,) = new_figure(panel=(size + 0.8, size))
+    with in_style():
+        image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+        figure.colorbar(image, ax=axis, label="share of the class")
+        axis.grid(False)
+        axis.set_xticks(range(len(shown)), shown, rotation=90)
+        labels = [f"{name} ({total:.0f})" for name, total in zip(shown, totals[:, 0], strict=True)]
+        axis.set_yticks(range(len(shown)), labels)
+        axis.set_xlabel("answer")
+        axis.set_ylabel("class (examples)")
+        axis.set_title(f"{counts.trace() / counts.sum():.1%} on the diagonal")
+    return figure
+
+
+def _shown_classes(confusion: Counter[tuple[str, str]]) -> list[str]:
+    frequencies: Counter[str] = Counter()
+    for (target, answer), examples in confusion.items():
+        frequencies[target] += examples
+        frequencies[answer] += examples
+    if len(frequencies) <= _MOST_CLASSES:
+        return sorted(frequencies)
+    return [*sorted(name for name, _ in frequencies.most_common(_MOST_CLASSES - 1)), _OTHERS]
+
+
+def _by_length(metrics: Mapping[str, float]) -> dict[str, dict[int, str]]:
+    """Metric -> length -> its full name, of shares that two lengths have."""
+    named: dict[str, dict[int, str]] = {}
+    for name in metrics:
+        match = re.fullmatch(r"length_(\d+)/([\w]*acc(?:uracy)?)", name)
+        if match:
+            named.setdefault(match[2], {})[int(match[1])] = name
+    return {
+        metric: {length: names[length] for length in sorted(names)}
+        for metric, names in named.items()
+        if len(names) > 1
+    }
+
+
+def _length_figure(by_length: Mapping[str, Mapping[int, str]], measured: Measurement) -> Any:
+    figure, (axis,) = new_figure()
+    with in_style():
+        for (metric, names), color in zip(by_length.items(), COLORS, strict=False):
+            values, errors = _values_and_errors(list(names.values()), measured)
+            axis.errorbar(
+                list(names), values, errors, fmt="o-", color=color, label=metric, capsize=3
+            )
+        axis.set_ylim(-0.02, 1.02)
+        axis.set_xlabel("length")
+        axis.set_ylabel("share")
+        axis.legend(loc="best")
+    return figure
+
+
+def _by_group(
+    metrics: Mapping[str, float], prefix: str, evaluation_set: EvaluationSet
+) -> dict[str, dict[str, str]]:
+    """File name -> group -> full name of the metric, of metrics that have groups."""
+    figures: dict[str, dict[str, str]] = {}
+    own = [name for name in metrics if name.startswith(prefix)]
+    for base in own:
+        groups = [name for name in own if name.startswith(f"{base}/")]
+        for name in groups:
+            group = name.removeprefix(f"{base}/")
+            grouping = evaluation_set.group_by or ""
+            ponder_by = f"{evaluation_set.ponder_by}_"
+            if base.removeprefix(prefix) in _PONDERING and group.startswith(ponder_by):
+                group, grouping = group.removeprefix(ponder_by), str(evaluation_set.ponder_by)
+            metric = base.removeprefix(prefix).replace("/", "_")
+            figures.setdefault(f"{metric}_by_{grouping}", {})[group] = name
+    return figures
+
+
+def _group_figure(title: str, groups: Mapping[str, str], measured: Measurement) -> Any:
+    ordered = sorted(groups, key=lambda group: (not group.isdigit(), group.zfill(9)))
+    values, errors = _values_and_errors([groups[group] for group in ordered], measured)
+    figure, (axis,) = new_figure(panel=(max(3.0, 1.4 + 0.35 * len(ordered)), 3.2))
+    with in_style():
+        axis.bar(ordered, values, yerr=errors, color=COLORS[0], capsize=3)
+        axis.set_title(title.replace("_", " "))
+        if max(map(len, ordered)) > 3:
+            axis.tick_params(axis="x", rotation=90)
+    return figure
+
+
+def _values_and_errors(names: Sequence[str], measured: Measurement) -> tuple[Floats, Floats]:
+    """The values of metrics, [metrics], and how far their intervals reach below and above,
+    [2, metrics]; 0 where there is none.
+    """
+    values = np.array([measured.metrics[name] for name in names])
+    bounds = np.array(
+        [measured.intervals.get(name, (measured.metrics[name],) * 2) for name in names]
+    )
+    return values, np.maximum(np.abs(bounds.T - values), 0.0)

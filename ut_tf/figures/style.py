@@ -1,0 +1,126 @@
+"""The common style of all figures, and their files.
+
+::
+
+    figure, (left, right) = new_figure(columns=2)
+    left.plot([1, 2], [3.0, 4.0])
+    save(figure, Path("runs/copy/figures/accuracy"))  # accuracy.svg and accuracy.png
+
+Figures are made without pyplot, so that nothing of matplotlib's global state changes. Text in SVG
+stays text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from ut_tf.errors import UserError
+from ut_tf.storage.files import write_text
+
+COLORS = ("#1f5fa8", "#c8553d", "#3a7d44", "#8a5aa6", "#b8860b", "#4a9a9e", "#6b6b6b", "#d17ba5")
+PUBLISHED_COLOR = "#9a9a9a"
+_PANEL = 4.6, 3.2
+_STYLE = {
+    "axes.edgecolor": "#444444",
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "font.size": 9,
+    "grid.color": "#e3e3e3",
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ut-tf",
+}
+
+
+def is_installed() -> bool:
+    """Whether matplotlib can be imported."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def check_installed() -> None:
+    """Raises UserError where matplotlib is missing."""
+    if not is_installed():
+        raise UserError(
+            "figures need matplotlib, which is not installed: run pip install 'ut-tf[figures]'."
+        )
+
+
+def new_figure(
+    rows: int = 1, columns: int = 1, panel: tuple[float, float] = _PANEL
+) -> tuple[Any, list[Any]]:
+    """A figure and its axes, row by row.
+
+    Args:
+      rows, columns: of panels.
+      panel: width and height of a panel, in inches.
+
+    Raises:
+      UserError: matplotlib is missing.
+    """
+    check_installed()
+    from matplotlib.figure import Figure
+
+    with in_style():
+        size = panel[0] * columns, panel[1] * rows
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+    for panel_axes in axes.flat:
+        panel_axes.set_axisbelow(True)
+    return figure, list(axes.flat)
+
+
+def in_style() -> AbstractContextManager[None]:
+    """A context in which new artists have the common style."""
+    import matplotlib
+
+    context: AbstractContextManager[None] = matplotlib.rc_context(_STYLE)
+    return context
+
+
+def as_svg(figure: Any) -> str:
+    """The figure as an SVG document, the same bytes for the same figure."""
+    text = io.StringIO()
+    with in_style():
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()
+
+
+def as_png(figure: Any) -> bytes:
+    """The figure as a PNG file."""
+    image = io.BytesIO()
+    with in_style():
+        figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
+    return image.getvalue()
+
+
+def save(figure: Any, path: Path) -> list[Path]:
+    """Writes a figure as `path`.svg and `path`.png, or as `path` alone where that ends with one of
+    the two.
+
+    Returns:
+      The files written.
+
+    Raises:
+      UserError: a file cannot be written.
+    """
+    named = path.suffix in (".svg", ".png")
+    files = [path] if named else [path.with_name(f"{path.name}{end}") for end in (".svg", ".png")]
+    for file in files:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if file.suffix == ".svg":
+                write_text(file, as_svg(figure))
+            else:
+                file.write_bytes(as_png(figure))
+        except OSError as error:
+            raise UserError(
+                f"{file} cannot be written: {error.strerror or error}; name another place."
+            ) from error
+    return files
