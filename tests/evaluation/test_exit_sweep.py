@@ -85,10 +85,10 @@ def test_ut_eval_shows_and_keeps_the_table(
     assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep=kl,entropy"]) == 0
     captured = capsys.readouterr()
     assert asked["rules"] == ("kl", "entropy")
-    assert [line.split() for line in captured.err.splitlines()[-2:]] == [
-        ["none", "0.5", "6.00", "1.25"],
-        ["kl", "0.001", "0.4375", "3.50", "0.75"],
-    ]
+    *_, full, kl, drawn = captured.err.splitlines()
+    assert full.split() == ["none", "0.5", "6.00", "1.25"]
+    assert kl.split() == ["kl", "0.001", "0.4375", "3.50", "0.75"]
+    assert drawn.endswith("exit_sweep.svg") and (tmp_path / "exit_sweep.png").is_file()
     (line,) = captured.out.splitlines()
     assert json.loads(line) == json.loads((tmp_path / "exit_sweep.json").read_text())
     assert json.loads(line)["points"][0]["metrics"]["loss"] is None
