@@ -20,6 +20,7 @@ from ut_tf.evaluation.observations import Observed, observe_checkpoint
 from ut_tf.figures.evaluations import evaluation_figures
 from ut_tf.figures.exits import exit_front
 from ut_tf.figures.style import as_svg
+from ut_tf.metrics.sums import Group
 from ut_tf.run import Run
 
 
@@ -38,12 +39,14 @@ def test_lengths_are_in_order_and_their_intervals_are_the_error_bars() -> None:
 
 def test_groups_are_bars_in_the_order_of_their_numbers() -> None:
     metrics = {"error": 5.0, "error/10": 6.0, "error/2": 4.0, "ponder_time": 2.0}
-    metrics |= {"ponder_time/2": 2.5, "ponder_time/supporting_facts_3": 3.5}
+    metrics |= {"ponder_time/supporting_facts_3": 3.5, "ponder_time/question": 4.5}
+    groups = {number: Group("task", number, 8) for number in ("10", "2")}
+    groups["supporting_facts_3"] = Group("supporting_facts", "3", 4)
     sets = [EvaluationSet("", "test", "classify", group_by="task", ponder_by="supporting_facts")]
-    figures = evaluation_figures(Measurement(metrics), sets, {})
+    figures = evaluation_figures(Measurement(metrics, groups=groups), sets, {})
     assert set(figures) == {
         "error_by_task",
-        "ponder_time_by_task",
+        "ponder_time_by_position",
         "ponder_time_by_supporting_facts",
     }
     (axis,) = figures["error_by_task"].axes

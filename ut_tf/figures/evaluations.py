@@ -10,6 +10,7 @@ A figure is there where the evaluation has its data: two lengths, groups, dynami
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,11 +23,11 @@ from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.observations import Observed
 from ut_tf.figures.style import COLORS, in_style, new_figure
 from ut_tf.metrics.intervals import Floats
+from ut_tf.metrics.sums import PONDER_ROLES, Group
 
 # Classes that a confusion matrix shows; the others are one row and column.
 _MOST_CLASSES = 20
 _OTHERS = "others"
-_PONDERING = ("ponder_time", "ponder_time_std")
 
 
 def evaluation_figures(
@@ -46,7 +47,7 @@ def evaluation_figures(
     for evaluation_set in sets:
         prefix = f"{evaluation_set.name}/" if evaluation_set.name else ""
         file_prefix = prefix.replace("/", "_")
-        for name, groups in _by_group(measured.metrics, prefix, evaluation_set).items():
+        for name, groups in _by_group(measured, prefix).items():
             figures[file_prefix + name] = _group_figure(name, groups, measured)
         seen = observed.get(evaluation_set.name, Observed())
         if seen.ponder_counts:
@@ -145,22 +146,19 @@ def _length_figure(by_length: Mapping[str, Mapping[int, str]], measured: Measure
     return figure
 
 
-def _by_group(
-    metrics: Mapping[str, float], prefix: str, evaluation_set: EvaluationSet
-) -> dict[str, dict[str, str]]:
-    """File name -> group -> full name of the metric, of metrics that have groups."""
+def _by_group(measured: Measurement, prefix: str) -> dict[str, dict[str, str]]:
+    """File name -> group -> full name of the metric, of a set's metrics that have groups; what
+    positions hold ("question", "facts") groups them, too.
+    """
     figures: dict[str, dict[str, str]] = {}
-    own = [name for name in metrics if name.startswith(prefix)]
-    for base in own:
-        groups = [name for name in own if name.startswith(f"{base}/")]
-        for name in groups:
-            group = name.removeprefix(f"{base}/")
-            grouping = evaluation_set.group_by or ""
-            ponder_by = f"{evaluation_set.ponder_by}_"
-            if base.removeprefix(prefix) in _PONDERING and group.startswith(ponder_by):
-                group, grouping = group.removeprefix(ponder_by), str(evaluation_set.ponder_by)
-            metric = base.removeprefix(prefix).replace("/", "_")
-            figures.setdefault(f"{metric}_by_{grouping}", {})[group] = name
+    own = [name for name in measured.metrics if name.startswith(prefix)]
+    for base, name in itertools.product(own, own):
+        ending = name.removeprefix(f"{base}/")
+        group = measured.groups.get(prefix + ending, Group("position", ending, 0))
+        if ending == name or (group.feature == "position" and ending not in PONDER_ROLES):
+            continue
+        metric = base.removeprefix(prefix).replace("/", "_")
+        figures.setdefault(f"{metric}_by_{group.feature}", {})[group.value] = name
     return figures
 
 
