@@ -39,9 +39,11 @@ def test_lengths_are_in_order_and_their_intervals_are_the_error_bars() -> None:
 
 def test_groups_are_bars_in_the_order_of_their_numbers() -> None:
     metrics = {"error": 5.0, "error/10": 6.0, "error/2": 4.0, "ponder_time": 2.0}
-    metrics |= {"ponder_time/supporting_facts_3": 3.5, "ponder_time/question": 4.5}
+    metrics |= {"ponder_time/question": 4.5, "ponder_time/facts": 1.5}
     groups = {number: Group("task", number, 8) for number in ("10", "2")}
-    groups["supporting_facts_3"] = Group("supporting_facts", "3", 4)
+    for number, time in (("2", 2.5), ("3", 3.5)):
+        metrics[f"ponder_time/supporting_facts_{number}"] = time
+        groups[f"supporting_facts_{number}"] = Group("supporting_facts", number, 4)
     sets = [EvaluationSet("", "test", "classify", group_by="task", ponder_by="supporting_facts")]
     figures = evaluation_figures(Measurement(metrics, groups=groups), sets, {})
     assert set(figures) == {

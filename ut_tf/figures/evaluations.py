@@ -159,7 +159,7 @@ def _by_group(measured: Measurement, prefix: str) -> dict[str, dict[str, str]]:
             continue
         metric = base.removeprefix(prefix).replace("/", "_")
         figures.setdefault(f"{metric}_by_{group.feature}", {})[group.value] = name
-    return figures
+    return {name: groups for name, groups in figures.items() if len(groups) > 1}
 
 
 def _group_figure(title: str, groups: Mapping[str, str], measured: Measurement) -> Any:
