@@ -12,7 +12,7 @@ Targets are given to the model, so that decoders ponder over what is right.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +88,7 @@ def _observe(
     return observed
 
 
-def _ponder_counts(details: Any, weight: Any) -> Mapping[str, Any]:
+def _ponder_counts(details: Any, weight: Any) -> dict[str, Any]:
     """Counted positions per ponder time, int32 [times], of each part that halts."""
     counts = {}
     for name in ("encoder", "decoder"):

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ut_tf.errors import UserError, did_you_mean
@@ -85,7 +85,7 @@ class MlflowTracker:
         self._mlflow.end_run()
 
 
-_TRACKERS = {"wandb": WandbTracker, "mlflow": MlflowTracker}
+_TRACKERS: dict[str, Callable[[Run], Tracker]] = {"wandb": WandbTracker, "mlflow": MlflowTracker}
 
 
 def check_tracker(name: str) -> None:

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import keras
 
@@ -61,7 +61,7 @@ from ut_tf.training.saver import Saver
 from ut_tf.training.signals import StopRequest
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
-from ut_tf.training.summaries import View, WrittenExamples, check_views, flat_hparams
+from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams
 from ut_tf.training.trackers import check_tracker, make_tracker
 from ut_tf.training.warm_start import refuse_other_vocabulary
 
@@ -96,8 +96,8 @@ def train(
     keep: int | None = None,
     warm_start_from: Run | None = None,
     hooks: Sequence[Hook] = (),
-    tensorboard: Collection[View] = (),
-    tracker: Literal["wandb", "mlflow"] | None = None,
+    tensorboard: Collection[str] = (),
+    tracker: str | None = None,
 ) -> TrainingResult:
     """Trains a run to `train_steps`, from its last checkpoint if it has one.
 
@@ -112,7 +112,7 @@ def train(
         its own goes on from that.
       hooks: what else happens between updates, after logging and before validation.
       tensorboard: what it shows besides: "examples", "figures", "graph" (``summaries``).
-      tracker: where values go, besides TensorBoard and metrics.jsonl; None: nowhere.
+      tracker: "wandb" or "mlflow": where values go, besides TensorBoard and metrics.jsonl; None: nowhere.
 
     Raises:
       UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
@@ -175,7 +175,7 @@ class _Parts:
 class _Views:
     """Where values go besides metrics.jsonl, and what TensorBoard shows besides them."""
 
-    tensorboard: frozenset[View]
+    tensorboard: frozenset[str]
     tracker: str | None
 
 
