@@ -112,7 +112,8 @@ def train(
         its own goes on from that.
       hooks: what else happens between updates, after logging and before validation.
       tensorboard: what it shows besides: "examples", "figures", "graph" (``summaries``).
-      tracker: "wandb" or "mlflow": where values go, besides TensorBoard and metrics.jsonl; None: nowhere.
+      tracker: "wandb" or "mlflow": where values go, besides TensorBoard and metrics.jsonl; None:
+        nowhere else.
 
     Raises:
       UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
