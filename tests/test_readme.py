@@ -108,7 +108,8 @@ def test_the_first_lines_build_compile_and_fit_a_model(capsys):
     [page for page in PAGES if page != README and _blocks(page, "python")],
     ids=lambda page: page.name,
 )
-def test_the_python_in_the_docs_runs(page, monkeypatch):
+def test_the_python_in_the_docs_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry.hparams_sets, "_registered", {})
     namespace: dict[str, object] = {}
     for block in _blocks(page, "python"):

@@ -108,7 +108,7 @@ class Block(OptionalOutputs, Composite):
 
     Call arguments:
       x: [batch, length, hidden_size].
-      context: BlockContext.
+      context: BlockContext; None: self-attention over all positions.
       training: whether to drop.
       step: int [], from 0, the recurrent step, where each has a transition of its own.
 
@@ -160,10 +160,14 @@ class Block(OptionalOutputs, Composite):
             getattr(self, f"{name}_norm").build(input_shape)
 
     def call(
-        self, x: Any, context: BlockContext, training: bool = False, step: Any = 0
+        self,
+        x: Any,
+        context: BlockContext | None = None,
+        training: bool = False,
+        step: Any = 0,
     ) -> tuple[Any, Any, Any]:
         weights: list[Any] = [None, None]
-        context = BlockContext(*context)
+        context = BlockContext() if context is None else BlockContext(*context)
 
         def attend(y: Any) -> Any:
             s = context

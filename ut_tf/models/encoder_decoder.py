@@ -14,7 +14,7 @@ inputs, a decoder alone (a language model).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import affine
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
+from ut_tf.metrics.ponder_time import PonderTime
 from ut_tf.models.embeddings import make_input_embedding, make_target_embedding, make_target_start
 from ut_tf.models.export_signature import export_signature
 from ut_tf.models.generation import generate
@@ -61,7 +62,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
     Call arguments:
       features: {"inputs": int32 [batch, length] (tokens) or [batch, rows, max_words] (facts),
         "targets": int32 [batch, target_length]}, without "inputs" for a language model, without
-        "targets" for a classifier. Targets are shifted right inside. Other keys are ignored.
+        "targets" for a classifier; either of these may get its one tensor alone. Targets are
+        shifted right inside. Other keys are ignored.
       training: whether to drop, and which depth and offsets hold.
       return_details: whether to return (logits, ModelDetails).
       return_attention: the same, with the attention weights of every step in the details.
@@ -74,7 +76,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
     Raises:
       UserError: the configuration is another model's, or the model cannot answer the spec.
 
-    ``model.losses`` holds the weighted ponder cost after a call of a model that ponders.
+    ``model.losses`` holds the weighted ponder cost after a call of a model that ponders, and
+    ``fit`` and ``evaluate`` show the mean ponder time as ponder_time.
     """
 
     config_class: ClassVar[type]
@@ -93,6 +96,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         self.build_parts()
         for part in self._flatten_layers(include_self=True):
             part.built = True
+        self._ponder_time = None if self.ponder_weight is None else PonderTime()
 
     # The parts, for subclasses.
 
@@ -161,6 +165,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> Any:
+        features = self._named(features)
         options = CallOptions(bool(training), return_attention, observer)
         encoded = self.encode(features, options) if self.has_encoder else None
         decoder_details = None
@@ -175,7 +180,26 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         if self.has_ponder_cost(options.training):
             costs = [part.ponder_cost() for part in details if part is not None]
             self.add_loss(self.ponder_weight * tf.add_n(costs))
+        if self._ponder_time is not None:
+            self._ponder_time.keep(
+                (part.ponder_times, part.mask) for part in details if part is not None
+            )
         return (logits, details) if return_details or return_attention else logits
+
+    def _named(self, features: Any) -> dict[str, Any]:
+        """The features by name; the only one of a model may come without its name."""
+        sides = (("inputs", self.has_encoder), ("targets", self.has_decoder))
+        names = [name for name, is_read in sides if is_read]
+        if not isinstance(features, Mapping):
+            features = {names[0]: features} if len(names) == 1 else {}
+        if missing := [name for name in names if name not in features]:
+            raise UserError(
+                f"a {type(self).__name__} with inputs={self.spec.inputs!r} and"
+                f" targets={self.spec.targets!r} lacks the feature"
+                f" {' and '.join(map(repr, missing))}: call it with a dictionary of"
+                f" {' and '.join(names)}."
+            )
+        return dict(features)
 
     def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
         """Embeds and encodes the inputs."""
@@ -305,6 +329,12 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         return generate(self, features, seed, options)
 
     # Keras.
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The metrics of ``compile``, and the ponder time of a model that ponders."""
+        own = [] if self._ponder_time is None else [self._ponder_time.metric]
+        return [*super().metrics, *own]
 
     def export(
         self,

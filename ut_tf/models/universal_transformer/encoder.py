@@ -5,15 +5,16 @@ How it is used::
 
     ids = keras.Input([None], dtype="int32")
     embedded = keras.layers.Embedding(1000, 64, mask_zero=True)(ids)
-    network = ut_tf.UniversalTransformerConfig(hidden_size=64, halting="basic")
-    encoder = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)
-    states, ponder_times = encoder(embedded)
+    encoder = ut_tf.layers.UniversalTransformerEncoder(hidden_size=64, halting="basic")
+    states = encoder(embedded)
     label = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(states))
     model = keras.Model(ids, label)
 """
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from typing import Any, ClassVar
 
 import keras
@@ -21,14 +22,18 @@ import tensorflow as tf
 
 from ut_tf import registry
 from ut_tf.config.families import as_config
-from ut_tf.errors import UserError
+from ut_tf.config.fields import fields_of
+from ut_tf.errors import UserError, did_you_mean
 from ut_tf.layers.attention import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.positions import Positions
+from ut_tf.metrics.ponder_time import PonderTime
 from ut_tf.models.parts_from_config import make_part, make_position_encoding
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.parts import make_stack
+
+_KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer")
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -39,8 +44,11 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
     The layer adds the coordinates of positions and steps. It neither scales nor drops its inputs.
 
     Args:
-      network: UniversalTransformerConfig.
+      network: UniversalTransformerConfig; None: its defaults.
       return_ponder_times: whether to return (states, ponder_times).
+      **options: fields of the configuration, such as hidden_size, num_heads, filter_size,
+        num_steps, halting, act_max_steps, dropout; they replace those of `network`. And name,
+        dtype, trainable of a Keras layer.
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
@@ -51,24 +59,30 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
     Returns:
       states [batch, length, hidden_size] in the compute dtype, and with return_ponder_times float32
       [batch, length], the number of steps that updated each position (0 on padding). Under dynamic
-      halting ``losses`` holds the weighted ponder cost, which ``fit`` adds to the loss.
+      halting ``losses`` holds the weighted ponder cost, which ``fit`` adds to the loss, and
+      ``metrics`` the mean ponder time, which ``fit`` shows: as ponder_time, or of a layer with a
+      name of its own as NAME_ponder_time.
 
     Raises:
-      UserError: the network asks for what only a whole model has, or the inputs are not hidden_size
-        wide.
+      UserError: an option does not exist, the network asks for what only a whole model has, or the
+        inputs are not hidden_size wide.
     """
 
     config_class: ClassVar[type] = UniversalTransformerConfig
 
     def __init__(
         self,
-        network: UniversalTransformerConfig | dict[str, Any],
+        network: UniversalTransformerConfig | dict[str, Any] | None = None,
         return_ponder_times: bool = False,
-        **kwargs: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)
+        known = fields_of(self.config_class)
+        fields = {name: options.pop(name) for name in [*options] if name in known}
+        _refuse_unknown(options, known)
+        super().__init__(autocast=False, **options)
         self.supports_masking = True
-        self.network: Any = as_config(type(self), network)
+        config: Any = self.config_class() if network is None else as_config(type(self), network)
+        self.network: Any = dataclasses.replace(config, **fields)
         self.return_ponder_times = return_ponder_times
         for name in (
             "input_start_symbol",
@@ -92,6 +106,8 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         self.positions = make_part(Positions, self.network, name="positions", dtype="float32")
         self.position_encoding = make_position_encoding(self.network)
         self.position_table = self.position_encoding.table
+        depth_varies = self._recurrence.halting_unit.dynamic
+        self._ponder_time = PonderTime(_metric_name(self.name)) if depth_varies else None
 
     def build(self, input_shape: Any) -> None:
         if input_shape[-1] != self.network.hidden_size:
@@ -131,10 +147,22 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             context=context,
             training=training,
         )
-        recurrence = self.stack.recurrence if isinstance(self.stack, MixedStack) else self.stack
-        if recurrence.halting_unit.has_cost(training):
-            self.add_loss(recurrence.halting_unit.loss_weight * details.ponder_cost())
+        halting = self._recurrence.halting_unit
+        if halting.has_cost(training):
+            self.add_loss(halting.loss_weight * details.ponder_cost())
+        if self._ponder_time is not None:
+            self._ponder_time.keep([(details.ponder_times, details.mask)])
         return (states, details.ponder_times) if self.return_ponder_times else states
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The metrics that ``fit`` shows: the ponder time, where depth is dynamic."""
+        own = [] if self._ponder_time is None else [self._ponder_time.metric]
+        return [*super().metrics, *own]
+
+    @property
+    def _recurrence(self) -> Any:
+        return self.stack.recurrence if isinstance(self.stack, MixedStack) else self.stack
 
     def get_config(self) -> dict[str, Any]:
         own = {"network": self.network.to_dict(), "return_ponder_times": self.return_ponder_times}
@@ -143,3 +171,19 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> UniversalTransformerEncoder:
         return cls(**config)
+
+
+def _refuse_unknown(options: dict[str, Any], fields: Any) -> None:
+    for name in options:
+        if name not in _KERAS_ARGUMENTS:
+            near = did_you_mean(name, {*fields, *_KERAS_ARGUMENTS}) or "."
+            raise UserError(
+                f"`{name}` is neither a field of UniversalTransformerConfig nor an argument of"
+                f" Keras layers{near}"
+            )
+
+
+def _metric_name(layer_name: str) -> str:
+    """The metric's name: ponder_time, with the layer's name before it if the user gave it one."""
+    is_default = re.fullmatch(r"universal_transformer_encoder(_\d+)?", layer_name)
+    return "ponder_time" if is_default else f"{layer_name}_ponder_time"

@@ -21,6 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError
+from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.composite import Composite, build_parts
@@ -55,10 +56,10 @@ class Recurrence(OptionalOutputs, Composite):
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
-      symbol_mask: float32 [batch, length], 0 on padding.
+      symbol_mask: float32 [batch, length], 0 on padding; None: no padding.
       position_signal: float32 [batch or 1, length, hidden_size], from a ``PositionEncoding``, or
         None.
-      context: BlockContext of the block.
+      context: BlockContext of the block; None: self-attention over all symbols of symbol_mask.
       steps: int32 [batch], depth of each example where depth follows from its input's length; None:
         the halting's.
       training: whether to drop, and which of the training's and the evaluation's depth holds.
@@ -126,15 +127,19 @@ class Recurrence(OptionalOutputs, Composite):
     def call(
         self,
         inputs: Any,
-        symbol_mask: Any,
-        position_signal: Any,
-        context: BlockContext,
+        symbol_mask: Any = None,
+        position_signal: Any = None,
+        context: BlockContext | None = None,
         steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
         observer: Observer | None = None,
         head: Callable[[Any], Any] | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
+        if context is None:
+            context = _context_of(symbol_mask)
+        if symbol_mask is None:
+            symbol_mask = tf.ones(tf.shape(inputs)[:2])
         context = BlockContext(*context)
         inputs, signal = self._add_positions(inputs, position_signal)
         watched = return_attention or observer is not None
@@ -319,6 +324,12 @@ class Recurrence(OptionalOutputs, Composite):
     def _finish(self, states: Any) -> Any:
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)
+
+
+def _context_of(symbol_mask: Any) -> BlockContext:
+    if symbol_mask is None:
+        return BlockContext()
+    return BlockContext(bias=padding_bias(symbol_mask), keep=symbol_mask)
 
 
 def _refuse_depth(cell: BasicCell) -> None:

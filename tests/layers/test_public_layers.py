@@ -1,0 +1,96 @@
+"""The layers that ``ut_tf.layers`` promises: in Functional models, saved, loaded, mistyped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import ut_tf
+from ut_tf import layers
+from ut_tf.errors import UserError
+
+BATCH = np.random.default_rng(0).normal(size=[2, 3, 16]).astype(np.float32)
+
+
+def block() -> Any:
+    return layers.Block(
+        layers.MultiHeadAttention(16, 2), transition=layers.Transition(16, 32), norm="pre"
+    )
+
+
+def recurrence(x: Any, halting: Any, cell: Any) -> Any:
+    states, details = layers.Recurrence(block(), cell, halting, layers.Coordinates(16, 5))(x)
+    return [states, details.ponder_times]
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "attention": lambda x: layers.MultiHeadAttention(16, 2, relative_bias=2)(x),
+    "transition": lambda x: layers.Transition(16, 32)(x),
+    "convolution": lambda x: layers.SeparableConvTransition(16, 32)(x),
+    "halting": lambda x: layers.HaltingUnit(act_max_steps=5)(x, x, keras.ops.ones_like(x[..., 0])),
+    "coordinates": lambda x: layers.Coordinates(16, 5)(x, step=2, position_signal=None),
+    "block": lambda x: block()(x)[:2],
+    "halted": lambda x: recurrence(x, layers.HaltingUnit(act_max_steps=5), layers.BasicCell()),
+    "fixed": lambda x: recurrence(x, layers.FixedDepth(3), layers.HighwayCell(16)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_functional_model_of_a_layer_is_loaded_with_equal_outputs(name: str, tmp_path) -> None:
+    x = keras.Input([None, 16])
+    model = keras.Model(x, CALLS[name](x))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    before, after = (keras.tree.flatten(which(BATCH)) for which in (model, loaded))
+    assert any(np.std(output) > 0 for output in before)
+    for output, loaded_output in zip(before, after, strict=True):
+        np.testing.assert_array_equal(output, loaded_output)
+
+
+def test_a_recurrence_without_arguments_sees_every_position_and_with_a_mask_its_symbols() -> None:
+    layer = layers.Recurrence(
+        block(), layers.BasicCell(), layers.FixedDepth(2), layers.Coordinates(16, 2)
+    )
+    states, _ = layer(BATCH)
+    alone, _ = layer(BATCH[:, :2])
+    masked, details = layer(BATCH, symbol_mask=np.array([[1, 1, 0]] * 2, np.float32))
+    np.testing.assert_allclose(masked[:, :2], alone, atol=1e-5)
+    assert np.abs(states[:, :2] - alone).max() > 1e-3
+    np.testing.assert_array_equal(details.ponder_times, [[2, 2, 0]] * 2)
+
+
+def test_plain_arguments_configure_the_encoder_and_are_in_its_configuration() -> None:
+    config = ut_tf.UniversalTransformerConfig(hidden_size=64, num_heads=2)
+    layer = layers.UniversalTransformerEncoder(config, hidden_size=16, num_steps=3, name="deep")
+    assert (layer.network.hidden_size, layer.network.num_heads, layer.network.num_steps) == (
+        16,
+        2,
+        3,
+    )
+    copy = layers.UniversalTransformerEncoder.from_config(layer.get_config())
+    assert copy.network == layer.network
+    assert copy.name == "deep"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hiden_size": 16}, "`hiden_size` is neither.*did you mean hidden_size"),
+        ({"hidden_size": 0}, "hidden_size=0: expected"),
+        ({"halting": "bsic"}, "bsic.*basic"),
+    ],
+)
+def test_mistyped_arguments_of_the_encoder_are_answered(options: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        layers.UniversalTransformerEncoder(**options)
+
+
+def test_what_the_package_does_not_offer_is_answered_with_what_it_does() -> None:
+    with pytest.raises(AttributeError, match="HaltingUnit"):
+        layers.Haltingunit  # noqa: B018
+    for name in layers.__all__:
+        assert getattr(layers, name) is not None

@@ -1,0 +1,191 @@
+"""What Keras offers around a model, with a layer of ours inside a Functional one: callbacks,
+datasets, metrics, precision, XLA, several devices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ut_tf
+from ut_tf.errors import UserError
+
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+INPUTS = np.random.default_rng(0).integers(1, 12, [64, 6])
+INPUTS[:, 4:] = 0
+LABELS = (INPUTS == 7).any(1).astype(np.int32)
+SMALL = {
+    "hidden_size": 16,
+    "num_heads": 2,
+    "filter_size": 16,
+    "halting": "basic",
+    "act_max_steps": 3,
+    "dropout": 0.0,
+    "relu_dropout": 0.0,
+    "attention_dropout": 0.0,
+}
+
+
+def make_model(**options: Any) -> keras.Model:
+    ids = keras.Input([None], dtype="int32")
+    embedded = keras.layers.Embedding(12, 16, mask_zero=True)(ids)
+    encoder = ut_tf.layers.UniversalTransformerEncoder(**SMALL, name="encoder", **options)
+    summary = keras.layers.GlobalAveragePooling1D()(encoder(embedded))
+    return keras.Model(ids, keras.layers.Dense(2, dtype="float32")(summary))
+
+
+def compiled(model: keras.Model, **options: Any) -> keras.Model:
+    model.compile(keras.optimizers.Adam(0.01), LOSS, **{"jit_compile": False, **options})
+    return model
+
+
+def mean_ponder_time(model: keras.Model) -> float:
+    """The metric as numpy computes it from the layer's own output."""
+    embedding, encoder = model.layers[1], model.get_layer("encoder")
+    encoder.return_ponder_times = True
+    _, times = encoder(embedding(INPUTS), mask=INPUTS != 0)
+    encoder.return_ponder_times = False
+    return float(np.sum(times) / (INPUTS != 0).sum())
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Any, Any]:
+    """A model fitted with callbacks, its history, and the folder that they wrote to."""
+    folder = tmp_path_factory.mktemp("fitted")
+    callbacks = [
+        keras.callbacks.EarlyStopping(monitor="val_loss", patience=1, min_delta=100.0),
+        keras.callbacks.ModelCheckpoint(folder / "best.keras", save_best_only=True),
+        keras.callbacks.BackupAndRestore(folder / "backup", delete_checkpoint=False),
+        keras.callbacks.TensorBoard(folder / "logs", histogram_freq=1),
+    ]
+    model = compiled(make_model())
+    history = model.fit(
+        INPUTS,
+        LABELS,
+        batch_size=16,
+        epochs=5,
+        validation_data=(INPUTS, LABELS),
+        callbacks=callbacks,
+        verbose=0,
+    )
+    return model, history, folder
+
+
+def test_early_stopping_ends_fit_and_the_ponder_time_is_in_the_history(fitted: Any) -> None:
+    model, history, _ = fitted
+    assert len(history.epoch) == 2
+    assert len(model.losses) == 1
+    assert 1.0 <= history.history["encoder_ponder_time"][0] <= 3.0
+    expected = mean_ponder_time(model)
+    assert history.history["val_encoder_ponder_time"][-1] == pytest.approx(expected, abs=1e-4)
+
+
+def test_predictions_do_not_count_in_the_ponder_time(fitted: Any) -> None:
+    model, _, _ = fitted
+    evaluated = model.evaluate(INPUTS, LABELS, verbose=0, return_dict=True)
+    model.predict(INPUTS[:2], verbose=0)
+    shown = {name: float(value) for name, value in model.get_metrics_result().items()}
+    assert shown == pytest.approx(evaluated)
+
+
+def test_the_checkpoint_is_the_best_model_and_loads(fitted: Any) -> None:
+    model, history, folder = fitted
+    loaded = keras.models.load_model(folder / "best.keras")
+    loss = loaded.evaluate(INPUTS, LABELS, verbose=0, return_dict=True)["loss"]
+    assert loss == pytest.approx(min(history.history["val_loss"]), abs=1e-4)
+    assert not any("ponder" in weight.path for weight in model.weights)
+
+
+def test_an_interrupted_fit_is_continued_from_the_backup(fitted: Any) -> None:
+    _, _, folder = fitted
+    again = compiled(make_model())
+    backup = keras.callbacks.BackupAndRestore(folder / "backup")
+    history = again.fit(INPUTS, LABELS, batch_size=16, epochs=3, callbacks=[backup], verbose=0)
+    assert history.epoch == [2]
+
+
+def test_tensorboard_has_the_ponder_time_and_histograms(fitted: Any) -> None:
+    _, _, folder = fitted
+    tags = set()
+    for part in ("train", "validation"):
+        for path in (folder / "logs" / part).glob("events*"):
+            for event in tf.compat.v1.train.summary_iterator(str(path)):
+                tags |= {value.tag for value in event.summary.value}
+    assert "epoch_encoder_ponder_time" in tags
+    assert any("histogram" in tag for tag in tags)
+
+
+def test_the_summary_counts_the_layers_parameters(fitted: Any) -> None:
+    lines: list[str] = []
+    fitted[0].summary(print_fn=lines.append)
+    count = f"{fitted[0].get_layer('encoder').count_params():,}"
+    assert any("encoder" in line and count in line for text in lines for line in text.split("\n"))
+
+
+def test_a_dataset_of_several_lengths_is_fitted_and_the_model_exported(
+    fitted: Any, tmp_path
+) -> None:
+    model, _, _ = fitted
+    batches = [(INPUTS[:16, :4], LABELS[:16]), (INPUTS[16:20], LABELS[16:20])]
+    shapes = (tf.TensorSpec([None, None], tf.int64), tf.TensorSpec([None], tf.int32))
+    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=shapes)
+    model.fit(dataset, verbose=0)
+    model.export(tmp_path, verbose=False)
+    exported = tf.saved_model.load(tmp_path)
+    np.testing.assert_allclose(exported.serve(INPUTS[:3]), model(INPUTS[:3]), atol=1e-5)
+
+
+def test_mixed_bfloat16_computes_in_it_and_keeps_float32_weights() -> None:
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = compiled(make_model())
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model.fit(INPUTS, LABELS, batch_size=32, verbose=0)
+    encoder = model.get_layer("encoder")
+    assert encoder.output.dtype == "bfloat16"
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+    assert np.isfinite(model.predict(INPUTS, verbose=0)).all()
+
+
+def check_first_update(model: keras.Model) -> None:
+    """The loss and the ponder time of one update of all examples are those before it."""
+    loss = LOSS(LABELS, model(INPUTS)) + sum(model.losses)
+    times = mean_ponder_time(model)
+    history = model.fit(INPUTS, LABELS, batch_size=len(INPUTS), verbose=0).history
+    assert history["loss"] == pytest.approx([float(loss)], abs=1e-4)
+    assert history["encoder_ponder_time"] == pytest.approx([times], abs=1e-4)
+
+
+def test_a_model_compiled_by_xla_is_fitted() -> None:
+    check_first_update(compiled(make_model(), jit_compile=True))
+
+
+def test_two_replicas_fit_a_model_together() -> None:
+    with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
+        model = compiled(make_model())
+    check_first_update(model)
+
+
+def test_a_whole_model_shows_its_ponder_time() -> None:
+    spec = ut_tf.ProblemSpec("tokens", "class", 12, 2)
+    model = compiled(
+        ut_tf.UniversalTransformer(ut_tf.UniversalTransformerConfig(**SMALL), spec),
+        run_eagerly=True,
+    )
+    evaluated = model.evaluate({"inputs": INPUTS}, LABELS, verbose=0, return_dict=True)
+    logits, details = model(INPUTS, return_details=True)
+    np.testing.assert_array_equal(logits, model({"inputs": INPUTS}))
+    expected = np.sum(details.encoder.ponder_times) / (INPUTS != 0).sum()
+    assert evaluated["ponder_time"] == pytest.approx(float(expected))
+
+
+def test_a_feature_that_is_missing_is_named() -> None:
+    spec = ut_tf.ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+    model = ut_tf.UniversalTransformer(ut_tf.UniversalTransformerConfig(**SMALL), spec)
+    with pytest.raises(UserError, match="lacks the feature 'targets'"):
+        model({"inputs": INPUTS})
