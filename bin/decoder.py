@@ -16,6 +16,7 @@ from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr, tell
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.readable_run import load_run
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import (
     Speed,
@@ -26,7 +27,7 @@ from ut_tf.inference.text_files import (
     share,
 )
 from ut_tf.notices import warn
-from ut_tf.run import LARGEST_SEED, Run
+from ut_tf.run import LARGEST_SEED
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 
 COMMAND = "ut-decoder"
 DESCRIPTION = """ut-decoder: answers lines of text with a trained run; needs nothing but its
-directory.
+directory, or a saved model.
 
   ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de
-  echo 31415 | ut-decoder --output_dir=runs/reverse
+  echo 31415 | ut-decoder --model=reverse
   ut-decoder --output_dir=runs/ende \\
       --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
   ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
@@ -89,7 +90,8 @@ FLAGS = (
         default=0,
         aliases=("worker_id",),
     ),
-    shared_flags.RUN_DIR,
+    shared_flags.READ_RUN_DIR,
+    shared_flags.SAVED_MODEL,
     shared_flags.RUN_USR_DIR,
 )
 
@@ -104,7 +106,7 @@ def _main(argv: list[str]) -> None:
     _check(values)
     source = values.score_file or values.decode_from_file
     lines = read_input(Path(source).expanduser()) if source else None
-    run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
+    run = load_run(values).in_use(values.hparams)
     config = decode_config(values.decode_hparams)
     check_checkpoint(run.output_dir, values.checkpoint)
     import_tensorflow()

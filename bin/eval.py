@@ -18,6 +18,7 @@ from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.terminal import width_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files
@@ -42,11 +43,12 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
   ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
   ut-eval --output_dir=runs/task1 --exit_sweep
   ut-eval --output_dir=runs/task1 --figures
+  ut-eval --model=babi
 
 The last line on standard output is one JSON object with every metric; everything else goes to
 standard error. Metrics are shown with 95% intervals, which cover the choice of the test examples,
 and groups of examples as columns.
-The results are added to evaluations.jsonl in the run directory."""
+The results are added to evaluations.jsonl in the run directory; a saved model stays as it is."""
 
 _RUN_FIGURES = "{output_dir}/figures"
 FLAGS = (
@@ -110,7 +112,8 @@ FLAGS = (
         alone=_RUN_FIGURES,
     ),
     shared_flags.HPARAMS_IN_USE,
-    shared_flags.RUN_DIR,
+    shared_flags.READ_RUN_DIR,
+    shared_flags.SAVED_MODEL,
     shared_flags.RUN_DATA_DIR,
     shared_flags.RUN_TMP_DIR,
     shared_flags.RUN_USR_DIR,
@@ -131,12 +134,7 @@ def _main(argv: list[str]) -> None:
     _check_exit_sweep(values)
     _check_figures(values)
     with stdout_to_stderr():
-        run = Run.load(
-            values.output_dir,
-            data_dir=values.data_dir,
-            tmp_dir=values.tmp_dir,
-            usr_dir=values.usr_dir,
-        )
+        run = load_run(values)
         trained, run = run.hparams, run.in_use(values.hparams)
         check_checkpoint(run.output_dir, values.checkpoint)
         judge = _sweep_exits if values.exit_sweep else _judge
@@ -157,7 +155,8 @@ def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) ->
         _record(run, values.checkpoint, lengths, measured, other),
         hparams=_changed(trained, run.hparams),
     )
-    _keep(run, record)
+    if not run.is_saved_model:
+        _keep(run, record)
     if values.figures:
         _draw(run, values, lengths, measured)
     return record.to_json() if values.json == "record" else json_line(measured.metrics)
@@ -206,8 +205,9 @@ def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
         on_point=lambda point: tell(COMMAND, f"evaluated eval_exit={point.eval_exit}"),
     )
     print(f"{_title(run, values, sweep.step)}\n{textwrap.indent(sweep.table(), '  ')}")
-    sweep.write(run.output_dir)
-    _draw_front(run, sweep)
+    if not run.is_saved_model:
+        sweep.write(run.output_dir)
+        _draw_front(run, sweep)
     return json.dumps(sweep.to_dict(), allow_nan=False)
 
 

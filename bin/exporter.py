@@ -15,6 +15,7 @@ from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.readable_run import load_run
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
 from ut_tf.storage.checkpoints import check_checkpoint
@@ -22,12 +23,14 @@ from ut_tf.storage.layout import EXPORT_FOLDER
 
 COMMAND = "ut-exporter"
 DESCRIPTION = """ut-exporter: writes a trained run as a SavedModel that takes and returns text, for
-TensorFlow Serving.
+TensorFlow Serving, or as a saved model for --model of the other commands.
 
   ut-exporter --output_dir=runs/ende --export_dir=exports/ende
   ut-exporter --output_dir=runs/ende --decode_hparams="beam_size=1" --dtype=bfloat16
+  ut-exporter --output_dir=runs/babi --format=model --export_dir=models/babi
 
-The last line on standard output is the folder that was written, <export_dir>/<version>."""
+The last line on standard output is the folder that was written: <export_dir>/<version>, or a saved
+model's <export_dir>."""
 
 _HOW = "How"
 FLAGS = (
@@ -42,8 +45,16 @@ FLAGS = (
         shown_default="all of the problem",
     ),
     Flag(
+        "format",
+        "savedmodel, for TensorFlow Serving; or model: a folder with weights, configuration,"
+        " vocabulary and a model card, for --model of the other commands.",
+        "What",
+        default="savedmodel",
+    ),
+    Flag(
         "dtype",
-        "float32, or bfloat16: half the size, and faster where the processor has it.",
+        "float32, or bfloat16: half the size, and faster where the processor has it. With"
+        " --format=model float16 in its place, in which weights are stored.",
         _HOW,
         default="float32",
     ),
@@ -61,12 +72,26 @@ FLAGS = (
         "boolean",
         default=True,
     ),
-    shared_flags.RUN_DIR,
+    Flag(
+        "license",
+        "With --format=model: the licence that the card names, such as apache-2.0.",
+        _HOW,
+        shown_default="none",
+    ),
+    shared_flags.READ_RUN_DIR,
+    shared_flags.SAVED_MODEL,
     Flag(
         "export_dir",
-        "Directory that holds the versions of the served model.",
+        "Directory that holds the versions of the served model; with --format=model, the folder to"
+        " be made.",
         "Where",
-        shown_default="<output_dir>/export",
+        shown_default="<output_dir>/export; needed with --model or --format=model",
+    ),
+    Flag(
+        "upload_to",
+        "With --format=model: where on the Hugging Face hub the model goes, too, hf://user/model.",
+        "Where",
+        shown_default="nowhere",
     ),
     Flag(
         "version",
@@ -77,7 +102,15 @@ FLAGS = (
     ),
     shared_flags.RUN_USR_DIR,
 )
-_CHOICES = {"dtype": ("float32", "bfloat16"), "quantize": ("", "int8")}
+_CHOICES = {
+    "savedmodel": {"dtype": ("float32", "bfloat16"), "quantize": ("", "int8")},
+    "model": {"dtype": ("float32", "float16"), "quantize": ("",)},
+}
+# Flags of one format, which the other has no use for.
+_OWN = {
+    "savedmodel": ("decode_hparams", "signatures", "warmup", "version"),
+    "model": ("license", "upload_to"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,29 +121,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
-    names = [name.strip() for name in values.signatures.split(",") if name.strip()]
     with stdout_to_stderr():
-        run = Run.load(values.output_dir, usr_dir=values.usr_dir).in_use(values.hparams)
-        decode = decode_config(values.decode_hparams)
-        export_dir = (
-            Path(values.export_dir or run.output_dir / EXPORT_FOLDER).expanduser().absolute()
-        )
-        new_version(export_dir, values.version)
+        run = load_run(values).in_use(values.hparams)
         check_checkpoint(run.output_dir, values.checkpoint)
-        import_tensorflow()
-        from ut_tf.serving.export import export_run
-
-        folder = export_run(
-            run,
-            export_dir,
-            checkpoint=values.checkpoint,
-            decode=decode,
-            dtype=values.dtype,
-            quantize=values.quantize,
-            signatures=names,
-            warmup=values.warmup,
-            version=values.version,
-        )
+        folder = _save(run, values) if values.format == "model" else _export(run, values)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         print(
             f"{run.problem} with {run.hparams_set}, checkpoint {values.checkpoint}:"
@@ -119,8 +133,49 @@ def _main(argv: list[str]) -> None:
     print(folder)
 
 
+def _export(run: Run, values: Any) -> Path:
+    """Writes a SavedModel and returns the folder of its version."""
+    names = [name.strip() for name in values.signatures.split(",") if name.strip()]
+    decode = decode_config(values.decode_hparams)
+    export_dir = Path(values.export_dir or run.output_dir / EXPORT_FOLDER).expanduser().absolute()
+    new_version(export_dir, values.version)
+    import_tensorflow()
+    from ut_tf.serving.export import export_run
+
+    return export_run(
+        run,
+        export_dir,
+        checkpoint=values.checkpoint,
+        decode=decode,
+        dtype=values.dtype,
+        quantize=values.quantize,
+        signatures=names,
+        warmup=values.warmup,
+        version=values.version,
+    )
+
+
+def _save(run: Run, values: Any) -> Path:
+    """Writes a saved model, uploads it where that is wanted, and returns its folder."""
+    import_tensorflow()
+    from ut_tf.sharing.hub import upload
+    from ut_tf.sharing.saving import save
+
+    folder = save(run, values.export_dir, values.checkpoint, values.dtype, values.license)
+    if values.upload_to:
+        print(f"uploaded: {upload(folder, values.upload_to)}")
+    return folder
+
+
 def _check(values: Any) -> None:
-    for name, choices in _CHOICES.items():
+    if values.format not in _CHOICES:
+        raise FlagError(f"--format={values.format}: expected {' or '.join(_CHOICES)}.")
+    if not values.export_dir and (values.model or values.format == "model"):
+        raise FlagError("--export_dir is missing: the folder that is written.")
+    other = "savedmodel" if values.format == "model" else "model"
+    if given := [name for name in _OWN[other] if values[name].present]:
+        raise FlagError(f"--{given[0]} goes with --format={other}: leave one of the two out.")
+    for name, choices in _CHOICES[values.format].items():
         if values[name].value not in choices:
             raise FlagError(
                 f"--{name}={values[name].value}: expected {' or '.join(filter(None, choices))}; see"

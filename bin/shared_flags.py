@@ -6,6 +6,7 @@ into what is typed, "--random_seed=-1: expected ...".
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection
 
@@ -82,6 +83,17 @@ RUN_DIR = Flag(
     _WHERE,
     required=True,
     aliases=("model_dir",),
+)
+# Commands that only read a run take a saved model in its place (ut_tf.bin.readable_run).
+READ_RUN_DIR = dataclasses.replace(
+    RUN_DIR, required=False, shown_default="this or --model is needed"
+)
+SAVED_MODEL = Flag(
+    "model",
+    "A saved model in place of a run directory: its folder, hf://user/model, or the name of one"
+    " that comes with ut-tf.",
+    _WHERE,
+    shown_default="none",
 )
 RUN_DATA_DIR = Flag("data_dir", "Where prepared data lies.", _WHERE, shown_default="the run's")
 RUN_TMP_DIR = Flag("tmp_dir", "Where downloaded archives lie.", _WHERE, shown_default="the run's")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ut_tf.run import Run
     from ut_tf.run_weights import load_model
     from ut_tf.search.config import DecodeConfig
+    from ut_tf.sharing.loading import load
+    from ut_tf.sharing.saving import save
     from ut_tf.training.trainer import train
 
 __all__ = [
@@ -48,9 +50,11 @@ __all__ = [
     "config",
     "evaluate",
     "layers",
+    "load",
     "load_keras_model",
     "load_model",
     "metrics",
+    "save",
     "train",
 ]
 
@@ -66,7 +70,9 @@ _SOURCES = {
     "Transformer": "ut_tf.models.transformer.model",
     "UniversalTransformer": "ut_tf.models.universal_transformer.model",
     "load_keras_model": "ut_tf.keras_classes",
+    "load": "ut_tf.sharing.loading",
     "load_model": "ut_tf.run_weights",
+    "save": "ut_tf.sharing.saving",
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",
 }

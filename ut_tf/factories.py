@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import random
 import re
 from typing import Any
@@ -20,6 +22,9 @@ from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
+
+# Numbers in the states of a model's random generators, which are no parameters.
+_MOST_OF_SEEDS = 1000
 
 
 def make_hparams(hparams_set: str, overrides: str = "", model: str | None = None) -> HParams:
@@ -64,13 +69,20 @@ def make_problem(
     return problem
 
 
-def make_model(hparams: HParams, spec: ProblemSpec, seed: int) -> Any:
+def make_model(
+    hparams: HParams, spec: ProblemSpec, seed: int, most_parameters: int | None = None
+) -> Any:
     """A newly initialised keras.Model, a ``TrainableModel``; all that it draws follows from the
     seed.
 
+    Args:
+      hparams, spec, seed: of the run.
+      most_parameters: numbers that its weights may have; None: any. The first variable beyond them
+        is not made, so that no hyperparameter of a stranger's fills the memory.
+
     Raises:
-      UserError: what is registered under the model's name makes something else, or the model cannot
-        be made for the spec.
+      UserError: what is registered under the model's name makes something else, the model cannot
+        be made for the spec, or it is too large.
     """
     import keras
 
@@ -80,12 +92,39 @@ def make_model(hparams: HParams, spec: ProblemSpec, seed: int) -> Any:
     # Keras draws the seeds of initializers and of random layers from here.
     random.seed(seed)
     try:
-        model = factory(hparams.network, spec)
+        with _bounded_variables(most_parameters):
+            model = factory(hparams.network, spec)
     finally:
         random.setstate(state)
         keras.config.set_dtype_policy(before)
     _check_trainable(hparams.model, model)
     return model
+
+
+def _bounded_variables(most: int | None) -> contextlib.AbstractContextManager[None]:
+    """A context in which variables have at most that many numbers in all, and those of seeds."""
+    if most is None:
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    made = -_MOST_OF_SEEDS
+
+    def create(next_creator: Any, **options: Any) -> Any:
+        nonlocal made
+        value = options["initial_value"]
+        if callable(value):
+            # Traced and not run: the value has a shape and takes no memory.
+            traced = tf.function(value, autograph=False).get_concrete_function()
+            made += math.prod(traced.output_shapes)
+        if made > most:
+            raise UserError(
+                f"the hyperparameters make a model of more than the {most:,} parameters that are"
+                " stored: copy or download the whole folder again."
+            )
+        return next_creator(**options)
+
+    scope: contextlib.AbstractContextManager[None] = tf.variable_creator_scope(create)
+    return scope
 
 
 def _check_trainable(name: str, model: Any) -> None:

@@ -31,10 +31,18 @@ from ut_tf.errors import UserError
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
 from ut_tf.notices import warn
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.run_config import RunConfig, changes_of, from_values, read_values, write_config
+from ut_tf.run_config import (
+    RunConfig,
+    changes_of,
+    check_portable,
+    from_values,
+    read_values,
+    write_config,
+)
 from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.storage.folders import absolute, default_data_dir, default_tmp_dir, make_writable
 from ut_tf.storage.layout import CONFIG_FILE, VOCAB_FOLDER
+from ut_tf.storage.model_folder import check_model_folder, count_parameters, holds_model
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
@@ -172,7 +180,7 @@ class Run(RunConfig):
         tmp_dir: str | Path | None = None,
         usr_dir: str | None = None,
     ) -> Self:
-        """Reads the run in `output_dir`.
+        """Reads the run in `output_dir`, which may also be the folder of a saved model.
 
         A data or temporary directory that is not given is the one the run was made with or, where
         that is gone, the default.
@@ -181,12 +189,21 @@ class Run(RunConfig):
           UserError: there is no run, or it cannot be read.
         """
         folder = absolute(output_dir)
+        if holds_model(folder):
+            check_model_folder(folder)
         values = read_values(folder)
         if values is None:
             raise UserError(
                 f"{folder} holds no run (no {CONFIG_FILE}): give an `output_dir` that ut-trainer"
                 " wrote."
             )
+        if holds_model(folder):
+            check_portable(values, folder)
+            values = {
+                **values,
+                "data_dir": str(default_data_dir()),
+                "tmp_dir": str(default_tmp_dir()),
+            }
         usr_dir = usr_dir or values["usr_dir"]
         if usr_dir:
             registry.import_user_code(usr_dir)
@@ -209,6 +226,11 @@ class Run(RunConfig):
         if not overrides:
             return self
         return dataclasses.replace(self, hparams=self.hparams.override_in_use(overrides))
+
+    @property
+    def is_saved_model(self) -> bool:
+        """Whether it is a saved model (``ut_tf.save``), which can be used but not trained."""
+        return holds_model(self.output_dir)
 
     @property
     def vocab_dir(self) -> Path:
@@ -270,7 +292,8 @@ class Run(RunConfig):
                 f"the run in {self.output_dir} has no prepared data yet: train it first with"
                 " ut-trainer."
             )
-        model = make_model(self.hparams, self.spec, self.seed)
+        most = count_parameters(self.output_dir) if self.is_saved_model else None
+        model = make_model(self.hparams, self.spec, self.seed, most)
         if model.sees_later_targets:
             _warn_of_the_future(self.output_dir)
         return model

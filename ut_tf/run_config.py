@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import write_bytes
 from ut_tf.storage.layout import CONFIG_FILE
+from ut_tf.storage.model_folder import is_plain_name
 from ut_tf.version import __version__
 
 FORMAT_VERSION = 1
@@ -96,7 +98,7 @@ def read_values(folder: Path) -> dict[str, Any] | None:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read ({error}): {_ADVICE}.") from error
     version = values.get("format_version") if isinstance(values, dict) else None
     if version != FORMAT_VERSION:
@@ -112,6 +114,29 @@ def read_values(folder: Path) -> dict[str, Any] | None:
     if wrong:
         raise _wrong_type(path, f"{wrong[0]} is {values[wrong[0]]!r}")
     return values
+
+
+def check_portable(values: dict[str, Any], folder: Path) -> None:
+    """Raises UserError where the values of a saved model's config.json name code or another place.
+
+    Others may have written them: a model's folder brings no code, and its names stay inside it.
+    """
+    if values["usr_dir"] is not None:
+        raise UserError(
+            f"{folder / CONFIG_FILE} names a folder of code (usr_dir={values['usr_dir']!r}), which"
+            " no saved model may: set it to null, and give a `usr_dir` that you trust yourself."
+        )
+    declared = registry.problems.file_arguments(values["problem"])
+    arguments = [value for name, value in values["problem_args"].items() if name in declared]
+    files = [
+        file for value in arguments for file in (value if isinstance(value, list) else [value])
+    ]
+    for name in [*values.get("vocab_sha256", {}), *files]:
+        if name is not None and not is_plain_name(str(name)):
+            raise UserError(
+                f"{folder / CONFIG_FILE} names {name!r}, and a saved model names files without"
+                " folders: it was not written by ut_tf."
+            )
 
 
 def from_values(values: dict[str, Any], folder: Path) -> RunConfig:

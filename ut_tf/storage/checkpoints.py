@@ -27,6 +27,7 @@ from ut_tf.notices import warn
 from ut_tf.storage import layout
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
+from ut_tf.storage.model_folder import holds_model, trained_state
 
 
 class CheckpointStore:
@@ -182,7 +183,9 @@ def manifest_digest(directory: Path) -> str:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Reads the plain values saved with a checkpoint; "step" is among them."""
+    """Reads the plain values saved with a checkpoint, or with a model; "step" is among them."""
+    if holds_model(checkpoint):
+        return trained_state(checkpoint)
     values: dict[str, Any] = json.loads((checkpoint / layout.STATE_FILE).read_text())
     return values
 
@@ -244,14 +247,16 @@ def check_checkpoint(output_dir: Path, which: str) -> None:
     Arguments as of ``find_checkpoint``.
     """
     store = CheckpointStore(output_dir)
-    if which not in ("best", "last"):
+    if holds_model(output_dir):
+        _only_weights(output_dir, which)
+    elif which not in ("best", "last"):
         _named(store, which)
     elif not store.steps():
         raise _nothing_trained(store, output_dir)
 
 
 def find_checkpoint(output_dir: Path, which: str) -> Path:
-    """Finds the folder of a run's checkpoint.
+    """Finds the folder of a run's checkpoint; a saved model's is the model's own.
 
     Args:
       output_dir: of the run.
@@ -262,6 +267,8 @@ def find_checkpoint(output_dir: Path, which: str) -> Path:
       UserError: there is no such checkpoint, or it is damaged and there is none before it.
     """
     store = CheckpointStore(output_dir)
+    if holds_model(output_dir):
+        return _only_weights(output_dir, which)
     if which == "best" and (best := store.best_step()) is not None:
         fault = find_fault(store.path(best))
         if fault is None:
@@ -279,6 +286,15 @@ def find_checkpoint(output_dir: Path, which: str) -> Path:
             f"`checkpoint`={which}: it is damaged ({fault}); name another one of {store.steps()}."
         )
     return directory
+
+
+def _only_weights(folder: Path, which: str) -> Path:
+    if which not in ("best", "last", str(folder), str(trained_state(folder)["step"])):
+        raise UserError(
+            f"`checkpoint`={which}: {folder} is a saved model, which has one set of weights; leave"
+            " the argument out."
+        )
+    return folder
 
 
 def _named(store: CheckpointStore, which: str) -> Path:

@@ -12,6 +12,14 @@ runs/babi_qa-ut_base/
   figures/             what ut-eval --figures drew
   bleu.jsonl           BLEU of each checkpoint
   translations/        of a mean of checkpoints (ut-translate-all)
+
+and inside a saved model:
+
+models/babi/
+  config.json          the run, without the folders of the machine that trained it
+  model.safetensors    the weights
+  vocab/               the vocabulary files
+  README.md            the model card
 """
 
 from __future__ import annotations
@@ -32,6 +40,9 @@ SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"
 LOCK_FILE = ".lock"
+
+WEIGHTS_FILE = "model.safetensors"
+CARD_FILE = "README.md"
 
 CHECKPOINTS_FOLDER = "checkpoints"
 BEST_FILE = "best.json"

@@ -1,0 +1,190 @@
+"""Saved models: equal outputs in another process, a card that tells what is known, and folders of
+others that cannot do harm.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from huggingface_hub import ModelCard
+from safetensors.numpy import load_file, save_file
+
+import ut_tf
+from tests.bin.tiny_runs import digits_run, stories_run
+from ut_tf.bin import decoder, exporter
+from ut_tf.errors import UserError
+from ut_tf.evaluation.records import Record, append_record, now
+from ut_tf.run import Run
+
+STORY = ("Mary moved to the kitchen.", "Where is Mary?")
+FEATURES = {"inputs": np.array([[[3, 6, 7, 8, 9, 0], [10, 11, 3, 0, 0, 0]]], np.int32)}
+# Another model is made first, so that Keras counts its layers on from there.
+FRESH = """
+import sys, numpy as np, ut_tf
+loaded = [ut_tf.load(sys.argv[1]) for _ in range(2)][1]
+np.save(sys.argv[2], loaded.model({"inputs": np.load(sys.argv[3])}))
+print(loaded.answer(*sys.argv[4:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = stories_run(tmp_path_factory.mktemp("runs") / "babi")
+    record = Record(
+        time=now(),
+        problem=run.problem,
+        hparams_set=run.hparams_set,
+        seed=run.seed,
+        checkpoint="best",
+        step=100,
+        split="test",
+        metrics={"error": 1.5, "ponder_time": 2.25},
+        intervals={"error": (0.9, 2.3)},
+        examples={"": 1000},
+        data_note="simulated",
+        headlines=("error",),
+    )
+    append_record(run.output_dir, record)
+    append_record(run.output_dir, Record(**{**vars(record), "step": 50, "metrics": {"error": 9.0}}))
+    return run
+
+
+@pytest.fixture(scope="module")
+def saved(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ut_tf.save(run, tmp_path_factory.mktemp("models") / "mine", license="apache-2.0")
+
+
+@pytest.fixture
+def copy(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "copy"))
+
+
+def test_another_process_computes_and_answers_the_same(
+    run: Run, saved: Path, tmp_path: Path
+) -> None:
+    logits = ut_tf.load_model(run)(FEATURES)
+    np.save(tmp_path / "inputs.npy", FEATURES["inputs"])
+    places = [str(saved), str(tmp_path / "logits.npy"), str(tmp_path / "inputs.npy")]
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH, *places, *STORY], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(places[1]), logits)
+    expected = next(ut_tf.Translator.from_run(run).translate([STORY]))
+    assert done.stdout.strip() == expected[0].text
+    assert str(run.output_dir.parent) not in (saved / "config.json").read_text()
+
+
+def test_the_card_tells_the_hub_and_its_readers(saved: Path, run: Run) -> None:
+    card = ModelCard((saved / "README.md").read_text(encoding="utf-8"))
+    (result,) = card.data.eval_results
+    assert (result.metric_type, result.metric_value) == ("error", 1.5)
+    assert card.data.license == "apache-2.0" and "babi_qa_task1_1k" in card.data.tags
+    command = "ut-trainer --problem=babi_qa_task1_1k --hparams_set=ut_babi --hparams=hidden_size=8"
+    for told in (
+        command,
+        "| `error` | 1.5 | [0.9, 2.3] |",
+        "| `ponder_time` | 2.25 |  |",
+        "Seed 0; the weights are of step 100",
+        "simulated",
+        f"{ut_tf.load_model(run).count_params():,} parameters",
+        f"tensorflow {json.loads((saved / 'config.json').read_text())['versions']['tensorflow']}",
+    ):
+        assert told in card.text
+
+
+def test_half_precision_takes_half_and_changes_little(
+    run: Run, saved: Path, tmp_path: Path
+) -> None:
+    half = ut_tf.save(run, tmp_path / "half", dtype="float16")
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (half, saved)]
+    assert sizes[0] < 0.7 * sizes[1]
+    exact, rounded = (ut_tf.load(folder).model(FEATURES) for folder in (saved, half))
+    assert 0 < np.abs(exact - rounded).max() < 0.01
+
+
+def test_commands_save_a_run_and_read_the_model(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = digits_run(tmp_path / "run")
+    folder = tmp_path / "models" / "copy"
+    (tmp_path / "digits").write_text("31415\n")
+    place = [f"--output_dir={run.output_dir}"]
+    assert exporter.main([*place, "--format=model", f"--export_dir={folder}"]) == 0
+    assert capfd.readouterr().out.splitlines() == [str(folder)]
+    source = [f"--decode_from_file={tmp_path / 'digits'}", "--decode_hparams=beam_size=1"]
+    answers = []
+    for read in (place, [f"--model={folder}"]):
+        assert decoder.main([*read, *source]) == 0
+        answers.append(capfd.readouterr().out)
+    assert answers[0] == answers[1] != ""
+    for wrong, told in (
+        ([], "--output_dir is missing"),
+        ([*place, f"--model={folder}"], "both name what is read"),
+        (["--model=babbi"], "--model=babbi: there is no such folder"),
+        ([f"--model={folder}", "--checkpoint=100"], "is a saved model, which has one set"),
+        ([f"--model={run.output_dir}"], "is a run directory and no saved model"),
+    ):
+        assert decoder.main([*wrong, *source]) != 0
+        assert told in capfd.readouterr().err
+
+
+def _config(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def _network(folder: Path, **values: Any) -> None:
+    hparams = json.loads((folder / "config.json").read_text())["hparams"]
+    _config(folder, hparams={**hparams, "network": {**hparams["network"], **values}})
+
+
+def _without(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+
+
+def _cut(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def _one_less(folder: Path) -> None:
+    arrays = load_file(folder / "model.safetensors")
+    save_file(dict(list(arrays.items())[1:]), folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda folder: _without(folder, "config.json"), "no config.json"),
+        (lambda folder: _without(folder, "model.safetensors"), "no model.safetensors"),
+        (_cut, "model.safetensors cannot be read"),
+        (_one_less, "do not fit its config.json"),
+        (lambda folder: (folder / "config.json").write_text("[" * 100_000), "cannot be read"),
+        (lambda folder: (folder / "config.json").write_bytes(bytes(10**6 + 1)), "may have"),
+        (lambda folder: _config(folder, usr_dir="/tmp"), "no saved model may"),
+        (lambda folder: _config(folder, vocab_sha256={"../x": "0"}), "without folders"),
+        (lambda folder: _config(folder, problem="babi_qa_task0"), "babi_qa_task0"),
+        (lambda folder: _config(folder, trained={}), "does not say which step"),
+        (lambda folder: _network(folder, hidden_size=2**20), "make a model of more than"),
+        (
+            lambda folder: (folder / "vocab" / "answers.txt").write_text("hall\n"),
+            "is not the vocabulary",
+        ),
+    ],
+)
+def test_a_damaged_or_hostile_folder_is_one_sentence(
+    copy: Path, damage: Callable[[Path], object], told: str
+) -> None:
+    damage(copy)
+    with pytest.raises(UserError, match=told) as caught:
+        ut_tf.load(copy).answer(*STORY)
+    assert "\n" not in str(caught.value)

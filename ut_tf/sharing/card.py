@@ -1,0 +1,261 @@
+"""The model card, README.md of a saved model: Markdown with the front matter of the Hugging Face
+hub.
+
+::
+
+    model_card(run, Stored("babi", step=5000, parameters=208_699, dtype="float32"))
+
+It is written from what the run directory knows: its configuration, what validation measured and
+what ut-eval found.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ut_tf import registry
+from ut_tf.evaluation.records import Record, latest, read_records
+from ut_tf.evaluation.training_time import training_minutes
+from ut_tf.run import Run
+from ut_tf.storage.checkpoints import find_checkpoint, read_state
+from ut_tf.version import __version__
+
+_PONDER = ("ponder_time", "compute_share")
+_SIZES = (
+    "hidden_size",
+    "filter_size",
+    "num_heads",
+    "num_steps",
+    "num_layers",
+    "recurrence",
+    "transition",
+    "position",
+    "halting",
+)
+_HALTING = ("act_max_steps", "act_epsilon", "act_loss_weight", "ponder_prior", "ponder_kl_weight")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What is stored beside the card.
+
+    Args:
+      name: of the model.
+      step: after which the weights were saved.
+      parameters: numbers in the weights.
+      dtype: in which they are stored.
+      license: of the weights, as the hub names it; None: not said.
+      versions: of the packages that trained it.
+    """
+
+    name: str
+    step: int
+    parameters: int
+    dtype: str
+    license: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def model_card(run: Run, stored: Stored) -> str:
+    """The text of the card."""
+    record = _record(run, stored.step)
+    measured = _measured(run, stored.step, record)
+    scores = {name: row for name, row in measured.items() if not _of_pondering(name)}
+    pondering = {name: row for name, row in measured.items() if _of_pondering(name)}
+    sections = [
+        _front_matter(run, stored, record),
+        f"# {stored.name}\n\n{_what_it_is(run, stored)}",
+        f"## Use\n\n{_use(stored.name)}",
+        f"## Task and data\n\n{_task(run, record)}",
+        f"## Training\n\n{_training(run, stored)}",
+        f"## Score\n\n{_scores(scores, record, stored)}",
+    ]
+    if pondering:
+        sections.append(f"## Ponder statistics\n\n{_pondering(pondering, run)}")
+    sections.append(f"## Hyperparameters\n\n{_hyperparameters(run)}")
+    sections.append(f"## Versions\n\n{_versions(stored)}")
+    return "\n\n".join(sections) + "\n"
+
+
+def _record(run: Run, step: int) -> Record | None:
+    """What ut-eval measured last of that step, as trained and on the run's own problem."""
+    own = [
+        record
+        for record in latest(read_records(run.output_dir))
+        if record.step == step and not record.test_problem and not record.hparams
+    ]
+    return own[-1] if own else None
+
+
+def _measured(run: Run, step: int, record: Record | None) -> dict[str, list[str]]:
+    """Name -> figure and interval, of the record or, without one, of validation."""
+    if record is not None:
+        return {
+            name: [_number(value), _interval(record.intervals.get(name))]
+            for name, value in sorted(record.metrics.items())
+        }
+    state = read_state(find_checkpoint(run.output_dir, str(step)))
+    if state.get("evaluated_step") != step:
+        return {}
+    return {name: [_number(value), ""] for name, value in sorted(state.get("metrics", {}).items())}
+
+
+def _of_pondering(name: str) -> bool:
+    return any(part in _PONDER for part in name.split("/"))
+
+
+def _front_matter(run: Run, stored: Stored, record: Record | None) -> str:
+    """YAML between two lines of dashes; JSON's texts, lists and objects are YAML's too."""
+    tags = ["universal-transformer", "tensorflow", "keras", run.hparams.model, run.problem]
+    if getattr(run.hparams.network, "halting", "none") != "none":
+        tags.insert(1, "adaptive-computation-time")
+    values: dict[str, Any] = {"license": stored.license} if stored.license else {}
+    values |= {"library_name": "ut-tf", "tags": list(dict.fromkeys(tags))}
+    if record is not None:
+        names = [name for name in _headlines(record) if name in record.metrics]
+        metrics = [{"type": name, "value": round(record.metrics[name], 6)} for name in names]
+        dataset = {"type": run.problem, "name": run.problem, "split": record.split}
+        result = {"task": {"type": run.problem}, "dataset": dataset, "metrics": metrics}
+        values["model-index"] = [{"name": stored.name, "results": [result]}]
+    lines = [f"{name}: {json.dumps(value)}" for name, value in values.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _headlines(record: Record) -> list[str]:
+    """The metrics of the record that say most, or all of them where it does not tell."""
+    kept = [name for name in record.metrics if name.rpartition("/")[2] in record.headlines]
+    grouped = [name for name in record.metrics if name.partition("/")[0] in record.headlines]
+    return list(dict.fromkeys([*kept, *grouped])) or list(record.metrics)
+
+
+def _what_it_is(run: Run, stored: Stored) -> str:
+    halting = getattr(run.hparams.network, "halting", "none")
+    halts = f" Positions halt dynamically (`halting={halting}`)." if halting != "none" else ""
+    return (
+        f"A `{run.hparams.model}` with {stored.parameters:,} parameters, trained on"
+        f" `{run.problem}` with [ut-tf](https://github.com/ut-tf/ut-tf).{halts}"
+    )
+
+
+def _use(name: str) -> str:
+    folder = f"models/{name}"
+    commands = [
+        _command("ut-decoder", {"model": folder}),
+        _command("ut-eval", {"model": folder}),
+    ]
+    return (
+        "```python\nimport ut_tf\n\n"
+        f'model = ut_tf.load("{folder}")  # or hf://<user>/{name}\n'
+        "model.answer(*texts)  # one text for each of model.translator.codec.fields\n"
+        "model.model  # the keras.Model\n```\n\n"
+        "```sh\n" + "\n".join(commands) + "\n```"
+    )
+
+
+def _task(run: Run, record: Record | None) -> str:
+    lines = [f"- problem: `{run.problem}`, {registry.problems.describe(run.problem)}"]
+    if run.problem_args:
+        lines.append(f"- arguments: {_code(run.problem_args.items())}")
+    if record is not None and record.data_note:
+        lines.append(f"- the data differs from the published benchmark's: {record.data_note}")
+    if run.spec is not None:
+        lines.append(
+            f"- inputs: {run.spec.inputs}, {run.spec.input_vocab_size} ids; targets:"
+            f" {run.spec.targets}, {run.spec.target_vocab_size}"
+        )
+    return "\n".join(lines)
+
+
+def _training(run: Run, stored: Stored) -> str:
+    arguments = ",".join(f"{name}={_plain(value)}" for name, value in run.problem_args.items())
+    flags = {
+        "problem": run.problem,
+        "problem_args": arguments,
+        "hparams_set": run.hparams_set,
+        "model": run.hparams.model if _other_model(run) else "",
+        "hparams": run.overrides,
+        "random_seed": run.seed or "",
+        "output_dir": f"runs/{stored.name}",
+    }
+    minutes = training_minutes(run.output_dir, stored.step)
+    took = "" if minutes is None else f", {minutes:.1f} minutes with validation"
+    return (
+        f"```sh\n{_command('ut-trainer', flags)}\n```\n\n"
+        f"Seed {run.seed}; the weights are of step {stored.step}{took}. They are stored as"
+        f" {stored.dtype}."
+    )
+
+
+def _other_model(run: Run) -> bool:
+    return bool(registry.hparams_sets.get(run.hparams_set)().model != run.hparams.model)
+
+
+def _scores(scores: Mapping[str, Sequence[str]], record: Record | None, stored: Stored) -> str:
+    if not scores:
+        return "It has not been evaluated."
+    if record is None:
+        origin = "Of validation, during training; ut-eval has not judged this checkpoint."
+    else:
+        judged = sum(record.examples.values())
+        examples = f"{judged:,} examples of " if judged else ""
+        origin = (
+            f"Measured by ut-eval on {examples}the {record.split} split; brackets hold 95%"
+            " intervals, which cover the choice of the examples."
+        )
+    if stored.dtype != "float32":
+        origin += f" Measured before the weights were rounded to {stored.dtype}."
+    return f"{origin}\n\n{_table(scores)}"
+
+
+def _pondering(rows: Mapping[str, Sequence[str]], run: Run) -> str:
+    network = vars(run.hparams.network)
+    known = [(name, network[name]) for name in _HALTING if name in network]
+    return (
+        "Recurrent steps per position (`ponder_time`), and the share of full depth that was"
+        f" computed (`compute_share`).\n\n{_table(rows)}\n\nHalting: {_code(known)}."
+    )
+
+
+def _hyperparameters(run: Run) -> str:
+    network = vars(run.hparams.network)
+    sizes = [(name, network[name]) for name in _SIZES if name in network]
+    changed = f" with `{run.overrides}`" if run.overrides else ""
+    return f"Set `{run.hparams_set}`{changed}: {_code(sizes)}. config.json has all of them."
+
+
+def _versions(stored: Stored) -> str:
+    trained = ", ".join(f"{name} {version}" for name, version in stored.versions.items())
+    return f"Trained with {trained or 'unknown versions'}; saved by ut_tf {__version__}."
+
+
+def _command(name: str, flags: Mapping[str, Any]) -> str:
+    given = [f"--{flag}={value}" for flag, value in flags.items() if value not in ("", None)]
+    return shlex.join([name, *given])
+
+
+def _table(rows: Mapping[str, Sequence[str]]) -> str:
+    lines = [f"| `{name}` | {' | '.join(row)} |" for name, row in rows.items()]
+    return "\n".join(["| metric | figure | 95% interval |", "|---|---|---|", *lines])
+
+
+def _code(pairs: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"`{name}={_plain(value)}`" for name, value in pairs)
+
+
+def _plain(value: Any) -> str:
+    """A value as a flag takes it."""
+    if isinstance(value, list):
+        return "+".join(map(str, value))
+    return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f"[{_number(bounds[0])}, {_number(bounds[1])}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"

@@ -1,0 +1,99 @@
+"""A saved model, ready for use on text.
+
+::
+
+    babi = load("babi")                              # or a folder, or "hf://user/model"
+    babi.answer("Mary went to the kitchen.", "Where is Mary?")
+    babi.model(features, return_details=True)        # the keras.Model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ut_tf.errors import UserError
+from ut_tf.inference.translator import Translator, check_vocabulary
+from ut_tf.run import Run
+from ut_tf.run_weights import load_model
+from ut_tf.search.config import DecodeConfig
+from ut_tf.sharing.places import model_folder
+from ut_tf.storage.layout import CARD_FILE
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A saved model.
+
+    Args:
+      run: what it was trained on and how: problem, hyperparameters, spec, vocabulary.
+      model: keras.Model with its weights.
+      decode: how answers are searched for.
+    """
+
+    run: Run
+    model: Any
+    decode: DecodeConfig
+
+    @cached_property
+    def translator(self) -> Translator:
+        """Text in, text out, many at a time.
+
+        Raises:
+          UserError: the problem has no text form, or the vocabulary is not the model's.
+        """
+        codec = self.run.text_codec()
+        check_vocabulary(codec, self.run)
+        return Translator(self.model, codec, self.decode, self.run.seed)
+
+    @property
+    def card(self) -> str:
+        """The model card, Markdown; empty where there is none."""
+        path = self.run.output_dir / CARD_FILE
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+    def answer(self, *texts: str) -> str:
+        """The best answer to one example.
+
+        Args:
+          texts: one for each of ``translator.codec.fields``: of bAbI story and question.
+
+        Raises:
+          UserError: another number of texts, or what ``translator`` raises.
+        """
+        return next(self.answers([texts]))
+
+    def answers(self, examples: Iterable[tuple[str, ...]]) -> Iterator[str]:
+        """Yields the best answer to each example; arguments and errors as of ``answer``."""
+        fields = self.translator.codec.fields
+
+        def checked() -> Iterator[tuple[str, ...]]:
+            for texts in examples:
+                if len(texts) != len(fields):
+                    raise UserError(
+                        f"{self.run.problem} answers {' and '.join(fields)}: expected"
+                        f" {len(fields)} texts an example, not {len(texts)}."
+                    )
+                yield tuple(texts)
+
+        return (hypotheses[0].text for hypotheses in self.translator.translate(checked()))
+
+
+def load(
+    place: str | Path, decode: DecodeConfig | None = None, usr_dir: str | None = None
+) -> LoadedModel:
+    """Loads a saved model; nothing in its folder is executed.
+
+    Args:
+      place: a folder, "hf://user/model" or a name of those that come with ut-tf, such as "babi".
+      decode: how answers are searched for; None: DecodeConfig().
+      usr_dir: folder of your own registrations, where the model needs some.
+
+    Raises:
+      UserError: there is no saved model there, or it cannot be read.
+    """
+    run = Run.load(model_folder(place), usr_dir=usr_dir)
+    return LoadedModel(run, load_model(run), DecodeConfig() if decode is None else decode)

@@ -1,0 +1,133 @@
+"""A trained run as a saved model: a folder with weights, configuration, vocabulary and card.
+
+::
+
+    save(Run.load("runs/babi"), "models/babi", license="apache-2.0")
+    ut_tf.load("models/babi").answer(story, question)
+
+The weights are a safetensors file, which cannot hold code and which other programs read. The folder
+is written beside its place and renamed when it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ut_tf import registry
+from ut_tf.errors import UserError
+from ut_tf.run import Run
+from ut_tf.run_config import read_values
+from ut_tf.run_weights import named_weights, restore_weights
+from ut_tf.sharing.card import Stored, model_card
+from ut_tf.storage.checkpoints import find_checkpoint, read_state
+from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.files import write_text
+from ut_tf.storage.folders import absolute
+from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
+from ut_tf.storage.model_folder import write_weights
+
+StoredType = Literal["float32", "float16"]
+
+# What config.json keeps of the checkpoint's state.
+_OF_STATE = ("step", "evaluated_step", "metrics")
+
+
+def save(
+    run: Run,
+    folder: str | Path,
+    checkpoint: str = "best",
+    dtype: StoredType = "float32",
+    license: str | None = None,
+) -> Path:
+    """Writes a run as a saved model and returns its folder.
+
+    Args:
+      run: trained.
+      folder: to be made; its name is the model's.
+      checkpoint: as for ``find_checkpoint``; the moving average of the weights, where there is one.
+      dtype: in which weights are stored; they are float32 again when they are loaded.
+      license: of the weights, as the hub names it ("apache-2.0"); None: the card names none.
+
+    Raises:
+      UserError: `folder` exists, there is no such checkpoint, or a weight is too large for float16.
+    """
+    folder = absolute(folder)
+    if dtype not in ("float32", "float16"):
+        raise UserError(f"`dtype`={dtype}: expected float32 or float16.")
+    if folder.exists():
+        raise UserError(f"{folder} exists: name another folder, or remove it first.")
+    directory = find_checkpoint(run.output_dir, checkpoint)
+    model = run.make_model()
+    restore_weights(model, run, str(directory))
+    arrays = {name: _stored(name, values, dtype) for name, values in named_weights(model).items()}
+    state = read_state(directory)
+    config = _portable_config(run, {name: state[name] for name in _OF_STATE if name in state})
+    stored = Stored(
+        name=folder.name,
+        step=int(state["step"]),
+        parameters=sum(array.size for array in arrays.values()),
+        dtype=dtype,
+        license=license,
+        versions=config.get("versions", {}),
+    )
+    with readable_disk_errors(folder, sum(array.nbytes for array in arrays.values())):
+        _write(folder, run, arrays, config, model_card(run, stored))
+    return folder
+
+
+def _stored(name: str, variable: Any, dtype: StoredType) -> npt.NDArray[Any]:
+    values: npt.NDArray[Any] = np.asarray(variable, np.float32)
+    largest = float(np.abs(values).max(initial=0.0))
+    if dtype == "float16" and largest > np.finfo(np.float16).max:
+        raise UserError(f"`dtype`=float16: {name} has the value {largest:.3g}; store float32.")
+    return values.astype(dtype)
+
+
+def _portable_config(run: Run, state: dict[str, Any]) -> dict[str, Any]:
+    """The values of the run's config.json without the folders of this machine."""
+    declared = registry.problems.file_arguments(run.problem)
+    return {
+        **(read_values(run.output_dir) or {}),
+        "hparams": run.hparams.to_dict(),
+        "problem_args": {
+            name: _file_names(value) if name in declared else value
+            for name, value in run.problem_args.items()
+        },
+        "data_dir": "",
+        "tmp_dir": "",
+        "usr_dir": None,
+        "trained": state,
+    }
+
+
+def _file_names(value: Any) -> Any:
+    if isinstance(value, list):
+        return [Path(file).name for file in value]
+    return Path(value).name if isinstance(value, str) else value
+
+
+def _write(
+    folder: Path,
+    run: Run,
+    arrays: dict[str, npt.NDArray[Any]],
+    config: dict[str, Any],
+    card: str,
+) -> None:
+    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+    try:
+        temporary.mkdir(parents=True)
+        write_weights(temporary / WEIGHTS_FILE, arrays)
+        if run.vocab_dir.is_dir():
+            shutil.copytree(run.vocab_dir, temporary / VOCAB_FOLDER)
+        write_text(temporary / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
+        write_text(temporary / CARD_FILE, card)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
