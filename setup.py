@@ -1,5 +1,5 @@
-"""Packages of the project: the top-level folders problems/, hparams/ and bin/ are installed inside
-ut_tf.
+"""Packages of the project: the top-level folders problems/, hparams/, bin/ and models/ are
+installed inside ut_tf.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ FOLDERS = {
     "ut_tf.problems": "problems",
     "ut_tf.hparams": "hparams",
     "ut_tf.bin": "bin",
+    "ut_tf.pretrained": "models",
 }
 
 

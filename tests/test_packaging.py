@@ -41,7 +41,7 @@ def test_every_package_that_the_code_imports_is_declared() -> None:
     # Apache Beam is for clusters: docs/problems.md tells its users to install it.
     imported -= {"ut_tf", "apache_beam"}
     assert {"numpy", "tensorflow"} <= imported
-    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures",)]
+    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub")]
     required = [*PROJECT["dependencies"], *itertools.chain.from_iterable(optional)]
     declared = set(map(_distribution, required))
     known = packages_distributions()

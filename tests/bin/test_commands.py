@@ -333,7 +333,12 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
     stub_library, monkeypatch, tmp_path, capsys
 ):
     loaded = types.SimpleNamespace(
-        problem="p", hparams_set="s", hparams=HParams(), seed=4, output_dir=tmp_path
+        problem="p",
+        hparams_set="s",
+        hparams=HParams(),
+        seed=4,
+        output_dir=tmp_path,
+        is_saved_model=False,
     )
     monkeypatch.setattr(eval_command, "check_checkpoint", lambda *_: None)
     loaded.prepare = lambda _problem: loaded

@@ -14,13 +14,11 @@ and no name in it leads out of it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
 from ut_tf.storage.layout import (
@@ -30,6 +28,9 @@ from ut_tf.storage.layout import (
     VOCAB_FOLDER,
     WEIGHTS_FILE,
 )
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 MEGABYTE = 1_000_000
 # Bytes that a file may have: generous for this library's models, and little enough to be read.
@@ -113,7 +114,8 @@ def write_weights(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Writes arrays by name as a safetensors file."""
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+    # It writes an array's memory as it lies there, whatever the order of its axes.
+    save_file({name: array.copy(order="C") for name, array in arrays.items()}, path)
 
 
 class WeightsFile:
@@ -170,4 +172,4 @@ def count_parameters(folder: Path) -> int:
       UserError: the file is damaged.
     """
     with open_weights(folder) as file:
-        return sum(int(np.prod(shape, dtype=np.int64)) for shape in file.shapes().values())
+        return sum(math.prod(shape) for shape in file.shapes().values())
