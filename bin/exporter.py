@@ -102,7 +102,7 @@ FLAGS = (
     ),
     shared_flags.RUN_USR_DIR,
 )
-_CHOICES = {
+_CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "savedmodel": {"dtype": ("float32", "bfloat16"), "quantize": ("", "int8")},
     "model": {"dtype": ("float32", "float16"), "quantize": ("",)},
 }
