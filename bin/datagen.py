@@ -185,7 +185,7 @@ def _without_files(names: list[str], values: Any) -> list[str]:
     if values.source_files or "source_files" in parse_problem_args(values.problem_args):
         return names
     asked = [part.strip() for part in values.problem.split(",")]
-    skipped = [name for name in names if name.startswith("translate_files") and name not in asked]
+    skipped = [name for name in names if _needs_files(name) and name not in asked]
     if not skipped or len(skipped) == len(names):
         return names
     print(
@@ -193,6 +193,10 @@ def _without_files(names: list[str], values: Any) -> list[str]:
         file=sys.stderr,
     )
     return [name for name in names if name not in skipped]
+
+
+def _needs_files(name: str) -> bool:
+    return "source_files" in registry.problems.file_arguments(name)
 
 
 def _with_own_flags(name: str, arguments: dict[str, Any], values: Any) -> dict[str, Any]:

@@ -58,20 +58,41 @@ def _check_files(problem: str, given: Iterable[str], arguments: Mapping[str, Any
         if name not in taken:
             raise FlagError(
                 f"--{name}: problem {problem} takes no such files; leave the flag out, or give"
-                " --problem=translate_files."
+                f" {_takers(name)}."
             )
     for part in ("dev_", "test_"):
         if f"{part}target_files" in arguments and f"{part}source_files" not in arguments:
             raise FlagError(
-                f"--{part}source_files is missing: --{part}target_files holds the translations of"
-                " its lines; give both."
+                f"--{part}source_files is missing: --{part}target_files holds the"
+                f" {_TARGETS.get(problem, 'translations')} of its lines; give both."
             )
     if reads_files and "source_files" not in arguments:
         raise FlagError(
             f"--source_files is missing: problem {problem} reads your own files; give"
-            " --source_files and --target_files, or --source_files alone for lines of source, tab,"
-            " target."
+            f" {_WANTED.get(problem, _PAIRS)}."
         )
+
+
+_PAIRS = (
+    "--source_files and --target_files, or --source_files alone for lines of source, tab, target"
+)
+_WANTED = {
+    "classify_files": (
+        "--source_files with lines of label, tab, text, or texts with --target_files for the labels"
+    ),
+    "lm_files": "--source_files with plain text",
+}
+_TARGETS = {"classify_files": "labels"}
+
+
+def _takers(flag: str) -> str:
+    """The problems of own files that take a flag, as --problem has them."""
+    names = [
+        name
+        for name in ("translate_files", "classify_files", "lm_files")
+        if flag in registry.problems.file_arguments(name)
+    ]
+    return " or ".join(f"--problem={name}" for name in names)
 
 
 def decode_config(text: str) -> DecodeConfig:

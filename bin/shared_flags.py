@@ -104,18 +104,18 @@ RUN_USR_DIR = Flag(
     shown_default="the run's",
     aliases=("t2t_usr_dir",),
 )
-_TEXT = "Parallel text (translate_files)"
+_TEXT = "Files of your own (translate_files, classify_files, lm_files)"
 FILE_FLAGS = (
     Flag(
         "source_files",
-        "Training text, one sentence a line, plain or gzip; several with commas between.",
+        "Training text, one sentence or text a line, plain or gzip; several with commas between.",
         _TEXT,
         shown_default="none",
     ),
     Flag(
         "target_files",
-        "Its translations, line by line; without them the lines of the source files are source,"
-        " tab, target.",
+        "Its translations or labels, line by line; without them the lines of the source files are"
+        " source, tab, target, or label, tab, text.",
         _TEXT,
         shown_default="none",
     ),
@@ -123,19 +123,20 @@ FILE_FLAGS = (
         "dev_source_files",
         "Text for validation.",
         _TEXT,
-        shown_default="training pairs are held out",
+        shown_default="some of the training text is held out",
     ),
-    Flag("dev_target_files", "Its translations.", _TEXT, shown_default="none"),
+    Flag("dev_target_files", "Its translations or labels.", _TEXT, shown_default="none"),
     Flag(
         "test_source_files",
         "Text that ut-eval uses.",
         _TEXT,
         shown_default="the text for validation",
     ),
-    Flag("test_target_files", "Its translations.", _TEXT, shown_default="none"),
+    Flag("test_target_files", "Its translations or labels.", _TEXT, shown_default="none"),
     Flag(
         "vocab_file",
-        "A sentencepiece model to use instead of training one (any translate_ problem).",
+        "A sentencepiece model to use instead of training one (any translate_ problem,"
+        " classify_files, lm_files).",
         _TEXT,
         shown_default="none",
     ),

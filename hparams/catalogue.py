@@ -102,6 +102,14 @@ _PARSING = {
     "ut_parsing": "constituency parsing of a few thousand trees on a CPU",
     "transformer_parsing": "a Transformer with as many parameters as ut_parsing",
 }
+_OWN_FILES = {
+    "ut_classify": "classes of your own texts on a CPU, in minutes",
+    "ut_act_classify": "ut_classify with dynamic halting",
+    "transformer_classify": "a Transformer with as many parameters as ut_classify",
+    "ut_lm": "a language model of your own text on a CPU, in minutes",
+    "ut_act_lm": "ut_lm with dynamic halting",
+    "transformer_lm": "a Transformer with as many parameters as ut_lm",
+}
 _TRANSLATION = {
     "ut_wmt14": "ut_base with the paper's batches and vocabulary for WMT14",
     "ut_translate_small": "translation of small corpora on a CPU",
@@ -143,6 +151,7 @@ HPARAMS_SETS: Mapping[str, Entry] = (
     | _entries("tasks.lambada", _LAMBADA)
     | _entries("tasks.agreement", _AGREEMENT)
     | _entries("tasks.parsing", _PARSING)
+    | _entries("tasks.own_files", _OWN_FILES)
     | _entries("tasks.translation", _TRANSLATION)
     | _tensor2tensor()
 )

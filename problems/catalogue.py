@@ -10,11 +10,13 @@ _ALGORITHMIC = "ut_tf.problems.algorithmic.problem:Algorithmic"
 _BABI = "ut_tf.problems.babi.problem:BabiQA"
 _SIMULATED = "ut_tf.problems.babi.simulator.supporting_facts:SimulatedBabi"
 _SIMULATED_TASKS = "ut_tf.problems.babi.simulator.tasks:SimulatedTasks"
+_CLASSIFY_FILES = "ut_tf.problems.own_files.classify:ClassifyFiles"
 _FILES = "ut_tf.problems.translation.own_files:TranslateFiles"
 _LAMBADA = {
     "lm": "ut_tf.problems.lambada.language_model:LambadaLM",
     "rc": "ut_tf.problems.lambada.reading:LambadaRC",
 }
+_LM_FILES = "ut_tf.problems.own_files.language_model:LmFiles"
 _LTE = "ut_tf.problems.lte.problem:LearningToExecute"
 _MULTI30K = "ut_tf.problems.translation.multi30k:TranslateMulti30k"
 _WMT = "ut_tf.problems.translation.wmt14:TranslateWmt14"
@@ -29,6 +31,14 @@ _ALL_TASKS = tuple(range(1, 21))
 _SIDES = [f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target")]
 _FILE_ARGUMENTS = {
     _FILES: {"vocab_file": "file", **dict.fromkeys((f"{side}_files" for side in _SIDES), "files")},
+    _CLASSIFY_FILES: {
+        "vocab_file": "file",
+        **dict.fromkeys((f"{side}_files" for side in _SIDES), "files"),
+    },
+    _LM_FILES: {
+        "vocab_file": "file",
+        **dict.fromkeys((f"{part}source_files" for part in ("", "dev_", "test_")), "files"),
+    },
     _MULTI30K: {"vocab_file": "file"},
     _WMT: {"vocab_file": "file"},
     _PARSING: dict.fromkeys(("train_trees", "dev_trees", "test_trees"), "files"),
@@ -43,6 +53,8 @@ _GROUPS = {
     _NUMBER: "agreement",
     **dict.fromkeys(_LAMBADA.values(), "lambada"),
     _PARSING: "parsing",
+    _CLASSIFY_FILES: "own_files",
+    _LM_FILES: "own_files",
     _FILES: "translation",
     _MULTI30K: "translation",
     _WMT: "translation",
@@ -58,6 +70,7 @@ GROUPS = {
     "lambada": "LAMBADA, the last word of a passage: as a language model (lm) or chosen from the"
     " context (rc)",
     "parsing": "constituency parsing: linearized trees of a treebank or of your own files",
+    "own_files": "your own files: texts with classes, plain text for a language model",
     "translation": "translation: your own files, Multi30k, WMT14",
 }
 
@@ -252,6 +265,23 @@ def _parsing() -> dict[str, Entry]:
     return dict(entries)
 
 
+def _own_files() -> dict[str, Entry]:
+    return dict(
+        [
+            _entry(
+                _CLASSIFY_FILES,
+                "classify_files",
+                "classes of texts, learnt from your own files (--source_files)",
+            ),
+            _entry(
+                _LM_FILES,
+                "lm_files",
+                "a language model of your own text (--source_files)",
+            ),
+        ]
+    )
+
+
 def _translation() -> dict[str, Entry]:
     entries = [
         _entry(
@@ -301,5 +331,6 @@ PROBLEMS: dict[str, Entry] = {
     **_agreement(),
     **_lambada(),
     **_parsing(),
+    **_own_files(),
     **_translation(),
 }

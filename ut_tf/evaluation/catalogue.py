@@ -13,6 +13,9 @@ METHODS = {
     "teacher_forced": Entry(
         f"{_PREDICTIONS}:TeacherForced", "Each symbol, given the right ones before it."
     ),
+    "language_model": Entry(
+        f"{_PREDICTIONS}:LanguageModel", "The same, by perplexity: texts without inputs."
+    ),
     "last_word": Entry(
         f"{_PREDICTIONS}:LastWord", "The same, and each example's last symbol by itself."
     ),

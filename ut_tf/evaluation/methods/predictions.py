@@ -42,6 +42,24 @@ class TeacherForced(PredictionMethod):
         return per_example.teacher_forced(logits, features["targets"], self.context.label_smoothing)
 
 
+class LanguageModel(PredictionMethod):
+    """Each symbol, given those before it: loss (nats per symbol), perplexity, accuracy (share of
+    the symbols).
+    """
+
+    metrics: ClassVar[Mapping[str, Metric]] = {
+        "loss": _LOSS,
+        "perplexity": Metric(("loss", "positions"), perplexity),
+        "accuracy": _ACCURACY,
+    }
+    headline = "perplexity"
+    # Of a whole vocabulary there are logits of each symbol.
+    batch_tokens = 2048
+
+    def per_example(self, logits: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+        return per_example.teacher_forced(logits, features["targets"], self.context.label_smoothing)
+
+
 class LastWord(PredictionMethod):
     """Loss, perplexity and accuracy of all symbols; target/loss, target/perplexity and
     target/accuracy of each example's last symbol.

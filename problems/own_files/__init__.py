@@ -1,0 +1,1 @@
+"""The user's own files: texts with classes, and plain text for a language model."""

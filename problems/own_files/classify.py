@@ -1,0 +1,227 @@
+"""Classes of texts, learnt from the user's own files.
+
+How it is used::
+
+    Run.create("classify_files", "ut_classify", problem_args={"source_files": ["reviews.tsv"]})
+
+``labelled_text.py`` says what the files may look like. Without files for validation a tenth of the
+training examples of each class is held out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ut_tf.data.corpus.corpus import VOCAB_FILE
+from ut_tf.data.corpus.encoded_pairs import HostSide, Side
+from ut_tf.data.example_table import ExampleTable, example_order
+from ut_tf.data.text.subwords import Subwords
+from ut_tf.data.text.vocabulary import write_symbols
+from ut_tf.errors import UserError, counted, did_you_mean
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.own_files.codec import CLASSES_FILE, ClassesCodec
+from ut_tf.problems.own_files.labelled_text import Labelled, LabelledFiles, read_labelled
+from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings, paths_of
+from ut_tf.storage.files import write_bytes
+
+_DEFAULT_VOCAB_SIZE = 8000
+_HELD_OUT_SHARE, _HELD_OUT_MOST = 0.1, 2000
+# With more classes than examples of a class the columns are probably in the other order.
+_FEWEST_EXAMPLES_OF_A_CLASS = 2
+
+
+class ClassifyFiles(OwnFiles):
+    """Texts and their classes from files.
+
+    Args:
+      source_files: for training, texts with their labels or, with `target_files`, texts alone.
+      target_files: the labels, line by line.
+      dev_source_files, dev_target_files: for validation; none: training examples are held out.
+      test_source_files, test_target_files: for ut-eval; none: the validation examples are judged.
+      max_subwords: of a longer text its last ones are read, in use too.
+      vocab_size: ids of the subword vocabulary; 0: 8000, or what the text supports.
+      subword_model: "bpe" or "unigram".
+      vocab_file: a sentencepiece model to use instead of training one.
+      name: of the problem, for messages.
+    """
+
+    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
+        **OwnFiles.file_arguments,
+        "target_files": "files",
+        "dev_target_files": "files",
+        "test_target_files": "files",
+    }
+    selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
+    method: ClassVar[str] = "classify"
+
+    def __init__(
+        self,
+        source_files: Files | str = (),
+        target_files: Files | str = (),
+        dev_source_files: Files | str = (),
+        dev_target_files: Files | str = (),
+        test_source_files: Files | str = (),
+        test_target_files: Files | str = (),
+        max_subwords: int = 256,
+        vocab_size: int = 0,
+        subword_model: Literal["bpe", "unigram"] = "bpe",
+        vocab_file: str = "",
+        name: str = "classify_files",
+    ) -> None:
+        if max_subwords < 1:
+            raise UserError(f"`max_subwords`={max_subwords}: expected at least 1.")
+        given = {
+            "": (source_files, target_files),
+            "dev_": (dev_source_files, dev_target_files),
+            "test_": (test_source_files, test_target_files),
+        }
+        for prefix, (texts, labels) in given.items():
+            if labels and not texts:
+                raise UserError(
+                    f"`{prefix}source_files` is missing: `{prefix}target_files` holds the labels of"
+                    " its lines; give both."
+                )
+        self._labelled = {
+            split: LabelledFiles(paths_of(texts), paths_of(labels))
+            for split, (texts, labels) in zip(self.splits, given.values(), strict=True)
+        }
+        self._max_subwords = max_subwords
+        self._sides: dict[tuple[Path, str], HostSide] = {}
+        vocabulary = str(Path(vocab_file).expanduser().absolute()) if vocab_file else ""
+        super().__init__(
+            name,
+            Settings(vocab_size, subword_model, vocabulary, _DEFAULT_VOCAB_SIZE),
+            {split: files.files for split, files in self._labelled.items()},
+            max_subwords,
+        )
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The subwords and the names of the classes."""
+        return (VOCAB_FILE, CLASSES_FILE)
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Tokens to one class."""
+        summary = self.summary(data_dir)
+        return ProblemSpec(
+            "tokens",
+            "class",
+            input_vocab_size=int(summary["vocab_size"]),
+            target_vocab_size=len(summary["classes"]),
+        )
+
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """{"inputs": int32 [length], "targets": int32 []}; `length` has no effect."""
+        del length
+        import tensorflow as tf
+
+        encoded = self.loaded(split, data_dir)
+        key = (data_dir, split)
+        if key not in self._sides:
+            self._sides[key] = HostSide(encoded.side)
+        side = self._sides[key]
+        order = example_order(split, len(encoded.classes), seed, epoch)
+        with tf.device("/CPU:0"):
+            rows, classes = tf.constant(order, tf.int32), tf.constant(encoded.classes, tf.int32)
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            chosen = tf.gather(rows, numbers)
+            return {"inputs": side.padded(chosen), "targets": tf.gather(classes, chosen)}
+
+        return ExampleTable(encoded.side.lengths[order].astype(np.int32), batch)
+
+    def text_codec(self, vocab_dir: Path) -> ClassesCodec:
+        """The codec of texts and class names."""
+        return ClassesCodec(vocab_dir, self._max_subwords)
+
+    def make(self, folder: Path) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
+        splits = {
+            split: list(read_labelled(files))
+            for split, files in self._labelled.items()
+            if files.texts
+        }
+        classes = _classes(splits["train"], self._labelled["train"].files)
+        for split in splits.keys() - {"train"}:
+            _check_labels(splits[split], classes)
+        if "validation" not in splits:
+            splits["train"], splits["validation"] = _held_out(splits["train"])
+        subwords = self._settings.subwords(example.text for example in splits["train"])
+        write_bytes(folder / VOCAB_FILE, subwords.model)
+        write_symbols(folder / CLASSES_FILE, classes)
+        encoded = {split: self._encoded(splits[split], subwords, classes) for split in splits}
+        return encoded, subwords.size, {"classes": classes}
+
+    def _encoded(
+        self, examples: Sequence[Labelled], subwords: Subwords, classes: Sequence[str]
+    ) -> Encoded:
+        numbers = {name: number for number, name in enumerate(classes)}
+        # The end symbol is one more.
+        most = self._max_subwords + 1
+        ids = [ids[-most:] for ids in subwords.encode([example.text for example in examples])]
+        labels = np.array([numbers[example.label] for example in examples], np.int32)
+        return Encoded(Side.of(ids, subwords.size), labels)
+
+
+def _classes(examples: Sequence[Labelled], files: Sequence[Path]) -> list[str]:
+    """The labels, each once; numbers by their value, others by the alphabet."""
+    counts = Counter(example.label for example in examples)
+    names = ", ".join(map(str, files))
+    if len(counts) == 1:
+        raise UserError(
+            f"{names}: all {counted(len(examples), 'text')} have the label {next(iter(counts))!r}:"
+            " expected at least two classes."
+        )
+    if len(examples) < _FEWEST_EXAMPLES_OF_A_CLASS * len(counts):
+        raise UserError(
+            f"{names}: {counted(len(examples), 'text')} have {len(counts)} different labels, such"
+            f" as {examples[0].label[:40]!r}: expected the label before the text, and at least"
+            f" {_FEWEST_EXAMPLES_OF_A_CLASS} texts of a class on average."
+        )
+    if all(label.isdecimal() for label in counts):
+        return sorted(counts, key=int)
+    return sorted(counts)
+
+
+def _check_labels(examples: Sequence[Labelled], classes: Sequence[str]) -> None:
+    known = frozenset(classes)
+    for example in examples:
+        if example.label not in known:
+            near = did_you_mean(example.label, classes) or "."
+            raise UserError(
+                f"{example.place}: no text for training has the label {example.label!r}{near}"
+            )
+
+
+def _held_out(examples: Sequence[Labelled]) -> tuple[list[Labelled], list[Labelled]]:
+    """The examples for training and for validation; the second are chosen by a fixed seed from
+    each class, and no text of theirs is trained on.
+    """
+    rng = np.random.default_rng(0)
+    share = min(_HELD_OUT_SHARE, _HELD_OUT_MOST / len(examples))
+    by_class: dict[str, list[int]] = {}
+    for number, example in enumerate(examples):
+        by_class.setdefault(example.label, []).append(number)
+    chosen: set[int] = set()
+    for numbers in by_class.values():
+        count = min(int(np.ceil(share * len(numbers))), len(numbers) - 1)
+        chosen |= {*rng.choice(numbers, count, replace=False).tolist()}
+    validation = [examples[number] for number in sorted(chosen)]
+    texts = {example.text for example in validation}
+    train = [
+        example
+        for number, example in enumerate(examples)
+        if number not in chosen and example.text not in texts
+    ]
+    if not train or not validation:
+        raise UserError(
+            f"{counted(len(examples), 'text')} leave none to hold out for validation: give more, or"
+            " files for validation (`dev_source_files`)."
+        )
+    return train, validation

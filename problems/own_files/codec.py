@@ -1,0 +1,114 @@
+"""The text forms of the user's own files: subwords with class names, and lines to be scored.
+
+How it is used::
+
+    codec = ClassesCodec(vocab_dir, max_subwords=256)
+    codec.encode(tf.constant(["I liked it."]))["inputs"]     # [[17, 403, 96, 1]]
+    codec.decode(tf.constant([1]))                           # ["good"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from ut_tf.data.corpus.corpus import VOCAB_FILE
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.subword_codec import TranslationCodec
+from ut_tf.data.text.subwords import Subwords
+from ut_tf.data.text.vocabulary import read_symbols
+from ut_tf.errors import UserError
+
+CLASSES_FILE = "classes.txt"
+
+
+class ClassesCodec(TextCodec):
+    """The text form of ``ClassifyFiles``.
+
+    Args:
+      vocab_dir: holds the subwords and the names of the classes.
+      max_subwords: of a longer text the last ones are read.
+
+    Raises:
+      UserError: a vocabulary is missing or empty.
+    """
+
+    def __init__(self, vocab_dir: Path, max_subwords: int) -> None:
+        super().__init__(name="classes_codec")
+        subwords = Subwords.read(vocab_dir / VOCAB_FILE)
+        self._texts = TranslationCodec(subwords)
+        self._most = max_subwords + 1
+        names = read_symbols(vocab_dir / CLASSES_FILE)
+        self._names = tf.constant(names)
+        numbers = tf.range(len(names), dtype=tf.int64)
+        self._classes = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(self._names, numbers), default_value=-1
+        )
+        self.vocab_sizes = (subwords.size, len(names))
+
+    def encode(self, *texts: Any) -> dict[str, Any]:
+        """Returns {"inputs": int32 [batch, length]}: subwords, END_ID, padding."""
+        ids = self._texts.encode(tf.strings.strip(texts[0]))["inputs"]
+        rows = tf.RaggedTensor.from_tensor(ids, padding=0)
+        return {"inputs": rows[:, -self._most :].to_tensor()}
+
+    def encode_targets(self, texts: Any) -> Any:
+        """Returns the classes int32 [batch] of their names, strings [batch]; -1 for another."""
+        return tf.cast(self._classes.lookup(tf.strings.strip(texts)), tf.int32)
+
+    def decode(self, outputs: Any) -> Any:
+        """Returns the names, strings [batch], of classes int32 [batch]."""
+        return tf.gather(self._names, outputs)
+
+    def tokens(self, features: dict[str, Any]) -> Any:
+        """Returns strings [batch, length]: the pieces of features["inputs"], "" on padding."""
+        return self._texts.tokens(features)
+
+
+class LinesCodec(TextCodec):
+    """The text form of ``LmFiles``, which has no inputs: lines to be scored.
+
+    Args:
+      vocab_dir: holds the subwords.
+
+    Raises:
+      UserError: the vocabulary cannot be read.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, vocab_dir: Path) -> None:
+        super().__init__(name="lines_codec")
+        subwords = Subwords.read(vocab_dir / VOCAB_FILE)
+        self._texts = TranslationCodec(subwords)
+        self.vocab_sizes = (0, subwords.size)
+
+    def encode(self, *texts: Any) -> dict[str, Any]:
+        """Raises UserError: a language model has no inputs."""
+        del texts
+        raise UserError("a language model has no inputs to encode: it can score texts.")
+
+    def encode_targets(self, texts: Any) -> Any:
+        """Returns int32 [batch, length] of strings [batch]: subwords, END_ID, padding."""
+        return self._texts.encode_targets(tf.strings.strip(texts))
+
+    def decode(self, outputs: Any) -> Any:
+        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
+        padding.
+        """
+        return self._texts.decode(outputs)
+
+    def tokens(self, features: dict[str, Any]) -> Any:
+        """Returns strings [batch, length]: the pieces of features["targets"], "" on padding."""
+        return self._texts.tokens({"inputs": features["targets"]})
+
+    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
+        """Raises UserError: a language model has no inputs."""
+        del lines
+        raise UserError(
+            f"{name}: a language model has no inputs to answer; its texts, one a line, are scored"
+            " (ut-decoder with `score_file`)."
+        )

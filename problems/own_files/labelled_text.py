@@ -1,0 +1,206 @@
+"""Texts and their labels, read from the user's files and checked on the way.
+
+How it is used::
+
+    for example in read_labelled(LabelledFiles((Path("reviews.tsv"),))):
+        example.label, example.text, example.place  # "good", "I liked it.", "reviews.tsv, line 1"
+
+A file is read by its name and its lines:
+
+- NAME.csv: a header with the columns text and label; NAME.jsonl: an object with these keys a line.
+- otherwise label, tab, text; or fastText's __label__NAME, blank, text.
+- with files of labels: texts alone, and line n of one is the label of line n of the other.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ut_tf.data.corpus.parallel_text import read_lines
+from ut_tf.errors import UserError, counted
+
+_FASTTEXT = "__label__"
+_COLUMNS = ("text", "label")
+_SHOWN = 80
+
+
+class Labelled(NamedTuple):
+    """A text, its label, and the file and line that they stand in."""
+
+    text: str
+    label: str
+    place: str
+
+
+@dataclass(frozen=True)
+class LabelledFiles:
+    """Files of texts with labels.
+
+    Args:
+      texts: files; without `labels` they hold the labels as well.
+      labels: as many files as `texts`, each with as many lines as its counterpart.
+
+    Raises:
+      UserError: there are other numbers of text and label files.
+    """
+
+    texts: tuple[Path, ...]
+    labels: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.labels and len(self.labels) != len(self.texts):
+            raise UserError(
+                f"{counted(len(self.texts), 'file')} of texts but {len(self.labels)} of labels:"
+                " name one file of labels for each file of texts, in the same order."
+            )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files, the texts first."""
+        return (*self.texts, *self.labels)
+
+
+def read_labelled(files: LabelledFiles) -> Iterator[Labelled]:
+    """Yields the examples of all files.
+
+    Raises:
+      UserError: a file cannot be read, is no UTF-8 or has no lines, or a line lacks its text or its
+        label; names file and line.
+    """
+    for path in files.files:
+        if not path.is_file():
+            raise UserError(f"{path} is no file: expected texts or their labels.")
+    for number, path in enumerate(files.texts):
+        labels = files.labels[number] if files.labels else None
+        rows = _rows(path) if labels is None else _paired(path, labels)
+        is_empty = True
+        for line, label, text in rows:
+            is_empty = False
+            yield _checked(text, label, f"{path}, line {line}")
+        if is_empty:
+            raise UserError(f"{path} has no lines: expected a label, a tab and a text in each.")
+
+
+Row = tuple[int, str, str]
+"""Number of the line, label, text."""
+
+
+def _checked(text: str, label: str, place: str) -> Labelled:
+    text, label = text.strip(), label.strip()
+    for what, value in (("text", text), ("label", label)):
+        if not value:
+            raise UserError(
+                f"{place} has no {what}: expected a label and a text; complete the line or delete"
+                " it."
+            )
+    if len(label.splitlines()) > 1:
+        raise UserError(f"{place}: the label {label[:_SHOWN]!r} has several lines: expected one.")
+    return Labelled(text, label, place)
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    kind = suffixes[-1] if suffixes else ""
+    readers = {".csv": _comma_separated, ".jsonl": _objects, ".json": _objects}
+    return readers.get(kind, _lines)(path)
+
+
+def _lines(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            raise UserError(
+                f"{path}, line {number} is empty: expected a label, a tab and a text; delete the"
+                " line."
+            )
+        if line.startswith(_FASTTEXT):
+            yield number, *_of_fasttext(line, f"{path}, line {number}")
+        elif "\t" in line:
+            label, _, text = line.partition("\t")
+            yield number, label, text
+        else:
+            raise UserError(
+                f"{path}, line {number}: {line[:_SHOWN]!r} has no tab: expected a label, a tab and"
+                " a text (or __label__NAME and a text, or give the files of the labels as"
+                " `target_files`)."
+            )
+
+
+def _of_fasttext(line: str, place: str) -> tuple[str, str]:
+    label, _, text = line.removeprefix(_FASTTEXT).partition(" ")
+    if text.lstrip().startswith(_FASTTEXT):
+        raise UserError(
+            f"{place} has more than one label: expected one class for each text; keep one of them."
+        )
+    return label, text
+
+
+def _comma_separated(path: Path) -> Iterator[Row]:
+    rows = _csv_rows(path)
+    _, names = next(rows, (1, []))
+    header = [name.strip().lower() for name in names]
+    if any(name not in header for name in _COLUMNS):
+        raise UserError(
+            f"{path}, line 1: the columns are {', '.join(map(repr, header)) or 'none'}: expected"
+            " 'text' and 'label' among them; name them so."
+        )
+    text, label = (header.index(name) for name in _COLUMNS)
+    for number, row in rows:
+        if len(row) != len(header):
+            raise UserError(
+                f"{path}, line {number}: it has {counted(len(row), 'column')}, the header"
+                f" {len(header)}: complete the line, or quote a text that has commas."
+            )
+        yield number, row[label], row[text]
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Each row with the number of its last line."""
+    reader = csv.reader(f"{line}\n" for line in read_lines(path))
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise UserError(
+            f"{path}, line {reader.line_num} is no row of a table ({error}): close its quotation"
+            " mark, or shorten a text of more than 131,072 characters."
+        ) from error
+
+
+def _objects(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(read_lines(path), start=1):
+        example = _object(line)
+        if not isinstance(example, dict) or any(name not in example for name in _COLUMNS):
+            raise UserError(
+                f"{path}, line {number}: {line[:_SHOWN]!r}: expected an object such as"
+                ' {"text": "I liked it.", "label": "good"} on each line.'
+            )
+        yield number, _shown(example["label"]), str(example["text"])
+
+
+def _object(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _shown(label: Any) -> str:
+    return "" if label is None else str(label)
+
+
+def _paired(texts: Path, labels: Path) -> Iterator[Row]:
+    lines = itertools.zip_longest(read_lines(texts), read_lines(labels))
+    for number, (text, label) in enumerate(lines, start=1):
+        if text is None or label is None:
+            longer, shorter = (labels, texts) if text is None else (texts, labels)
+            raise UserError(
+                f"{longer} has more lines than {shorter}, which ends before line {number}: expected"
+                " the label of each text on the same line of the other file."
+            )
+        yield number, label, text

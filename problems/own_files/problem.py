@@ -1,0 +1,216 @@
+"""What the problems of the user's own files share: a subword vocabulary, and ids of each split
+prepared once in a folder whose name follows from the files and settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sys
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ut_tf.data.corpus.corpus import VOCAB_FILE
+from ut_tf.data.corpus.encoded_pairs import Array, Side
+from ut_tf.data.prepared import PreparedFolder, source_record
+from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords, train_subwords
+from ut_tf.errors import UserError
+from ut_tf.storage.files import write_bytes
+
+Files = tuple[str, ...]
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The examples of a split: ids of their texts, and int32 [examples] of their classes."""
+
+    side: Side
+    classes: Array
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that decide what is prepared, besides the files.
+
+    Args:
+      vocab_size: ids of the vocabulary; 0: `default_size`, or what a small text supports.
+      subword_model: kind of that vocabulary.
+      vocab_file: a sentencepiece model to use instead; empty: one is trained.
+      default_size: ids where `vocab_size` is 0.
+    """
+
+    vocab_size: int
+    subword_model: Literal["bpe", "unigram"]
+    vocab_file: str
+    default_size: int
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < 0:
+            raise UserError(f"`vocab_size`={self.vocab_size}: expected at least 0.")
+        if self.subword_model not in SUBWORD_KINDS:
+            raise UserError(
+                f"`subword_model`={self.subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}."
+            )
+
+    def subwords(self, texts: Iterable[str]) -> Subwords:
+        """The vocabulary of a training text.
+
+        Raises:
+          UserError: the text does not support `vocab_size`, or the file is no such model.
+        """
+        if self.vocab_file:
+            return Subwords.read(Path(self.vocab_file))
+        size, exact = self.vocab_size or self.default_size, self.vocab_size > 0
+        return Subwords(train_subwords(texts, size, self.subword_model, exact))
+
+
+class OwnFiles(Problem):
+    """Base of the problems of the user's own files.
+
+    Args:
+      name: the problem's name, for messages.
+      settings: Settings.
+      files: those of each split; of "validation" and "test" there may be none.
+      identity: what decides the prepared data besides (JSON).
+    """
+
+    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
+        "vocab_file": "file",
+        "source_files": "files",
+        "dev_source_files": "files",
+        "test_source_files": "files",
+    }
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        files: Mapping[str, Sequence[Path]],
+        identity: Any,
+    ) -> None:
+        self.name = name
+        self._settings = settings
+        self._own_files = files
+        self._identity = [
+            vars(settings),
+            identity,
+            {split: list(map(str, paths)) for split, paths in files.items()},
+        ]
+        self._loaded: dict[tuple[Path, str], Encoded] = {}
+
+    @abstractmethod
+    def make(self, folder: Path) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
+        """Reads the files and writes the vocabularies to the folder.
+
+        Returns:
+          (the splits, the number of ids, further entries of the summary).
+        """
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Names of the prepared files besides the splits: the vocabularies."""
+        return (VOCAB_FILE,)
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        """Makes vocabulary and ids, or returns at once where they are there.
+
+        Raises:
+          UserError: no files are named, one is not as it should be, or has changed since.
+        """
+        del tmp_dir
+        if not self._own_files["train"]:
+            raise UserError(
+                f"problem {self.name} has no training text: name its files with `source_files`."
+            )
+        folder = self._folder(data_dir)
+        folder.make_once(lambda: self._make(folder))
+        folder.refuse_changed_sources()
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """The test split or, where no files were given for it, the validation split; `lengths`
+        means nothing here.
+        """
+        del lengths
+        split = "test" if self._own_files["test"] else "validation"
+        return [EvaluationSet(name="", split=split, method=self.method)]
+
+    method: ClassVar[str] = ""
+    """The evaluation method."""
+
+    def vocab_files(self, data_dir: Path) -> list[Path]:
+        """The vocabularies."""
+        return [self._folder(data_dir).path / name for name in self.needed]
+
+    def summary(self, data_dir: Path) -> dict[str, Any]:
+        """The summary of what is prepared: "vocab_size", "examples" of each split."""
+        folder = self._folder(data_dir)
+        folder.require(self, data_dir)
+        return folder.summary()
+
+    def loaded(self, split: str, data_dir: Path) -> Encoded:
+        """A split, which is read into memory the first time."""
+        key = (data_dir, split)
+        if key not in self._loaded:
+            there = [name for name in SPLITS if name in self.summary(data_dir)["examples"]]
+            if split not in there:
+                raise UserError(
+                    f"{self.name} has no split {split!r}: expected one of {', '.join(there)}."
+                )
+            folder = self._folder(data_dir)
+            path = folder.verified(f"{split}.npz")
+            with folder.reading(), np.load(path) as file:
+                side = Side(file["ids"], file["lengths"])
+                self._loaded[key] = Encoded(side, file["classes"])
+        return self._loaded[key]
+
+    def _make(self, folder: PreparedFolder) -> None:
+        print(f"preparing {self.name} in {folder.path}", file=sys.stderr, flush=True)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        vocabulary = [Path(self._settings.vocab_file)] if self._settings.vocab_file else []
+        paths = [path for split in SPLITS for path in self._own_files[split]]
+        records = [source_record(path) for path in (*paths, *vocabulary)]
+        splits, vocab_size, others = self.make(folder.path)
+        for split, encoded in splits.items():
+            _write(folder.path / f"{split}.npz", encoded)
+        counts = {split: len(encoded.side.lengths) for split, encoded in splits.items()}
+        digests = folder.digests((*self.needed, *(f"{split}.npz" for split in splits)))
+        folder.finish(
+            {
+                "vocab_size": vocab_size,
+                **others,
+                "examples": counts,
+                "files": records,
+                "sha256": digests,
+            }
+        )
+        told = ", ".join(f"{count:,} of {split}" for split, count in counts.items())
+        print(f"{told}; {vocab_size:,} subwords", file=sys.stderr, flush=True)
+
+    def _folder(self, data_dir: Path) -> PreparedFolder:
+        digest = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()[:8]
+        return PreparedFolder(
+            data_dir / "own_files" / f"{self.name}-{digest}",
+            needed=self.needed,
+            fields={"vocab_size": int, "examples": dict, "files": list, "sha256": dict},
+        )
+
+
+def paths_of(names: Files | str) -> tuple[Path, ...]:
+    """The absolute paths of "one,two" or of several names."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return tuple(Path(part.strip()).expanduser().absolute() for part in parts if part.strip())
+
+
+def _write(path: Path, encoded: Encoded) -> None:
+    content = io.BytesIO()
+    side = encoded.side
+    np.savez(content, ids=side.ids, lengths=side.lengths, classes=encoded.classes)
+    write_bytes(path, content.getvalue())

@@ -1,0 +1,117 @@
+"""A language model of the user's own text: windows, held-out text, the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.bin import decoder, exporter, trainer
+from ut_tf.bin import eval as eval_command
+from ut_tf.errors import UserError
+from ut_tf.problems.own_files.language_model import LmFiles
+
+LINES = [f"line {number} of {'many ' * (number % 5)}words" for number in range(100)]
+
+
+def problem_of(folder: Path, **options: object) -> LmFiles:
+    path = folder / "text.txt"
+    path.write_text("\n\n".join(LINES))
+    return LmFiles(source_files=str(path), **{"vocab_size": 300, **options})  # type: ignore[arg-type]
+
+
+def text_of(problem: LmFiles, split: str, data: Path, epoch: int = 0) -> list[str]:
+    """The text of each window."""
+    codec = problem.text_codec(problem.vocab_files(data)[0].parent)
+    windows = problem.dataset(split, data, seed=1, epoch=epoch).as_numpy_iterator()
+    ids = [window["targets"] for window in windows]
+    return [codec.decode(tf.constant([row[row > 1]]))[0].numpy().decode() for row in ids]
+
+
+def test_windows_cover_the_training_text_once_and_begin_elsewhere_in_each_epoch(tmp_path) -> None:
+    problem = problem_of(tmp_path, window=20)
+    problem.prepare(tmp_path / "data", tmp_path)
+    epochs = [
+        [row["targets"] for row in problem.dataset("train", tmp_path / "data", 1, epoch)]
+        for epoch in (0, 1)
+    ]
+    counts = [np.bincount(np.concatenate(rows), minlength=300) for rows in epochs]
+    np.testing.assert_array_equal(counts[0], counts[1])
+    assert max(len(row) for row in epochs[0]) == 20
+    firsts = [{tuple(row.numpy()) for row in rows} for rows in epochs]
+    assert firsts[0] != firsts[1]
+    # Each line ends with the end symbol, and four of the hundred are held out.
+    assert counts[0][1] == 96
+
+
+def test_held_out_lines_are_not_trained_on(tmp_path: Path) -> None:
+    problem = problem_of(tmp_path, window=1000)
+    problem.prepare(tmp_path / "data", tmp_path)
+    train, validation = (
+        " ".join(text_of(problem, split, tmp_path / "data")) for split in ("train", "validation")
+    )
+    held_out = [line for line in LINES if line in validation]
+    assert len(held_out) == 4
+    assert not [line for line in held_out if line in train]
+
+
+def test_files_for_test_are_judged_whole(tmp_path: Path) -> None:
+    (tmp_path / "test.txt").write_text("first line\nsecond line\n")
+    problem = problem_of(tmp_path, test_source_files=str(tmp_path / "test.txt"))
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert problem.evaluation_sets()[0].split == "test"
+    assert text_of(problem, "test", tmp_path / "data") == ["first line second line"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\n \n", "has no line that is not empty"),
+        (b"alone\n", "1 line of text leaves none"),
+        (b"fine\n\xe9t\xe9\n", "line 2: byte 1 of the line is no UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        LmFiles(str(tmp_path / "text.txt")).prepare(tmp_path / "data", tmp_path)
+
+
+def test_from_training_to_scores_of_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem_of(tmp_path)
+    run = f"--output_dir={tmp_path}/run"
+    small = "hidden_size=16,filter_size=16,num_heads=2,num_steps=1,dropout=0.0"
+    assert (
+        trainer.main(
+            [
+                "--problem=lm_files",
+                "--hparams_set=ut_lm",
+                f"--hparams={small},vocab_size=300,learning_rate=0.01,warmup_steps=10,train_steps=40",
+                "--problem_args=window=32",
+                f"--source_files={tmp_path}/text.txt",
+                f"--data_dir={tmp_path}/data",
+                run,
+            ]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    assert eval_command.main([run]) == 0
+    metrics = json.loads(capsys.readouterr().out)
+    assert metrics["perplexity"] == pytest.approx(np.exp(metrics["loss"]), rel=1e-4)
+    assert metrics["perplexity"] < 100
+    (tmp_path / "lines.txt").write_text("line 3 of words\nwords line of 3\n")
+    scores = tmp_path / "scores"
+    score = [run, f"--score_file={tmp_path}/lines.txt", f"--decode_to_file={scores}"]
+    assert decoder.main(score) == 0
+    plausible, shuffled = map(float, scores.read_text().split())
+    assert plausible > shuffled
+    assert exporter.main([run, f"--export_dir={tmp_path}/exported"]) == 0
+    served = tf.saved_model.load(str(tmp_path / "exported" / "1")).signatures["score"]
+    answer = served(targets=tf.constant(["line 3 of words"]))
+    np.testing.assert_allclose(answer["log_probabilities"], [plausible], atol=1e-3)
