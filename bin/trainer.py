@@ -18,6 +18,7 @@ from ut_tf.bin.command import (
     import_tensorflow,
     stdout_to_stderr,
 )
+from ut_tf.bin.config_file import parse_with_config
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.bin.trainer_flags import (
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    values = parse_with_config(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.registry_help:
         if values.usr_dir:
             registry.import_user_code(values.usr_dir)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ut_tf.bin import flags, shared_flags
+from ut_tf.bin import shared_flags
+from ut_tf.bin.config_file import CONFIG, parse_with_config
 from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
@@ -23,6 +24,7 @@ The same command goes on where it stopped. The run directory then holds all that
 
 _TRAINING = "Training"
 FLAGS = (
+    CONFIG,
     shared_flags.PROBLEM,
     shared_flags.HPARAMS_SET,
     shared_flags.HPARAMS,
@@ -137,7 +139,7 @@ def checked_run(argv: Sequence[str]) -> Run:
     Raises:
       HelpAsked, FlagError, UserError: as the command itself would.
     """
-    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    values = parse_with_config(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.registry_help or schedule(values.schedule) != "train":
         raise FlagError(
             f"--{'registry_help' if values.registry_help else 'schedule=evaluate'} trains nothing:"

@@ -1,0 +1,112 @@
+"""--config: a file in the place of flags."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ut_tf.bin import trainer
+from ut_tf.bin.config_file import parse_with_config
+from ut_tf.bin.flags import FlagError
+from ut_tf.bin.trainer_flags import COMMAND, DESCRIPTION, FLAGS, checked_run
+
+FILE = """
+problem: babi_sim
+hparams_set: ut_act_babi
+random_seed: 7
+problem_args: {train_questions: 100, supporting_facts: [1, 2]}
+hparams:
+  num_steps: 3
+  dropout: 0.25
+  jit_compile: false
+output_dir: runs/mine
+train_steps: 20
+"""
+
+
+def written(folder: Path, content: str, name: str = "run.yaml") -> str:
+    (folder / name).write_text(content)
+    return f"--config={folder / name}"
+
+
+def test_a_file_says_what_flags_would(tmp_path: Path) -> None:
+    config = written(tmp_path, FILE)
+    run = checked_run([config])
+    flags = [
+        "--problem=babi_sim",
+        "--hparams_set=ut_act_babi",
+        "--random_seed=7",
+        "--problem_args=train_questions=100,supporting_facts=1+2",
+        "--hparams=num_steps=3,dropout=0.25,jit_compile=false",
+        "--output_dir=runs/mine",
+    ]
+    assert run == checked_run(flags)
+    assert parse_with_config(COMMAND, DESCRIPTION, FLAGS, [config]).train_steps == 20
+
+
+def test_flags_win_also_over_single_hyperparameters(tmp_path: Path) -> None:
+    config = written(tmp_path, FILE)
+    words = [config, "--random_seed=1", "--hparams=dropout=0.5,num_heads=2", "--output_dir=other"]
+    run = checked_run(words)
+    network = run.hparams.network
+    assert (network.dropout, network.num_heads, network.num_steps) == (0.5, 2, 3)  # type: ignore[attr-defined]
+    assert (run.seed, run.output_dir) == (1, Path("other").absolute())
+
+
+def test_the_config_of_a_run_trains_the_same_elsewhere(tmp_path: Path) -> None:
+    flags = ["--problem=babi_sim", "--hparams_set=ut_babi", "--random_seed=3"]
+    run = checked_run([*flags, "--hparams=num_steps=3", "--problem_args=train_questions=100"])
+    content = {
+        "format_version": 1,
+        "problem": run.problem,
+        "problem_args": run.problem_args,
+        "hparams_set": run.hparams_set,
+        "overrides": run.overrides,
+        "model": run.hparams.model,
+        "hparams": run.hparams.to_dict(),
+        "seed": run.seed,
+        "data_dir": str(run.data_dir),
+        "tmp_dir": str(run.tmp_dir),
+        "usr_dir": None,
+        "spec": None,
+    }
+    config = written(tmp_path, json.dumps(content), "config.json")
+    assert checked_run([config, f"--output_dir={run.output_dir}"]) == run
+
+
+def test_files_of_text_are_lists(tmp_path: Path) -> None:
+    names = {"source_files": ["a-1.txt", "b.txt"]}
+    content = {"problem": "lm_files", "hparams_set": "ut_lm", **names}
+    config = written(tmp_path, json.dumps(content), "run.json")
+    assert [Path(name).name for name in checked_run([config]).problem_args["source_files"]] == [
+        "a-1.txt",
+        "b.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("problm: babi_sim", r"unknown name 'problm'; did you mean problem"),
+        ("dropout: 0.1", r"'dropout': it is a hyperparameter; write it below hparams"),
+        ("problem: [", "cannot be read"),
+        ("- babi_sim", "holds no values by name"),
+        ("hparams: num_steps", "hparams: 'num_steps' is no assignment"),
+        ("config: other.yaml", "unknown name 'config'"),
+        ("train_steps: many", "--train_steps=many: expected a whole number"),
+    ],
+)
+def test_mistakes_in_the_file_are_told(content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(FlagError, match=message):
+        parse_with_config(COMMAND, DESCRIPTION, FLAGS, [written(tmp_path, content)])
+
+
+def test_the_command_ends_with_the_status_of_wrong_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert trainer.main([written(tmp_path, "hparms: {dropout: 0.1}")]) == 2
+    assert "did you mean hparams" in capsys.readouterr().err
+    assert trainer.main([f"--config={tmp_path}/none.yaml"]) == 2
+    assert "No such file" in capsys.readouterr().err
