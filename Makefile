@@ -31,6 +31,8 @@ demo: $(VENV)/.installed
 	@echo '$$ $(DEMO_EVAL)'
 	@$(BIN)/$(DEMO_EVAL)
 	@echo 'error/N: percent of wrong answers to questions with N supporting facts; ponder_time/N: mean recurrent steps per fact and question.'
+	@$(BIN)/ut-insights --output_dir=demo/run --html=demo/think.html >/dev/null
+	@echo 'demo/think.html: what the model computes at every step; open it in a browser.'
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)

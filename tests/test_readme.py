@@ -21,6 +21,7 @@ from ut_tf.bin import (
     exporter,
     flags,
     import_t2t,
+    insights,
     query,
     report,
     serve,
@@ -55,6 +56,7 @@ MODULES = (
     sweep,
     query,
     serve,
+    insights,
 )
 COMMANDS = {module.COMMAND: module for module in MODULES}
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ut_tf.config.training import TrainingConfig
     from ut_tf.evaluation.evaluator import evaluate
     from ut_tf.inference.translator import Translator
+    from ut_tf.insights.inspector import inspect_run
     from ut_tf.keras_classes import load_keras_model
     from ut_tf.models.transformer.config import TransformerConfig
     from ut_tf.models.transformer.model import Transformer
@@ -49,6 +50,7 @@ __all__ = [
     "__version__",
     "config",
     "evaluate",
+    "inspect_run",
     "layers",
     "load",
     "load_keras_model",
@@ -75,6 +77,7 @@ _SOURCES = {
     "save": "ut_tf.sharing.saving",
     "train": "ut_tf.training.trainer",
     "evaluate": "ut_tf.evaluation.evaluator",
+    "inspect_run": "ut_tf.insights.inspector",
 }
 
 

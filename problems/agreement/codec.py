@@ -21,7 +21,6 @@ from ut_tf.symbols import END_ID
 
 WORDS_FILE = "words.txt"
 NUMBERS = ("singular", "plural")
-_END_TOKEN = "<end>"
 
 
 class NumberCodec(TextCodec):
@@ -39,7 +38,7 @@ class NumberCodec(TextCodec):
         super().__init__(name="number_codec")
         self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
         self._numbers = tf.constant(NUMBERS)
-        self._tokens = tf.constant(["", _END_TOKEN, *self._words.words])
+        self._tokens = tf.constant(["", self.end_token, *self._words.words])
         self.vocab_sizes = (len(self._words), len(NUMBERS))
 
     def encode(self, *texts: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ the other lines of the batch, foreign symbols are left out.
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -25,7 +25,6 @@ from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _DIGITS = string.digits + string.ascii_lowercase
 _PLUS = "+"
-_END_TOKEN = "<end>"
 
 
 class DigitCodec(TextCodec):
@@ -81,7 +80,12 @@ class DigitCodec(TextCodec):
         length]; "" on padding.
         """
         inputs = features["inputs"]
-        return tf.where(tf.equal(inputs, END_ID), _END_TOKEN, tf.gather(self._written, inputs))
+        return tf.where(tf.equal(inputs, END_ID), self.end_token, tf.gather(self._written, inputs))
+
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The digits, in addition those of each summand in reverse."""
+        text = "".join(token for token in tokens if token != self.end_token)
+        return _PLUS.join(part[::-1] for part in text.split(_PLUS)) if self._adds else text
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields each line; an empty one too.

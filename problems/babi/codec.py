@@ -12,7 +12,7 @@ Newlines separate the sentences of a story; the last ``max_facts`` sentences wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +25,6 @@ from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 ANSWERS_FILE = "answers.txt"
-_END_TOKEN = "<end>"
 _UNKNOWN_ANSWER = -1
 
 
@@ -55,7 +54,7 @@ class StoryCodec(TextCodec):
         )
         self._classes = tf.lookup.StaticHashTable(classes, default_value=_UNKNOWN_ANSWER)
         self.vocab_sizes = (len(self._words), len(answers))
-        self._tokens = tf.constant(["", _END_TOKEN, *self._words.words])
+        self._tokens = tf.constant(["", self.end_token, *self._words.words])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs"}: int32 [batch, rows, words] of facts, each example's question after
@@ -99,6 +98,14 @@ class StoryCodec(TextCodec):
             if self._form == "tokens"
             else tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
         )
+
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """Numbered lines in bAbI's format, the last of which is the question; of tokens, which do
+        not tell where a sentence ends, one line.
+        """
+        lines = list(tokens) if self._form == "facts" else [super().input_text(tokens)]
+        numbered = [f"{number} {line}" for number, line in enumerate(lines, start=1)]
+        return "\n".join(numbered) + "?"
 
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
         """The words in stories and questions that words.txt lacks, each once, sorted."""

@@ -13,7 +13,7 @@ as "<unknown-2>", the second word of the passage that the vocabulary lacks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,7 +27,6 @@ from ut_tf.problems.lambada.passages import number_unknown
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _HASHED = 2**30
-_END_TOKEN = "<end>"
 # What Python's str.split, which divides the passages in preparation, takes for a blank and
 # TensorFlow's does not.
 _BLANKS = r"[\pZ\x{1c}-\x{1f}\x{85}]"
@@ -46,7 +45,7 @@ class _Words(tf.Module):  # type: ignore[misc]
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(symbols), ids), default_value=-1
         )
-        self.written = tf.constant(["", _END_TOKEN, *symbols])
+        self.written = tf.constant(["", TextCodec.end_token, *symbols])
 
     def known(self, words: Any) -> Any:
         """The ids of `words` (strings of any shape), int32; -1 for unknown ones."""
@@ -165,6 +164,11 @@ class PassageCodec(TextCodec):
         padding.
         """
         return tf.gather(self._words.written, features["inputs"])
+
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The context, a tab and the question."""
+        context, _, question = " ".join(tokens).partition(f" {self.end_token} ")
+        return f"{context}\t{question.removesuffix(self.end_token).strip()}"
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields (context, question) of each line.

@@ -24,7 +24,6 @@ from ut_tf.errors import UserError
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
-_END_TOKEN = "<end>"
 _LINE_END = "\n"
 _WRITTEN_LINE_END = r"\n"
 _BLANK = " "
@@ -78,7 +77,11 @@ class CharacterCodec(TextCodec):
         on padding.
         """
         inputs = features["inputs"]
-        return tf.where(tf.equal(inputs, END_ID), _END_TOKEN, tf.gather(self._written, inputs))
+        return tf.where(tf.equal(inputs, END_ID), self.end_token, tf.gather(self._written, inputs))
+
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The characters."""
+        return "".join(token for token in tokens if token != self.end_token)
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields each line; an empty one too.

@@ -9,7 +9,7 @@ How it is used::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,6 +35,8 @@ class ClassesCodec(TextCodec):
     Raises:
       UserError: a vocabulary is missing or empty.
     """
+
+    end_token: ClassVar[str] = TranslationCodec.end_token
 
     def __init__(self, vocab_dir: Path, max_subwords: int) -> None:
         super().__init__(name="classes_codec")
@@ -67,6 +69,10 @@ class ClassesCodec(TextCodec):
         """Returns strings [batch, length]: the pieces of features["inputs"], "" on padding."""
         return self._texts.tokens(features)
 
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The text that the pieces make."""
+        return self._texts.input_text(tokens)
+
 
 class LinesCodec(TextCodec):
     """The text form of ``LmFiles``, which has no inputs: lines to be scored.
@@ -79,6 +85,7 @@ class LinesCodec(TextCodec):
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
+    end_token: ClassVar[str] = TranslationCodec.end_token
 
     def __init__(self, vocab_dir: Path) -> None:
         super().__init__(name="lines_codec")
@@ -104,6 +111,10 @@ class LinesCodec(TextCodec):
     def tokens(self, features: dict[str, Any]) -> Any:
         """Returns strings [batch, length]: the pieces of features["targets"], "" on padding."""
         return self._texts.tokens({"inputs": features["targets"]})
+
+    def target_tokens(self, symbols: Any) -> Any:
+        """Returns the pieces of symbols int32 [batch, length], as ``tokens`` does."""
+        return self._texts.target_tokens(symbols)
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Raises UserError: a language model has no inputs."""

@@ -26,7 +26,6 @@ from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 LABELS_FILE = "labels.txt"
-_END_TOKEN = "<end>"
 _BRACKET = r"[()].+"
 
 
@@ -67,7 +66,7 @@ class ParseCodec(TextCodec):
         super().__init__(name="parse_codec")
         self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
         self._labels = WordVocabulary(vocab_dir / LABELS_FILE, split_blanks)
-        self._tokens = tf.constant(["", _END_TOKEN, *self._words.words])
+        self._tokens = tf.constant(["", self.end_token, *self._words.words])
         self._symbols = tf.constant(["", "", *self._labels.words])
         self.vocab_sizes = (len(self._words), len(self._labels))
         self._with_words = self._words.words == self._labels.words

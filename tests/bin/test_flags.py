@@ -12,6 +12,7 @@ from ut_tf.bin import (
     exporter,
     flags,
     import_t2t,
+    insights,
     query,
     report,
     sweep,
@@ -34,6 +35,7 @@ COMMANDS = [
     report,
     sweep,
     query,
+    insights,
 ]
 FLAGS = (
     Flag("problem", "What to solve.", "What", required=True),

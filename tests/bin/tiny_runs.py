@@ -35,22 +35,29 @@ def digits_run(
     return run
 
 
-def stories_run(output_dir: Path, problem: str = "babi_qa_task1_1k") -> Run:
+def stories_run(
+    output_dir: Path,
+    problem: str = "babi_qa_task1_1k",
+    hparams_set: str = "ut_babi",
+    hparams: str = TINY,
+    words: tuple[str, ...] = WORDS,
+    answers: tuple[str, ...] = ANSWERS,
+) -> Run:
     """Returns a run that answers bAbI's questions, in principle."""
     data_dir = output_dir.with_name("data")
     plan = Run.plan(
-        problem, "ut_babi", TINY, output_dir=output_dir, data_dir=data_dir, tmp_dir=data_dir
+        problem, hparams_set, hparams, output_dir=output_dir, data_dir=data_dir, tmp_dir=data_dir
     )
     for path, symbols in zip(
-        plan.make_problem().vocab_files(data_dir), (WORDS, ANSWERS), strict=True
+        plan.make_problem().vocab_files(data_dir), (words, answers), strict=True
     ):
         write_symbols(path, symbols)
     facts = "concat" not in problem
     spec = ProblemSpec(
         "facts" if facts else "tokens",
         "class",
-        len(WORDS) + 2,
-        len(ANSWERS),
+        len(words) + 2,
+        len(answers),
         max_words=6 if facts else 0,
     )
     run = dataclasses.replace(plan, spec=spec)
@@ -70,7 +77,12 @@ def save(run: Run, steps: tuple[int, ...]) -> None:
         )
 
 
-def translation_run(folder: Path, steps: tuple[int, ...] = (100, 200), hparams: str = "") -> Run:
+def translation_run(
+    folder: Path,
+    steps: tuple[int, ...] = (100, 200),
+    hparams: str = "",
+    hparams_set: str = "ut_translate_small",
+) -> Run:
     """Returns a run that translates, in principle, with its prepared data; the files lie in
     `folder`.
     """
@@ -83,10 +95,11 @@ def translation_run(folder: Path, steps: tuple[int, ...] = (100, 200), hparams: 
         for part in ("", "dev_", "test_")
         for side, language in (("source", "en"), ("target", "de"))
     }
-    overrides = f"{TINY},vocab_size=300,dtype_policy=float32" + (f",{hparams}" if hparams else "")
+    sizes = TINY if hparams_set.startswith("ut_") else TINY.replace("num_steps", "num_layers")
+    overrides = f"{sizes},vocab_size=300,dtype_policy=float32" + (f",{hparams}" if hparams else "")
     run = Run.create(
         "translate_files",
-        "ut_translate_small",
+        hparams_set,
         overrides,
         output_dir=folder / "run",
         data_dir=folder / "data",

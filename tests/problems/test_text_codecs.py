@@ -174,3 +174,14 @@ def test_questions_without_answers_are_read_and_stories_may_be_empty(data_dir: P
     for line in ("2 Mary", "Mary", "1 \thall"):
         with pytest.raises(UserError, match=r"^f, line 1: .*bAbI's format"):
             list(codec.read([line], "f"))
+
+
+def test_the_text_of_an_input_is_read_as_the_same_input() -> None:
+    addition = Algorithmic("addition", 10, max_length=12).text_codec(Path())
+    texts = ["12+3", "705+41"]
+    features = addition.encode(tf.constant(texts))
+    tokens = [[text.decode() for text in row if text] for row in addition.tokens(features).numpy()]
+    assert [addition.input_text(row) for row in tokens] == texts
+    assert addition.target_tokens(tf.constant([[3, 12, 1, 0]])).numpy().tolist() == [
+        [b"1", b"+", b"<end>", b""]
+    ]

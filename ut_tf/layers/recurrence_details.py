@@ -72,6 +72,9 @@ class StepView(NamedTuple):
         ...] where a step has several layers.
       memory_attention_weights: float32 [batch, num_heads, length, memory_length] likewise in a
         decoder, else None.
+      previous_state: [batch, length, hidden_size] before the step.
+      output: [batch, length, hidden_size], what the stack would return if every position stopped
+        after this step; after the last step what it returns. None in pondernet's training.
     """
 
     step: Any
@@ -80,6 +83,8 @@ class StepView(NamedTuple):
     halting_probability: Any
     attention_weights: Any
     memory_attention_weights: Any
+    previous_state: Any = None
+    output: Any = None
 
 
 Observer = Callable[[StepView], None]

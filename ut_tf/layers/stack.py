@@ -82,10 +82,11 @@ class LayerStack(Composite):
         for number, (output, own, memory) in enumerate(
             each_block(self.blocks, state, context, training)
         ):
-            state = output
+            previous, state = state, output
             records.append((own, memory))
             if observer is not None:
-                observer(StepView(tf.constant(number), state, None, None, own, memory))
+                view = StepView(tf.constant(number), state, None, None, own, memory, previous)
+                observer(view._replace(output=self._finish(state)))
         mask = tf.cast(symbol_mask, tf.float32)
         parts = list(zip(*records, strict=True))[: 1 + self.with_memory] if return_attention else []
         attention = [tf.stack(part) for part in parts]

@@ -13,12 +13,27 @@ an exported model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
 from ut_tf.errors import UserError
+from ut_tf.symbols import END_ID
+
+
+class Board(NamedTuple):
+    """The board whose cells are a problem's inputs, row by row.
+
+    Fields:
+      rows, columns: of cells.
+      box_rows, box_columns: of the cells in a box, where boxes divide the board (Sudoku).
+    """
+
+    rows: int
+    columns: int
+    box_rows: int | None = None
+    box_columns: int | None = None
 
 
 class TextCodec(tf.Module):  # type: ignore[misc]
@@ -30,10 +45,15 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     """Names of the raw texts of one example, in the order in which ``encode`` takes them (bAbI:
     story, question).
     """
+    end_token: ClassVar[str] = "<end>"
+    """What ``tokens`` and ``target_tokens`` write for END_ID."""
     vocab_sizes: tuple[int, int] | None = None
     """Ids of the inputs, and ids or classes of the targets, where the codec knows them: they must
     be those of the trained model.
     """
+
+    board: Board | None = None
+    """How inputs that are cells lie on a board, to be shown so; None: they are no cells."""
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns the features of a batch of raw texts, {"inputs": int32 [batch, length]} (facts:
@@ -61,6 +81,23 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         on padding.
         """
         raise NotImplementedError
+
+    def target_tokens(self, symbols: Any) -> Any:
+        """The symbol at each position of targets, strings [batch, length] of int32 [batch, length];
+        "" on padding. By default what ``decode`` writes for each symbol alone.
+        """
+        alone = tf.reshape(symbols, [-1, 1])
+        written = tf.reshape(self.decode(alone), tf.shape(symbols))
+        return tf.where(tf.equal(symbols, END_ID), self.end_token, written)
+
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The lines that ``read`` takes for an example with these tokens: by default the tokens,
+        without the end, with blanks between them.
+
+        Args:
+          tokens: of one example, without padding.
+        """
+        return " ".join(token for token in tokens if token != self.end_token)
 
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
         """The words in raw texts that the vocabulary lacks, each once, sorted; default: none, as of

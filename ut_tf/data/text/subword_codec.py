@@ -14,7 +14,8 @@ an exported model takes and returns raw strings. Source and target share one voc
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -23,7 +24,7 @@ from ut_tf.data.text.subwords import Subwords
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, PADDING_ID
 
-_END_TOKEN = "</s>"
+_BLANK = "▁"
 
 
 class TranslationCodec(TextCodec):
@@ -35,6 +36,8 @@ class TranslationCodec(TextCodec):
     Raises:
       UserError: tensorflow-text is not installed.
     """
+
+    end_token: ClassVar[str] = "</s>"
 
     def __init__(self, subwords: Subwords) -> None:
         super().__init__()
@@ -69,11 +72,18 @@ class TranslationCodec(TextCodec):
         """Returns strings [batch, length]: the pieces of features["inputs"] ("▁" is a blank),
         "</s>" for END_ID, "" on padding.
         """
-        ids = features["inputs"]
-        pieces = self._tokenizer.id_to_string(tf.maximum(ids - self._shift, 0))
-        return tf.where(
-            tf.equal(ids, PADDING_ID), "", tf.where(tf.equal(ids, END_ID), _END_TOKEN, pieces)
-        )
+        return self.target_tokens(features["inputs"])
+
+    def target_tokens(self, symbols: Any) -> Any:
+        """Returns the pieces of symbols int32 [batch, length], as ``tokens`` does."""
+        pieces = self._tokenizer.id_to_string(tf.maximum(symbols - self._shift, 0))
+        pieces = tf.where(tf.equal(symbols, END_ID), self.end_token, pieces)
+        return tf.where(tf.equal(symbols, PADDING_ID), "", pieces)
+
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The sentence that the pieces make."""
+        pieces = (token for token in tokens if token != self.end_token)
+        return "".join(pieces).replace(_BLANK, " ").strip()
 
     def _ids(self, texts: Any) -> Any:
         pieces = self._tokenizer.tokenize(texts)

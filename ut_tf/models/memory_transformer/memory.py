@@ -153,7 +153,7 @@ class MemoryStack(Composite):
             steps=steps,
             training=training,
             return_attention=return_attention,
-            observer=observer,
+            observer=None if observer is None else self._of_symbols(observer, size),
         )
         own = {
             name: getattr(details, name)[:, size:]
@@ -211,6 +211,11 @@ class MemoryStack(Composite):
             states, weights["stack"], caches, cache_position, None, context
         )
         return stepped
+
+    def _of_symbols(self, observer: Observer, size: int) -> Observer:
+        """The observer, with the outputs that the stack with memory returns."""
+        first = 0 if self.returns_memory else size
+        return lambda view: observer(view._replace(output=view.output[:, first:]))
 
     def _with_memory(self, context: BlockContext, size: int, length: Any) -> BlockContext:
         s = context
@@ -320,23 +325,15 @@ class BottleneckStack(Composite):
         records = []
         layers = zip(self.writers, self.readers, strict=True)
         for number, (write, read) in enumerate(layers):
-            memory, written = _attend(
-                write, memory, tf.concat([memory, symbols], 1), rotation, writing, training
-            )
+            before = tf.concat([memory, symbols], 1)
+            memory, written = _attend(write, memory, before, rotation, writing, training)
             symbols, read_weights = _attend(read, symbols, memory, None, reading, training)
             records.append((written, read_weights))
             if observer is not None:
-                observer(
-                    StepView(
-                        tf.constant(number),
-                        tf.concat([memory, symbols], 1),
-                        None,
-                        None,
-                        written,
-                        read_weights,
-                    )
-                )
-        states = tf.concat([memory, symbols], 1) if self.returns_memory else symbols
+                after = tf.concat([memory, symbols], 1)
+                weights = (written, read_weights)
+                view = StepView(tf.constant(number), after, None, None, *weights, before)
+                observer(view._replace(output=self._returned(memory, symbols)))
         mask = tf.cast(symbol_mask, tf.float32)
         attention = (
             [tf.stack(part) for part in zip(*records, strict=True)] if return_attention else []
@@ -344,7 +341,11 @@ class BottleneckStack(Composite):
         details = RecurrenceDetails(
             float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention
         )
-        return states if self.final_norm is None else self.final_norm(states), details
+        return self._returned(memory, symbols), details
+
+    def _returned(self, memory: Any, symbols: Any) -> Any:
+        states = tf.concat([memory, symbols], 1) if self.returns_memory else symbols
+        return states if self.final_norm is None else self.final_norm(states)
 
 
 def _attend(

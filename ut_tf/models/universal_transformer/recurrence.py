@@ -143,7 +143,7 @@ class Recurrence(OptionalOutputs, Composite):
         context = BlockContext(*context)
         inputs, signal = self._add_positions(inputs, position_signal)
         watched = return_attention or observer is not None
-        exits = self._exits(training, head, self._finish)
+        exits = self._exits(training, head, self.finish)
         every = SequenceRun(
             self, inputs, symbol_mask, signal, context, training, exits, return_attention, observer
         )
@@ -164,8 +164,8 @@ class Recurrence(OptionalOutputs, Composite):
                 run = RunningSequence(self, inputs, every.mask, signal, context, training, exits)
             states, details = run.until_halted() if steps is None else run.depth_per_example(steps)
         if details.step_states is not None:
-            details = details._replace(step_states=self._finish(details.step_states))
-        return self._finish(states), details
+            details = details._replace(step_states=self.finish(details.step_states))
+        return self.finish(states), details
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for
@@ -321,7 +321,10 @@ class Recurrence(OptionalOutputs, Composite):
             return per_step
         return [cache for caches in per_step for cache in caches]
 
-    def _finish(self, states: Any) -> Any:
+    def finish(self, states: Any) -> Any:
+        """What the recurrence returns of outputs [batch, length, hidden_size]: in the compute
+        dtype, and normalised where a norm ends it.
+        """
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)
 

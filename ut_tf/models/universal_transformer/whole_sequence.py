@@ -61,8 +61,11 @@ class SequenceRun:
         records = []
         advance = shared_by_all_steps(self._advance) if self._shares_graph else self._advance
         for step in range(depth):
+            previous = state
             _, state, memory, weights = advance(step, state, memory)
-            self._observe(step, state, None, None, weights)
+            if self.observer is not None:
+                output = recurrence.finish(recurrence.final_state(state, memory))
+                self._observe(step, previous, state, output, weights)
             records.append(self._kept(weights))
         attention = [tf.stack(part) for part in zip(*records, strict=True)]
         times = float(depth) * self.mask
@@ -79,7 +82,9 @@ class SequenceRun:
             new_state, new_memory = tf.nest.map_structure(
                 functools.partial(tf.where, running), (new_state, new_memory), (state, memory)
             )
-            self._observe(step, new_state, None, None, weights)
+            if self.observer is not None:
+                output = recurrence.finish(recurrence.final_state(new_state, new_memory))
+                self._observe(step, state, new_state, output, weights)
             records = self._record(records, step, self._kept(weights))
             return step + 1, new_state, new_memory, records
 
@@ -115,10 +120,14 @@ class SequenceRun:
             probability, carried = self.exits.check(
                 step, probability, new_state, state, output, halting, carried
             )
-            new_state, output, halting, running = unit.advance(
-                probability, step == depth - 1, new_state, state, output, halting
-            )
-            self._observe(step, new_state, halting, probability, weights)
+            before = (new_state, state, output, halting)
+            previous, last = state, step == depth - 1
+            new_state, output, halting, running = unit.advance(probability, last, *before)
+            if self.observer is not None:
+                _, stopped, _, _ = unit.advance(tf.ones_like(probability), last, *before)
+                result = recurrence.finish(tf.where(last, output, stopped))
+                observed = (halting, probability)
+                self._observe(step, previous, new_state, result, weights, *observed)
             probability = tf.where(running, probability, 0.0)
             records = self._record(records, step, [probability, *self._kept(weights)])
             return step + 1, halting, new_state, memory, output, carried, records
@@ -161,7 +170,8 @@ class SequenceRun:
         def body(step: Any, state: Any, memory: Any, states: Any, records: Any) -> Any:
             _, new_state, memory, weights = self._advance(step, state, memory)
             log_odds = unit.log_odds(new_state, counted)
-            self._observe(step, new_state, None, tf.sigmoid(log_odds), weights)
+            probability = tf.sigmoid(log_odds)
+            self._observe(step, state, new_state, None, weights, None, probability)
             records = self._record(records, step, [log_odds, *self._kept(weights)])
             return step + 1, new_state, memory, states.write(step, new_state), records
 
@@ -210,17 +220,16 @@ class SequenceRun:
     def _observe(
         self,
         step: Any,
+        previous: Any,
         state: Any,
-        halting: HaltingState | None,
-        probability: Any,
+        output: Any,
         weights: tuple[Any, Any],
+        halting: HaltingState | None = None,
+        probability: Any = None,
     ) -> None:
         if self.observer is not None:
-            self.observer(
-                StepView(
-                    tf.convert_to_tensor(step), state, halting, probability, weights[0], weights[1]
-                )
-            )
+            step = tf.convert_to_tensor(step)
+            self.observer(StepView(step, state, halting, probability, *weights, previous, output))
 
     def _kept(self, weights: tuple[Any, Any]) -> list[Any]:
         return [weights[part] for part in self.attention_parts]

@@ -1,0 +1,155 @@
+"""A small web server: the page, and the model's steps for inputs that are typed there.
+
+::
+
+    serve(Inspector.from_run(run), document, port=8008)   # until Ctrl-C
+
+GET / gives the page; POST /think {"input": text} gives {"examples": [one example]}, or {"error":
+sentence} with status 400.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ut_tf.errors import UserError
+from ut_tf.insights.inspector import Inspector
+from ut_tf.insights.rendering import to_html, to_json
+from ut_tf.notices import worded
+
+MOST_BYTES = 64 * 1024
+"""Of a request's body."""
+_SECONDS = 30
+_JSON, _HTML = "application/json; charset=utf-8", "text/html; charset=utf-8"
+_THINK = "/think"
+
+
+class InsightsServer(ThreadingHTTPServer):
+    """Serves one document and answers inputs, one after another.
+
+    Args:
+      inspector: of the runs.
+      document: from ``Inspector.document``; the page opens with it.
+      host, port: to listen at; port 0: any free one.
+
+    Raises:
+      UserError: host and port cannot be had.
+    """
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        inspector: Inspector,
+        document: dict[str, Any],
+        host: str = "localhost",
+        port: int = 8008,
+    ) -> None:
+        thinker = inspector.thinkers[0]
+        serve = {"input_hint": thinker.hint, "multiline": thinker.model.spec.inputs == "facts"}
+        self.page = to_html({**document, "serve": serve}).encode("utf-8")
+        self._inspector = inspector
+        self._lock = threading.Lock()
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise UserError(
+                f"`host`={host} and `port`={port} cannot be listened at:"
+                f" {getattr(error, 'strerror', None) or error}; give another `port`."
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}/"
+
+    def think(self, text: str) -> dict[str, Any]:
+        """The example in a text; one thread at a time.
+
+        Raises:
+          UserError: the text is no example of the problem, or several.
+        """
+        with self._lock:
+            examples = self._inspector.read(text, "the input")
+        if len(examples) != 1:
+            raise UserError(f"the input has {len(examples)} examples: give one at a time.")
+        return examples[0]
+
+
+def serve(
+    inspector: Inspector, document: dict[str, Any], host: str = "localhost", port: int = 8008
+) -> None:
+    """Serves until it is interrupted; arguments and errors as of ``InsightsServer``."""
+    with InsightsServer(inspector, document, host, port) as server:
+        server.serve_forever()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: InsightsServer
+    timeout = _SECONDS
+    server_version = "ut-insights"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """The page at /."""
+        if self.path.partition("?")[0] in ("/", "/index.html"):
+            self._send(HTTPStatus.OK, self.server.page, _HTML)
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path[:80]} here: ask for /.")
+
+    def do_POST(self) -> None:
+        """The steps for an input at /think."""
+        if self.path.partition("?")[0] != _THINK:
+            self._refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path[:80]} here.")
+            return
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            # What follows is not read, so the connection cannot be used again.
+            self.close_connection = True
+            self._refuse(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                if length.isdigit()
+                else HTTPStatus.LENGTH_REQUIRED,
+                f"a request of {length or 'unknown'} bytes: expected at most {MOST_BYTES}.",
+            )
+            return
+        try:
+            example = self.server.think(_input(self.rfile.read(int(length))))
+        except UserError as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, " ".join(worded(str(error)).split()))
+            return
+        self._send(HTTPStatus.OK, to_json({"examples": [example]}).encode("utf-8"), _JSON)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: standard error is for what the user should know."""
+
+    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+        self._send(status, json.dumps({"error": sentence}).encode("utf-8"), _JSON)
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _input(body: bytes) -> str:
+    """The text in {"input": text}."""
+    try:
+        request = json.loads(body)
+    except ValueError:
+        request = None
+    text = request.get("input") if isinstance(request, dict) else None
+    if not isinstance(text, str):
+        raise UserError('the request is not JSON of the form {"input": "text"}.')
+    return text
