@@ -85,6 +85,11 @@ _LTE = {
     "ut_lte_double": "learning to execute on a CPU: doubling",
     "ut_lte_reverse": "learning to execute on a CPU: reversal",
 }
+_REASONING = {
+    "ut_sudoku4": "Sudoku with 4 digits on a CPU",
+    "ut_act_sudoku4": "the same with dynamic halting",
+    "ut_prefix_sums": "prefix sums beyond the training's length, on a CPU",
+}
 _LAMBADA = {
     "ut_lambada": "LAMBADA as a language model on a CPU",
     "ut_act_lambada": "the same with dynamic halting",
@@ -148,6 +153,7 @@ HPARAMS_SETS: Mapping[str, Entry] = (
     | _entries("tasks.algorithmic", _ALGORITHMIC)
     | _entries("tasks.length_generalization", _LENGTH_GENERALIZATION)
     | _entries("tasks.lte", _LTE)
+    | _entries("tasks.reasoning", _REASONING)
     | _entries("tasks.lambada", _LAMBADA)
     | _entries("tasks.agreement", _AGREEMENT)
     | _entries("tasks.parsing", _PARSING)

@@ -23,6 +23,8 @@ _WMT = "ut_tf.problems.translation.wmt14:TranslateWmt14"
 _NEXT_WORD = "ut_tf.problems.agreement.problem:SvaLanguageModeling"
 _NUMBER = "ut_tf.problems.agreement.problem:SvaNumberPrediction"
 _PARSING = "ut_tf.problems.parsing.problem:Parsing"
+_PREFIX_SUMS = "ut_tf.problems.reasoning.prefix_sums:PrefixSums"
+_SUDOKU = "ut_tf.problems.reasoning.sudoku:Sudoku"
 _BASES = {"binary": 2, "decimal": 10}
 # tensor2tensor calls copying "identity".
 _OPERATIONS = {"copy": "copy", "identity": "copy", "reverse": "reverse", "addition": "addition"}
@@ -49,6 +51,8 @@ _GROUPS = {
     _SIMULATED: "babi_sim",
     _SIMULATED_TASKS: "babi_sim",
     _LTE: "lte",
+    _PREFIX_SUMS: "reasoning",
+    _SUDOKU: "reasoning",
     _NEXT_WORD: "agreement",
     _NUMBER: "agreement",
     **dict.fromkeys(_LAMBADA.values(), "lambada"),
@@ -66,6 +70,7 @@ GROUPS = {
     " or 10,000 training questions a task, as facts or (concat) as one sequence",
     "babi_sim": "bAbI's tasks with simulated stories; needs no download",
     "lte": "learning to execute: programs to be executed, digit strings to be memorized",
+    "reasoning": "puzzles with an answer at every position: Sudoku, prefix sums; generated",
     "agreement": "agreement of subject and verb",
     "lambada": "LAMBADA, the last word of a passage: as a language model (lm) or chosen from the"
     " context (rc)",
@@ -207,6 +212,28 @@ def _learning_to_execute() -> dict[str, Entry]:
     )
 
 
+def _reasoning() -> dict[str, Entry]:
+    return dict(
+        [
+            *(
+                _entry(
+                    _SUDOKU,
+                    f"sudoku_{digits}x{digits}",
+                    f"Sudoku with {digits} digits, by number of blank cells; needs no download",
+                    digits=digits,
+                )
+                for digits in (4, 6)
+            ),
+            _entry(
+                _PREFIX_SUMS,
+                "prefix_sums_32",
+                "prefix sums of bits modulo 2, trained on lengths 1..32",
+                max_length=32,
+            ),
+        ]
+    )
+
+
 def _agreement() -> dict[str, Entry]:
     return dict(
         [
@@ -328,6 +355,7 @@ PROBLEMS: dict[str, Entry] = {
     **_babi(),
     **_simulated(),
     **_learning_to_execute(),
+    **_reasoning(),
     **_agreement(),
     **_lambada(),
     **_parsing(),

@@ -17,7 +17,7 @@ from ut_tf.errors import UserError, did_you_mean
 
 _KINDS = {
     "inputs": Literal["tokens", "facts", "none"],
-    "targets": Literal["tokens", "class", "word"],
+    "targets": Literal["tokens", "aligned", "class", "word"],
 }
 
 
@@ -28,9 +28,10 @@ class ProblemSpec:
     Args:
       inputs: "tokens" (ids [length]), "facts" (word ids [rows, max_words], the last row the
         question) or "none" (a language model).
-      targets: "tokens" (ids [length]), "class" (one id []) or "word" (the id [] of one of the words
-        that stand in the inputs before their first END_ID; 0 where it is none of them, which no
-        model can answer).
+      targets: "tokens" (ids [length], which a decoder writes), "aligned" (ids [length], one at each
+        symbol of the inputs, answered all at once), "class" (one id []) or "word" (the id [] of one
+        of the words that stand in the inputs before their first END_ID; 0 where it is none of them,
+        which no model can answer).
       input_vocab_size: ids of the inputs, padding and end of sequence included; 0 without inputs.
       target_vocab_size: ids of the targets likewise, or the number of classes; of targets "word"
         the ids of the inputs.
@@ -42,7 +43,7 @@ class ProblemSpec:
     """
 
     inputs: Literal["tokens", "facts", "none"]
-    targets: Literal["tokens", "class", "word"]
+    targets: Literal["tokens", "aligned", "class", "word"]
     input_vocab_size: int
     target_vocab_size: int
     max_words: int = 0
@@ -61,6 +62,11 @@ class ProblemSpec:
                 mistakes.append(f"{name}={value!r}: expected a whole number from 0")
         if mistakes:
             raise UserError(f"ProblemSpec: {'; '.join(mistakes)}.")
+
+    @property
+    def has_one_answer(self) -> bool:
+        """Whether an example's target is one id, and not a sequence of them."""
+        return self.targets in ("class", "word")
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary, ready for JSON."""

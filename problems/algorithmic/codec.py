@@ -123,13 +123,15 @@ class DigitCodec(TextCodec):
         return symbol_ids(plain, self._symbols)
 
 
-def symbol_ids(plain: Any, symbols: str) -> Any:
+def symbol_ids(plain: Any, symbols: str, with_end: bool = True) -> Any:
     """Returns int32 [batch, length] of strings [batch]: the ids of those characters that are
-    `symbols`, from 2, the end, and padding.
+    `symbols`, from 2, the end (`with_end`), and padding.
     """
     characters = tf.strings.unicode_split(plain, "UTF-8")
     ids = characters.with_flat_values(_lookup(characters.flat_values, symbols))
     known = tf.ragged.boolean_mask(ids, ids >= FIRST_SYMBOL_ID)
+    if not with_end:
+        return known.to_tensor()
     ends = tf.fill([tf.shape(plain)[0], 1], END_ID)
     return tf.concat([known, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()
 

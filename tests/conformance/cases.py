@@ -196,6 +196,7 @@ SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 FACTS = ProblemSpec("facts", "class", 12, 5, max_words=3)
 LANGUAGE = ProblemSpec("none", "tokens", 0, 12)
 WORDS = ProblemSpec("tokens", "word", 12, 12, shared_vocab=True)
+ALIGNED = ProblemSpec("tokens", "aligned", 12, 5)
 
 
 def _positions() -> Case:
@@ -349,6 +350,8 @@ CASES = [
     ),
     _again(_model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru")),
     _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
+    _model(UniversalTransformer, "aligned, halting", ALIGNED, halting="basic"),
+    _again(_model(Transformer, "aligned, start symbol", ALIGNED, input_start_symbol=True)),
     _again(
         _model(
             UniversalTransformer, "facts, dwa, mixed", FACTS, recurrence="dwa", mix_layers_after=1

@@ -16,6 +16,9 @@ METHODS = {
     "language_model": Entry(
         f"{_PREDICTIONS}:LanguageModel", "The same, by perplexity: texts without inputs."
     ),
+    "aligned": Entry(
+        f"{_PREDICTIONS}:Aligned", "The symbol at each position of the inputs, all at once."
+    ),
     "last_word": Entry(
         f"{_PREDICTIONS}:LastWord", "The same, and each example's last symbol by itself."
     ),

@@ -203,7 +203,7 @@ def possible_rules(run: Run) -> list[str]:
         for name in registry.exit_rules.names()
         if name != NO_RULE
     }
-    has_logits = run.spec is not None and run.spec.targets == "tokens"
+    has_logits = run.spec is not None and not run.spec.has_one_answer
     has_logits = has_logits and not run.hparams.network.mix_layers_after
     names = [name for name, reads in reads_logits.items() if has_logits or not reads]
     return sorted(names, key=lambda name: reads_logits[name])

@@ -13,10 +13,11 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.metrics.losses import smoothed_cross_entropy
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode, make_strategy
-from ut_tf.symbols import END_ID
+from ut_tf.symbols import END_ID, PADDING_ID
 
 
 class Answers:
@@ -45,7 +46,7 @@ class Answers:
         return self._strategy.random
 
     def decode(self, features: dict[str, Any], seed: Any, numbers: Any = None) -> tuple[Any, Any]:
-        """Writes outputs.
+        """Writes outputs; of aligned targets the most probable one at each position.
 
         Args:
           features: with "inputs".
@@ -55,9 +56,20 @@ class Answers:
         Returns:
           Texts and scores, [batch, n_best] each, best first.
         """
+        if self.model.spec.targets == "aligned":
+            return self._align(features)
         symbols, scores = decode(self.model, features, self.config, seed=seed, numbers=numbers)
         texts = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
         return tf.reshape(texts, tf.shape(scores)), scores
+
+    def _align(self, features: dict[str, Any]) -> tuple[Any, Any]:
+        """The one output of each example as text, and its log-probability, [batch, 1] each."""
+        scores = tf.nn.log_softmax(self.class_logits(features))
+        symbols = tf.argmax(scores, -1, output_type=tf.int32)
+        present = features["inputs"] != PADDING_ID
+        texts = self.codec.decode(tf.where(present, symbols, PADDING_ID))
+        best = tf.where(present, tf.reduce_max(scores, -1), 0.0)
+        return texts[:, None], tf.reduce_sum(best, 1, keepdims=True)
 
     def classify(self, features: dict[str, Any], count: int) -> tuple[Any, Any]:
         """The `count` most probable classes as texts, and their log-probabilities, [batch, count]
@@ -68,15 +80,19 @@ class Answers:
         return tf.reshape(self.codec.decode(tf.reshape(classes, [-1])), tf.shape(classes)), best
 
     def class_logits(self, features: dict[str, Any]) -> Any:
-        """Logits of all classes, [batch, classes]."""
+        """Logits of a model without a decoder: of all classes, [batch, classes], or of aligned
+        targets, [batch, length, target_vocab_size].
+        """
         return self.model(features, training=False)
 
     def score(self, features: dict[str, Any]) -> Any:
         """log p(targets | inputs) in nats, float32 [batch]; -inf for a class below 0, which is
-        none.
+        none, and for aligned targets that are not as long as the inputs.
         """
         if self.model.spec.targets == "tokens":
             return log_probabilities(self.model, features)
+        if self.model.spec.targets == "aligned":
+            return self._aligned_score(features)
         targets = features["targets"]
         scores = tf.nn.log_softmax(self.class_logits({"inputs": features["inputs"]}))
         return tf.where(
@@ -84,6 +100,19 @@ class Answers:
             -float("inf"),
             tf.gather(scores, tf.maximum(targets, 0), batch_dims=1),
         )
+
+    def _aligned_score(self, features: dict[str, Any]) -> Any:
+        inputs, targets = features["inputs"], features["targets"]
+        length = tf.shape(inputs)[1]
+        missing = tf.maximum(length - tf.shape(targets)[1], 0)
+        targets = tf.pad(targets, [[0, 0], [0, missing]])
+        logits = self.class_logits({"inputs": inputs})
+        losses = smoothed_cross_entropy(logits, targets[:, :length])
+        scores = tf.where(targets[:, :length] == PADDING_ID, 0.0, -losses)
+        of_inputs, of_targets = (
+            tf.math.count_nonzero(ids, 1, dtype=tf.int32) for ids in (inputs, targets)
+        )
+        return tf.where(of_inputs == of_targets, tf.reduce_sum(scores, 1), -float("inf"))
 
     def ponder_times(self, features: dict[str, Any]) -> Any:
         """Recurrent steps of the encoder at each position of the inputs, float32 [batch, length]; 0

@@ -92,7 +92,10 @@ class Translator:
         self._answers = Answers(model, codec, self.config)
         self._seed = seed
         self._at_once = max(read_ahead, 1) * self.config.batch_size
-        self._classifies = model.spec.targets != "tokens"
+        self._classifies = model.spec.has_one_answer
+        self._most_outputs = {"tokens": self.config.n_best, "aligned": 1}.get(
+            model.spec.targets, model.spec.target_vocab_size
+        )
         texts = tf.TensorSpec([None], tf.string)
         ids = {
             "facts": tf.TensorSpec([None, None, None], tf.int32),
@@ -144,7 +147,8 @@ class Translator:
           first: number of the first example, in warnings and for sampling.
 
         Yields:
-          config.n_best hypotheses (of classes no more than there are). An example without any text
+          config.n_best hypotheses (of classes no more than there are, of aligned targets one). An
+          example without any text
           gives empty ones with score 0. Where an input has more than config.max_input_length
           symbols those beyond are left out, with a warning that gives its number; of inputs whose
           answer is a class those at the beginning.
@@ -290,8 +294,7 @@ class Translator:
         return text[-most:] if self._classifies else text[:most]
 
     def _blank(self) -> list[Hypothesis]:
-        classes = self._model.spec.target_vocab_size if self._classifies else self.config.n_best
-        return [Hypothesis("", 0.0)] * min(self.config.n_best, classes)
+        return [Hypothesis("", 0.0)] * min(self.config.n_best, self._most_outputs)
 
     def _hypotheses(self, batch: list[Example]) -> list[list[Hypothesis]]:
         numbers = np.array([example.number % 2**31 for example in batch], np.int32)

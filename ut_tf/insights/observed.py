@@ -59,7 +59,8 @@ class Observed(NamedTuple):
     """What a model did with one example.
 
     Fields:
-      logits: float32 [vocab_size or classes], or of a decoder [target_length, vocab_size].
+      logits: float32 [vocab_size or classes], of a decoder [target_length, vocab_size], or of
+        aligned targets [length, vocab_size].
       encoder, decoder: PartSteps, or None where the model has none or does not show it.
       step_logits: of the part that is answered from, a tensor like `logits` for each step; empty
         where the model shows no steps.
@@ -101,7 +102,9 @@ def observe(model: Any, features: dict[str, Any]) -> Observed:
     answering = decoder or encoder
     assert answering is not None
     shown = answering.views if answering.answers else ()
-    step_logits = tuple(head(view.output)[0] for view in shown)
+    # Of aligned targets the start symbol's position, too, so that there is one for each position.
+    step_head = model.position_logits if model.spec.targets == "aligned" else head
+    step_logits = tuple(step_head(view.output)[0] for view in shown)
     return Observed(head(states)[0].numpy(), encoder, decoder, step_logits)
 
 

@@ -225,6 +225,9 @@ class Thinker:
                 "the model answers with numbers that are not finite: its training diverged, or the"
                 " checkpoint is damaged; give another `checkpoint`."
             )
+        if self.model.spec.targets == "aligned":
+            symbols = scores.argmax(-1).astype(np.int32)[np.newaxis]
+            return self._labels(symbols)[0], rounded(np.exp(scores.max(-1).sum()))
         if not self.model.has_decoder:
             best = scores.argmax()
             return self._labels(np.array([best]))[0], rounded(np.exp(scores[best]))
@@ -258,7 +261,8 @@ class Thinker:
             label = label if self.codec.board is None else "board"
             logits = () if self.model.has_decoder else observed.step_logits
             part = self._part("encoder", label, positions, steps, logits)
-            parts.append({**part, "exit_steps": exit_steps(self.rules, steps, ())})
+            answered = observed.step_logits if spec.targets == "aligned" else ()
+            parts.append({**part, "exit_steps": exit_steps(self.rules, steps, answered)})
         if observed.decoder is not None:
             steps = observed.decoder
             positions = target_positions(
@@ -309,7 +313,7 @@ class Thinker:
         self, step_logits: Sequence[Any], memory_size: int
     ) -> list[list[list[dict[str, Any]]]] | None:
         """The most probable answers after each step, best first: one list of them for a classifier,
-        and one for each position of a decoder.
+        and one for each position of a decoder or of aligned targets.
         """
         if not step_logits:
             return None
@@ -318,7 +322,7 @@ class Thinker:
             logits = logits[:, np.newaxis]
         scores, best = tf.math.top_k(tf.nn.softmax(logits), min(_CHOICES, logits.shape[-1]))
         distinct, places = np.unique(best.numpy(), return_inverse=True)
-        written = self._symbols if self.model.has_decoder else self._labels
+        written = self._labels if self.model.spec.has_one_answer else self._symbols
         texts = np.array(written(distinct), object)[places.reshape(best.shape)]
         choices = [
             [
@@ -336,7 +340,9 @@ class Thinker:
         return [[*padding, *step] for step in choices]
 
     def _labels(self, ids: np.ndarray) -> list[str]:
-        """The texts of classes, or of words that a pointer answers with."""
+        """The texts of classes, of words that a pointer answers with, or of rows of aligned
+        targets.
+        """
         return texts_of(self.codec.decode(tf.constant(ids, tf.int32)))
 
     def _symbols(self, ids: np.ndarray) -> list[str]:

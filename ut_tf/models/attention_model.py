@@ -62,6 +62,10 @@ class AttentionModel(EncoderDecoder):
         del lengths, training
         return None
 
+    def encoder_options(self) -> dict[str, Any]:
+        """Further arguments of the encoder's stack; default: none."""
+        return {}
+
     def decoder_options(self, head: Callable[[Any], Any]) -> dict[str, Any]:
         """Further arguments of the decoder's stack.
 
@@ -148,6 +152,7 @@ class AttentionModel(EncoderDecoder):
             context=context,
             steps=steps,
             **options._asdict(),
+            **self.encoder_options(),
         )
         extra = InputPositions(lengths, assigned, context.rotation, steps)
         return Encoded(states, mask, extra=extra, details=details)

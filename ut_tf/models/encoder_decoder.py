@@ -8,8 +8,9 @@ How it is used::
         def make_decoder(self): ...  # see interfaces.DecoderPart
 
 The problem's spec decides the shape: with inputs and targets of tokens the model has an encoder and
-a decoder; with targets of one class or word, an encoder and a classifier or pointer; without
-inputs, a decoder alone (a language model).
+a decoder; with aligned targets, an encoder and a classifier of each position; with targets of one
+class or word, an encoder and a classifier or pointer; without inputs, a decoder alone (a language
+model).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from ut_tf.models.heads import (
     class_logits,
     make_classifier,
     make_output_projection,
+    position_logits,
     prepare_logits,
     token_logits,
 )
@@ -62,16 +64,16 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
     Call arguments:
       features: {"inputs": int32 [batch, length] (tokens) or [batch, rows, max_words] (facts),
         "targets": int32 [batch, target_length]}, without "inputs" for a language model, without
-        "targets" for a classifier; either of these may get its one tensor alone. Targets are
-        shifted right inside. Other keys are ignored.
+        "targets" for a model without a decoder; either of these may get its one tensor alone.
+        Targets are shifted right inside. Other keys are ignored.
       training: whether to drop, and which depth and offsets hold.
       return_details: whether to return (logits, ModelDetails).
       return_attention: the same, with the attention weights of every step in the details.
       observer: called with a ``StepView`` inside every recurrent step.
 
     Returns:
-      float32 logits, [batch, target_length, target_vocab_size], [batch, classes] or, of words,
-      [batch, input_vocab_size].
+      float32 logits, [batch, target_length, target_vocab_size], of aligned targets [batch, length,
+      target_vocab_size], [batch, classes] or, of words, [batch, input_vocab_size].
 
     Raises:
       UserError: the configuration is another model's, or the model cannot answer the spec.
@@ -120,10 +122,10 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
                 f"a {type(self).__name__} with inputs='none' and targets={self.spec.targets!r} has"
                 " nothing to read: give it inputs."
             )
-        if self.spec.inputs == "facts" and self.spec.targets == "word":
+        if self.spec.inputs == "facts" and self.spec.targets in ("aligned", "word"):
             raise UserError(
-                f"a {type(self).__name__} points at words of tokens, not of facts: give"
-                " inputs='tokens' with targets='word'."
+                f"a {type(self).__name__} answers at symbols of tokens, not of facts: give"
+                f" inputs='tokens' with targets={self.spec.targets!r}."
             )
 
     def mistakes(self) -> list[str]:
@@ -238,11 +240,21 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         return token_logits(states, self.target_embedding, self.output_projection)
 
     def class_logits(self, features: dict[str, Any], encoded: Encoded, states: Any) -> Any:
-        """Float32 [batch, classes], or of words [batch, input_vocab_size], of the encoder's
-        states.
+        """Float32 [batch, classes], of words [batch, input_vocab_size], or of aligned targets
+        [batch, length, target_vocab_size], of the encoder's states.
         """
+        if self.spec.targets == "aligned":
+            # Without the start symbol, where the model puts one before the inputs.
+            before = tf.shape(states)[1] - tf.shape(features["inputs"])[1]
+            return self.position_logits(states[:, before:])
         ids = self.input_ids(features)
         return class_logits(self.classifier, encoded, states, ids, self.network.summary)
+
+    def position_logits(self, states: Any) -> Any:
+        """Float32 [..., target_vocab_size] of aligned targets, of the encoder's states [...,
+        hidden_size].
+        """
+        return position_logits(self.classifier, states)
 
     def input_ids(self, features: dict[str, Any]) -> Any:
         """The ids of the encoder's positions."""

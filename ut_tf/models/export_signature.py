@@ -11,7 +11,8 @@ def export_signature(spec: ProblemSpec) -> list[dict[str, keras.InputSpec]]:
     """The signature of a model for `spec`: int32 ids, any batch size, any length.
 
     "inputs" are [batch, length] (tokens) or [batch, rows, max_words] (facts), and absent in a
-    language model; "targets" are [batch, target_length], and absent in a classifier.
+    language model; "targets" are [batch, target_length], and absent where the model has no
+    decoder.
     """
     signature = {}
     if spec.inputs != "none":

@@ -25,13 +25,13 @@ def generate(model: Any, features: dict[str, Any], seed: Any, options: dict[str,
       scores float32 [batch, n_best], best first.
 
     Raises:
-      UserError: an option is out of range, or features are missing; or the model is a classifier,
-        which writes nothing.
+      UserError: an option is out of range, or features are missing; or the model has no
+        decoder.
     """
     reads = model.spec.inputs != "none"
     if model.spec.targets != "tokens":
         raise UserError(
-            "a classifier writes no sequence: call the model for the logits of its classes."
+            f"a model of targets={model.spec.targets!r} writes no sequence: call it for its logits."
         )
     if reads and "inputs" not in features:
         raise UserError(

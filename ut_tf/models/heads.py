@@ -1,7 +1,8 @@
 """The heads of a model, from its configuration: what makes logits of states.
 
 A decoder's head is a projection, or with ``shared_embedding`` the product with the target
-embedding's table. A model without a decoder has a classifier, or a pointer at words of the inputs.
+embedding's table. A model without a decoder has a classifier, of an example or of each position, or
+a pointer at words of the inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def make_output_projection(config: Any, spec: ProblemSpec, policy: str) -> Linea
 
 
 def make_classifier(config: Any, spec: ProblemSpec, policy: str) -> Linear | WordPointer:
-    """The head of a model without a decoder: over classes, or over words of the inputs."""
+    """The head of a model without a decoder: over classes or a position's ids, or over words of the
+    inputs.
+    """
     if spec.targets == "word":
         return WordPointer(
             config.hidden_size,
@@ -77,6 +80,13 @@ def class_logits(
     else:
         read = last_state(states, encoded.mask) if encoded.summary is None else encoded.summary
     return tf.cast(classifier(read), tf.float32)
+
+
+def position_logits(classifier: Linear, states: Any) -> Any:
+    """Float32 [..., target_vocab_size] of the states [..., hidden_size] of positions that are each
+    answered for themselves.
+    """
+    return tf.cast(classifier(states), tf.float32)
 
 
 def token_logits(

@@ -98,7 +98,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         outputs, scores = self._answers.decode(self._features(texts), seed)
         blank = tf.reduce_all([tf.equal(tf.strings.strip(text), "") for text in texts], 0)[:, None]
         outputs, scores = tf.where(blank, "", outputs), tf.where(blank, 0.0, scores)
-        several = self._config.n_best > 1
+        several = self._config.n_best > 1 and self._spec.targets == "tokens"
         return {
             "outputs": outputs if several else outputs[:, 0],
             "scores": scores if several else scores[:, 0],
@@ -132,7 +132,7 @@ class Servable(tf.Module):  # type: ignore[misc]
             return {}
         features = self.codec.encode(*texts)
         inputs = _with_a_position(features["inputs"])
-        cuts = self._spec.inputs == "tokens" and self._spec.targets == "tokens"
+        cuts = self._spec.inputs == "tokens" and not self._spec.has_one_answer
         return {
             **features,
             "inputs": cut(inputs, self._config.max_input_length) if cuts else inputs,
@@ -145,7 +145,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         if self._spec.inputs == "none":
             return {DEFAULT: score, "score": score}
         ponder = (self.ponder, fields)
-        if self._spec.targets != "tokens":
+        if self._spec.has_one_answer:
             return {
                 DEFAULT: (self.classify, fields),
                 "classify": (self.classify, fields),

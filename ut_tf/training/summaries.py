@@ -95,7 +95,7 @@ class WrittenExamples:
         else:
             logits = model(features, training=False)
             outputs = tf.argmax(logits, -1, output_type=tf.int32)
-            if spec.targets == "tokens":
+            if not spec.has_one_answer:
                 outputs = tf.where(features["targets"] != 0, outputs, 0)
         targets, outputs = (self._codec.decode(ids) for ids in (features["targets"], outputs))
         if spec.inputs == "none":

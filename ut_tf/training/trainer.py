@@ -193,7 +193,7 @@ def _make_parts(
     curriculum = _make_curriculum(run, problem, workers, state)
     evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
     evaluator.check(problem.validation_sets())
-    unit = "tokens" if problem.spec(run.data_dir).targets == "tokens" else "examples"
+    unit = "examples" if problem.spec(run.data_dir).has_one_answer else "tokens"
     progress = ProgressLine(steps, unit, silent=not workers.is_chief)
     return _Parts(
         run,

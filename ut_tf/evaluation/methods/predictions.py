@@ -42,6 +42,22 @@ class TeacherForced(PredictionMethod):
         return per_example.teacher_forced(logits, features["targets"], self.context.label_smoothing)
 
 
+class Aligned(PredictionMethod):
+    """The symbol at each position of the inputs: loss (nats per symbol), accuracy (share of the
+    symbols), seq_accuracy (share of the examples whose every symbol is right).
+    """
+
+    metrics: ClassVar[Mapping[str, Metric]] = {
+        "loss": _LOSS,
+        "accuracy": _ACCURACY,
+        "seq_accuracy": Metric(("all_correct", "examples"), ratio, share=True, grouped=True),
+    }
+    headline = "seq_accuracy"
+
+    def per_example(self, logits: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+        return per_example.teacher_forced(logits, features["targets"], self.context.label_smoothing)
+
+
 class LanguageModel(PredictionMethod):
     """Each symbol, given those before it: loss (nats per symbol), perplexity, accuracy (share of
     the symbols).

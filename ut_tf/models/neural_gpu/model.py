@@ -110,6 +110,8 @@ class NeuralGPU(EncoderDecoder):
         return tf.cast(self.head(states), tf.float32)
 
     def class_logits(self, features: dict[str, Any], encoded: Encoded, states: Any) -> Any:
+        if self.spec.targets == "aligned":
+            return self.token_logits(states)
         return class_logits(
             self.head, encoded, states, self.input_ids(features), self.network.summary
         )

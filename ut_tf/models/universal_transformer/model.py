@@ -47,7 +47,7 @@ class UniversalTransformer(AttentionModel):
                 f"steps_per_position={network.steps_per_position} makes depth follow from the"
                 " inputs' length, and a language model has no inputs: set it to 0"
             )
-        if self._exits_read_logits and not self.has_decoder:
+        if self._exits_read_logits and self.spec.has_one_answer:
             mistakes.append(
                 f"eval_exit={network.eval_exit} reads what each position answers, and here an"
                 f" example has one answer (a {self.spec.targets}): use"
@@ -100,6 +100,7 @@ class UniversalTransformer(AttentionModel):
             with_memory,
             with_step_transitions=self.with_step_transitions,
             with_step_outputs=causal or not self.has_decoder,
+            with_position_outputs=causal or self.spec.targets == "aligned",
             name=name,
             dtype=self.dtype_policy,
         )
@@ -112,6 +113,11 @@ class UniversalTransformer(AttentionModel):
             return None
         base = self._halting().max_steps(training)
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)
+
+    def encoder_options(self) -> dict[str, Any]:
+        """The head of each position, where an exit rule reads logits of an encoder's states."""
+        aligned = self.spec.targets == "aligned"
+        return {"head": self.position_logits} if self._exits_read_logits and aligned else {}
 
     def decoder_options(self, head: Callable[[Any], Any]) -> dict[str, Any]:
         """The head, where an exit rule reads logits."""

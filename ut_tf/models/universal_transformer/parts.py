@@ -29,12 +29,12 @@ def make_halting(config: Any, **offered: Any) -> Halting:
     return halting
 
 
-def make_exit_rule(config: Any, causal: bool) -> ExitRule | None:
+def make_exit_rule(config: Any, with_position_outputs: bool) -> ExitRule | None:
     """The exit rule that the configuration names; None where there is none, or it reads logits and
-    these states (not causal: an encoder's) are not answered from.
+    positions are not answered from for themselves.
     """
     rule: ExitRule | None = make_part(registry.exit_rules.get(config.eval_exit), config)
-    return None if rule is None or (rule.reads_logits and not causal) else rule
+    return None if rule is None or (rule.reads_logits and not with_position_outputs) else rule
 
 
 def make_recurrence(
@@ -43,6 +43,7 @@ def make_recurrence(
     with_memory: bool = False,
     with_step_transitions: bool = False,
     with_step_outputs: bool = False,
+    with_position_outputs: bool = False,
     with_final_norm: bool = True,
     name: str = "recurrence",
     dtype: Any = None,
@@ -57,6 +58,8 @@ def make_recurrence(
         (conditional_universal_transformer).
       with_step_outputs: whether something is answered from the recurrence's states (a model's last
         stack), so that halting="pondernet" answers from every step's.
+      with_position_outputs: whether each position is answered from for itself, as in a decoder and
+        with aligned targets.
       with_final_norm: whether, pre-norm, one more norm ends the recurrence.
       name, dtype: of the layer.
 
@@ -69,7 +72,13 @@ def make_recurrence(
             f"recurrence={config.recurrence} takes the transition's place, and a"
             " conditional_universal_transformer has one for each step: choose another recurrence."
         )
-    halting = make_halting(config, causal=causal, with_step_outputs=with_step_outputs)
+    with_position_outputs = with_position_outputs or causal
+    halting = make_halting(
+        config,
+        causal=causal,
+        with_step_outputs=with_step_outputs,
+        with_position_outputs=with_position_outputs,
+    )
     depth = max(halting.max_steps(training) for training in (True, False))
     options = {
         "causal": causal,
@@ -105,7 +114,7 @@ def make_recurrence(
         cell=cell,
         halting=halting,
         coordinates=coordinates,
-        exit_rule=make_exit_rule(config, causal),
+        exit_rule=make_exit_rule(config, with_position_outputs),
         final_norm=make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None,
         name=name,
         dtype=dtype,
@@ -125,13 +134,18 @@ def make_stack(
     with_memory: bool = False,
     with_step_transitions: bool = False,
     with_step_outputs: bool = False,
+    with_position_outputs: bool = False,
     name: str = "stack",
     dtype: Any = None,
 ) -> Recurrence | MixedStack:
     """A recurrence, or where the configuration asks for it a ``MixedStack`` with other layers
     before and behind it; arguments as for ``make_recurrence``.
     """
-    own = {"with_step_transitions": with_step_transitions, "with_step_outputs": with_step_outputs}
+    own = {
+        "with_step_transitions": with_step_transitions,
+        "with_step_outputs": with_step_outputs,
+        "with_position_outputs": with_position_outputs,
+    }
     options = {"causal": causal, "with_memory": with_memory, "dtype": dtype}
     if not is_mixed(config):
         return make_recurrence(config, **own, **options, name=name)

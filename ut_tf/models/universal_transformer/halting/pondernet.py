@@ -109,8 +109,10 @@ class PonderNet(Basic):
     Args:
       causal: whether positions see only earlier ones.
       with_step_outputs: whether something is answered from each step's states (a model's last
-        stack). Where it is not causal all positions of a sequence then halt together, as it has one
-        answer: the mean of their log-odds decides.
+        stack).
+      with_position_outputs: whether each position has an answer, as where it is causal. Otherwise
+        all positions of a sequence with step outputs halt together, as it has one answer: the mean
+        of their log-odds decides.
       ponder_prior: the prior's probability of stopping after a step that has been reached.
       ponder_kl_weight: weight of the divergence in the loss.
       ponder_threshold: see above.
@@ -123,6 +125,7 @@ class PonderNet(Basic):
         self,
         causal: bool = False,
         with_step_outputs: bool = False,
+        with_position_outputs: bool = False,
         ponder_prior: float = 0.2,
         ponder_kl_weight: float = 0.01,
         ponder_threshold: float = 0.5,
@@ -130,7 +133,7 @@ class PonderNet(Basic):
     ) -> None:
         super().__init__(**kwargs)
         self.with_step_outputs = with_step_outputs
-        self.per_sequence = with_step_outputs and not causal
+        self.per_sequence = with_step_outputs and not (causal or with_position_outputs)
         self.ponder_prior = ponder_prior
         self.ponder_threshold = ponder_threshold
         self.loss_weight = ponder_kl_weight

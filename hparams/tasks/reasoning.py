@@ -1,0 +1,78 @@
+"""Recipes for puzzles with an answer at every position, on a CPU.
+
+How it is used::
+
+    ut-trainer --problem=sudoku_4x4 --hparams_set=ut_act_sudoku4
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ut_tf.config.hparams import HParams
+
+
+def ut_sudoku4() -> HParams:
+    """``ut-trainer --problem=sudoku_4x4 --hparams_set=ut_sudoku4``
+
+    Sudoku with 4 digits at a fixed depth: 64 / 256 / 4, 8 steps, a learned vector for each cell,
+    batches of 128 puzzles.
+    """
+    return HParams().change(num_steps=8, **_SUDOKU4)
+
+
+def ut_act_sudoku4() -> HParams:
+    """``ut-trainer --problem=sudoku_4x4 --hparams_set=ut_act_sudoku4``
+
+    ut_sudoku4 with dynamic halting after at most 12 steps and a ponder cost of 0.005.
+    """
+    return ut_sudoku4().change(halting="basic", act_max_steps=12, act_loss_weight=0.005)
+
+
+def ut_prefix_sums() -> HParams:
+    """``ut-trainer --problem=prefix_sums_32 --hparams_set=ut_prefix_sums``
+
+    Prefix sums that go on beyond the training's length: 64 / 64 / 4, separable convolutions, no
+    positions, and half a step more per bit, so that the last bit hears of the first.
+    """
+    return HParams().change(
+        hidden_size=64,
+        filter_size=64,
+        num_heads=4,
+        num_steps=2,
+        steps_per_position=0.5,
+        transition="sepconv",
+        position="none",
+        step_encoding="none",
+        attention_scale="log_length",
+        attention_scale_length=32,
+        **{**_TRAINING, "batch_size": 2048, "batch_unit": "tokens", "max_length": 32},
+        train_steps=1500,
+        eval_frequency=250,
+    )
+
+
+_TRAINING: dict[str, Any] = {
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
+    "batch_size": 128,
+    "batch_unit": "examples",
+    "max_length": 16,
+    "learning_rate": 0.001,
+    "schedule": "cosine",
+    "warmup_steps": 100,
+    "adam_beta2": 0.98,
+    "clip_norm": 1.0,
+    "label_smoothing": 0.0,
+}
+_SUDOKU4: dict[str, Any] = {
+    "hidden_size": 64,
+    "filter_size": 256,
+    "num_heads": 4,
+    "position": "learned",
+    "learned_positions": 16,
+    **_TRAINING,
+    "train_steps": 3000,
+    "eval_frequency": 250,
+}

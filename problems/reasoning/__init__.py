@@ -1,0 +1,1 @@
+"""Reasoning on generated puzzles, with an answer at every position."""

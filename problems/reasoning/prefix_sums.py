@@ -1,0 +1,130 @@
+"""Prefix sums of bits modulo 2 (the parity of all bits so far), an answer at every position
+(arXiv 2106.04537).
+
+Trained on strings of up to 32 bits and judged beyond. Ids: bit + 2; there is no end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_tf.data.example_table import ExampleTable
+from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.reasoning.codec import BITS, BitsCodec
+from ut_tf.symbols import FIRST_SYMBOL_ID
+
+MIDDLE = "middle"
+# First component of the seed of each split, so that no two splits share their draws.
+_SPLIT_SEEDS = {"train": 0, "validation": 1, "test": 2}
+
+
+class PrefixSums(Problem):
+    """Strings of bits and their prefix sums modulo 2, generated without end.
+
+    Args:
+      max_length: the longest training example; lengths are uniform from 1.
+      train_examples: examples in one epoch.
+      validation_length: length of the validation examples that choose the checkpoint.
+      validation_examples: how many of those there are.
+      test_examples: examples judged at each length.
+      name: the problem's name, for messages.
+    """
+
+    def __init__(
+        self,
+        max_length: int = 32,
+        train_examples: int = 100_000,
+        validation_length: int = 64,
+        validation_examples: int = 100,
+        test_examples: int = 200,
+        name: str = "",
+    ) -> None:
+        counts = {
+            "max_length": max_length,
+            "train_examples": train_examples,
+            "validation_length": validation_length,
+            "validation_examples": validation_examples,
+            "test_examples": test_examples,
+        }
+        for argument, value in counts.items():
+            if value < 1:
+                raise UserError(f"`{argument}`={value}: expected at least 1.")
+        self.max_length = max_length
+        self.validation_length = validation_length
+        self.counts = {
+            "train": train_examples,
+            "validation": validation_examples,
+            "test": test_examples,
+        }
+        self.name = name or f"prefix_sums_{max_length}"
+        self.selection_metric = (f"{MIDDLE}/accuracy", "max")
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        """Does nothing: the examples are made when they are read."""
+        del data_dir, tmp_dir
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Tokens with aligned targets over one vocabulary: padding, end and the two bits."""
+        del data_dir
+        size = FIRST_SYMBOL_ID + len(BITS)
+        return ProblemSpec(
+            inputs="tokens",
+            targets="aligned",
+            input_vocab_size=size,
+            target_vocab_size=size,
+            shared_vocab=True,
+        )
+
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """{"inputs": [length], "targets": [length]}, int32; (seed, epoch) decide "train" only.
+
+        Without `length` the examples have the lengths of training.
+        """
+        del data_dir
+        self.check_split(split)
+        if length is not None and length < 1:
+            raise UserError(f"`length`={length}: expected at least 1.")
+        own = [seed % 2**63, epoch] if split == "train" else []
+        draws = np.random.default_rng([_SPLIT_SEEDS[split], *own])
+        width, count = length or self.max_length, self.counts[split]
+        sizes = draws.integers(1, width + 1, count) if length is None else np.full(count, length)
+        bits = draws.integers(0, 2, [count, width])
+        is_there = np.arange(width) < sizes[:, None]
+        inputs, targets = (
+            tf.constant(np.where(is_there, values + FIRST_SYMBOL_ID, 0), tf.int32)
+            for values in (bits, np.cumsum(bits, 1) % 2)
+        )
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            return {"inputs": tf.gather(inputs, numbers), "targets": tf.gather(targets, numbers)}
+
+        return ExampleTable(sizes.astype(np.int32), batch)
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """One set for each length, by default the longest of training and four times that."""
+        return [
+            EvaluationSet(name=f"length_{length}", split="test", method="aligned", length=length)
+            for length in lengths or (self.max_length, 4 * self.max_length)
+        ]
+
+    def validation_sets(self) -> list[EvaluationSet]:
+        """The lengths of training, and a length between training and test."""
+        return [
+            EvaluationSet(name="", split="validation", method="aligned"),
+            EvaluationSet(
+                name=MIDDLE, split="validation", method="aligned", length=self.validation_length
+            ),
+        ]
+
+    def text_codec(self, vocab_dir: Path) -> BitsCodec:
+        """The codec of bits, which needs no file."""
+        del vocab_dir
+        return BitsCodec()

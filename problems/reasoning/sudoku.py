@@ -1,0 +1,197 @@
+"""Sudoku with 4 or 6 digits: a grid with blank cells in, the solved grid out, an answer at every
+cell.
+
+Ids: 2 is a blank cell, digit d is d + 2; there is no end. Every puzzle has one solution.
+
+How it works: puzzles are made once, with the patterns of ``grids.py`` divided among the splits, so
+that no solution of a test puzzle is that of a training puzzle with other digits. In every epoch the
+digits of each training puzzle are exchanged anew, as (seed, epoch) decide.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from ut_tf.data.example_table import ExampleTable, example_order
+from ut_tf.data.prepared import PreparedFolder
+from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.reasoning.codec import SudokuCodec
+from ut_tf.problems.reasoning.grids import SudokuSize, dig, patterns
+from ut_tf.symbols import FIRST_SYMBOL_ID
+
+PUZZLES_FILE = "puzzles.npz"
+BLANK_ID = FIRST_SYMBOL_ID
+SIZES = {4: SudokuSize(2, 2), 6: SudokuSize(2, 3)}
+# Patterns that each of the splits but "train" has: one in so many.
+_HELD_OUT = 6
+_SPLITS = ("train", "validation", "test")
+
+Puzzles = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+class Sudoku(Problem):
+    """Sudoku puzzles, made without a download.
+
+    Args:
+      digits: 4 (boxes of 2 x 2 cells) or 6 (2 x 3).
+      min_blanks: the fewest blank cells of a puzzle; their number is drawn uniformly.
+      max_blanks: the most of them, fewer where a puzzle cannot have as many; 0: all cells.
+      train_puzzles: puzzles in one epoch.
+      validation_puzzles: how many validate.
+      test_puzzles: how many test.
+      seed: of the puzzles, and of which patterns belong to which split.
+      name: the problem's name, for messages.
+    """
+
+    def __init__(
+        self,
+        digits: Literal[4, 6] = 4,
+        min_blanks: int = 1,
+        max_blanks: int = 0,
+        train_puzzles: int = 10_000,
+        validation_puzzles: int = 500,
+        test_puzzles: int = 1000,
+        seed: int = 0,
+        name: str = "",
+    ) -> None:
+        if digits not in SIZES:
+            raise UserError(f"`digits`={digits}: expected one of {', '.join(map(str, SIZES))}.")
+        self.size = SIZES[digits]
+        most = max_blanks or self.size.cells
+        if not 1 <= min_blanks <= most <= self.size.cells:
+            raise UserError(
+                f"`min_blanks`={min_blanks}, `max_blanks`={max_blanks}: expected 1 to"
+                f" {self.size.cells} blank cells, the first no more than the second."
+            )
+        self.blanks = (min_blanks, most)
+        self.counts = {
+            "train": train_puzzles,
+            "validation": validation_puzzles,
+            "test": test_puzzles,
+        }
+        for split, count in self.counts.items():
+            if count < 1:
+                raise UserError(f"`{split}_puzzles`={count}: expected at least 1.")
+        self.seed = seed
+        self.name = name or f"sudoku_{digits}x{digits}"
+        self.selection_metric = ("seq_accuracy", "max")
+        self._loaded: dict[tuple[Path, str], Puzzles] = {}
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        """Makes the puzzles of all splits."""
+        del tmp_dir
+        folder = self._folder(data_dir)
+        folder.make_once(lambda: self._make(folder))
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Tokens with aligned targets over one vocabulary: padding, end, blank, the digits."""
+        del data_dir
+        size = BLANK_ID + 1 + self.size.digits
+        return ProblemSpec(
+            inputs="tokens",
+            targets="aligned",
+            input_vocab_size=size,
+            target_vocab_size=size,
+            shared_vocab=True,
+        )
+
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """{"inputs": [cells], "targets": [cells], "blanks": []}, int32; (seed, epoch) decide the
+        order and the digits of "train" alone; `length` has no effect.
+        """
+        del length
+        self.check_split(split)
+        solutions, clues = self._load(data_dir, split)
+        if split == "train":
+            draws = np.random.default_rng([seed % 2**63, epoch])
+            solutions = _exchanged(solutions, self.size.digits, draws)
+        order = example_order(split, len(solutions), seed, epoch)
+        targets = solutions[order].astype(np.int32) + BLANK_ID + 1
+        columns = {
+            "inputs": np.where(clues[order], targets, BLANK_ID),
+            "targets": targets,
+            "blanks": (~clues[order]).sum(1, dtype=np.int32),
+        }
+        tensors = {name: tf.constant(column) for name, column in columns.items()}
+
+        def batch(numbers: Any) -> dict[str, Any]:
+            return {name: tf.gather(rows, numbers) for name, rows in tensors.items()}
+
+        return ExampleTable(np.full(len(order), self.size.cells, np.int32), batch)
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """The test split, with metrics by the number of blank cells; `lengths` has no effect."""
+        del lengths
+        return [EvaluationSet(name="", split="test", method="aligned", group_by="blanks")]
+
+    def text_codec(self, vocab_dir: Path) -> SudokuCodec:
+        """The codec of grids, which needs no file."""
+        del vocab_dir
+        return SudokuCodec(self.size)
+
+    def split_patterns(self, split: str) -> npt.NDArray[np.int8]:
+        """The patterns that the solutions of a split are made of, int8 [patterns, cells]."""
+        every = patterns(self.size)
+        order = np.random.default_rng([self.seed, 0]).permutation(len(every))
+        share = len(every) // _HELD_OUT
+        numbers = {
+            "train": order[2 * share :],
+            "validation": order[:share],
+            "test": order[share : 2 * share],
+        }
+        return every[numbers[split]]
+
+    def _folder(self, data_dir: Path) -> PreparedFolder:
+        sizes = "_".join(str(self.counts[split]) for split in _SPLITS)
+        least, most = self.blanks
+        name = f"sudoku{self.size.digits}_b{least}-{most}_n{sizes}_s{self.seed}"
+        return PreparedFolder(data_dir / name, needed=[PUZZLES_FILE], fields={"puzzles": dict})
+
+    def _make(self, folder: PreparedFolder) -> None:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, Any] = {}
+        for split in _SPLITS:
+            solutions, clues = self._puzzles(split)
+            arrays |= {f"{split}_solutions": solutions, f"{split}_clues": clues}
+        np.savez_compressed(folder.path / PUZZLES_FILE, **arrays)
+        folder.finish({"puzzles": self.counts, "sha256": folder.digests([PUZZLES_FILE])})
+
+    def _puzzles(self, split: str) -> Puzzles:
+        """(Solutions int8 [puzzles, cells], digits from 0; clues bool of the same shape)."""
+        of_split = self.split_patterns(split)
+        draws = random.Random(f"{self.seed}/{split}")
+        numbers = [draws.randrange(len(of_split)) for _ in range(self.counts[split])]
+        clues = [
+            dig(self.size, of_split[number].tolist(), draws.randint(*self.blanks), draws)
+            for number in numbers
+        ]
+        exchange = np.random.default_rng([self.seed, 1 + _SPLITS.index(split)])
+        return _exchanged(of_split[numbers], self.size.digits, exchange), np.array(clues)
+
+    def _load(self, data_dir: Path, split: str) -> Puzzles:
+        key = (data_dir, split)
+        if key not in self._loaded:
+            folder = self._folder(data_dir)
+            folder.require(self, data_dir)
+            path = folder.verified(PUZZLES_FILE)
+            with folder.reading(), np.load(path) as arrays:
+                self._loaded[key] = arrays[f"{split}_solutions"], arrays[f"{split}_clues"]
+        return self._loaded[key]
+
+
+def _exchanged(
+    solutions: npt.NDArray[Any], digits: int, draws: np.random.Generator
+) -> npt.NDArray[Any]:
+    """The solutions [puzzles, cells] with the digits of each one exchanged at random."""
+    orders = draws.permuted(np.tile(np.arange(digits, dtype=np.int8), (len(solutions), 1)), axis=1)
+    return np.take_along_axis(orders, solutions.astype(np.intp), axis=1)

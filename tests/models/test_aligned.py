@@ -1,0 +1,230 @@
+"""Aligned targets: an answer at every position of the inputs, from whole models through exit rules,
+PonderNet, text and export.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ut_tf
+from tests.close import assert_close
+from tests.search.models import VOCAB, random_model
+from ut_tf.errors import UserError
+from ut_tf.evaluation.exit_sweep import possible_rules
+from ut_tf.inference.answers import Answers
+from ut_tf.inference.translator import Translator
+from ut_tf.models.convolutional.bytenet import ByteNet
+from ut_tf.models.convolutional.convs2s import ConvS2S
+from ut_tf.models.lstm.model import LSTMModel
+from ut_tf.models.memn2n.model import MemN2N
+from ut_tf.models.memory_transformer.model import MemTransformer
+from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
+from ut_tf.models.neural_gpu.model import NeuralGPU
+from ut_tf.models.transformer.model import Transformer
+from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.reasoning.sudoku import Sudoku
+from ut_tf.run import Run
+from ut_tf.search.config import DecodeConfig
+from ut_tf.serving.export import export_run
+from ut_tf.storage.checkpoints import CheckpointStore
+
+ALIGNED = ProblemSpec("tokens", "aligned", VOCAB, 5)
+INPUTS = np.array([[3, 4, 5, 6, 7, 8], [8, 2, 3, 0, 0, 0], [5, 5, 5, 4, 0, 0]], np.int32)
+COUNTED = INPUTS > 0
+MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "ut, halting": (UniversalTransformer, {"halting": "basic"}),
+    "ut, start symbol": (UniversalTransformer, {"input_start_symbol": True, "norm": "pre"}),
+    "transformer": (Transformer, {}),
+    "mem_transformer": (MemTransformer, {"memory_size": 2, "input_start_symbol": True}),
+    "lstm": (LSTMModel, {"lstm_direction": "both"}),
+    "convs2s": (ConvS2S, {}),
+    "bytenet": (ByteNet, {"source_stretch": 1.5}),
+    "neural_gpu": (NeuralGPU, {"source_stretch": 1.5}),
+    "extended_neural_gpu": (ExtendedNeuralGPU, {}),
+}
+PUZZLES = ["1... ..3. .4.. ...2", "..4. 4231 .... 3..2", "1.......2......."]
+
+
+@pytest.mark.parametrize(("kind", "changes"), MODELS.values(), ids=MODELS)
+def test_every_model_answers_at_every_position(kind: Any, changes: dict[str, Any]) -> None:
+    model = random_model(kind, spec=ALIGNED, **changes)
+    logits, details = model({"inputs": INPUTS}, return_details=True)
+    assert logits.shape == (3, 6, 5) and details.decoder is None
+    alone = model({"inputs": INPUTS[1:2, :3]})
+    assert_close(logits[1:2, :3], alone, 1e-5)
+    changed = INPUTS.copy()
+    changed[0, 2] = 3
+    # Another symbol changes its own answer, which a start symbol must not shift.
+    difference = np.abs(model({"inputs": changed}) - logits).max(-1)
+    assert difference[0].argmax() == 2 or difference[0, 2] > 1e-3
+    assert difference[1:].max() < 1e-6
+    with pytest.raises(UserError, match="targets='aligned' writes no sequence"):
+        model.generate({"inputs": INPUTS})
+
+
+def test_the_answer_of_a_position_is_made_of_its_own_state() -> None:
+    plain = random_model(Transformer, spec=ALIGNED, input_start_symbol=True)
+    states = plain.encode({"inputs": INPUTS}, _options()).states
+    by_hand = tf.matmul(states[:, 1:], plain.classifier.kernel) + plain.classifier.bias
+    assert_close(plain({"inputs": INPUTS}), by_hand, 1e-5)
+
+
+def _options() -> Any:
+    from ut_tf.models.interfaces import CallOptions
+
+    return CallOptions()
+
+
+def seeded(**changes: Any) -> Any:
+    """A Universal Transformer, the same for the same sizes."""
+    keras.utils.set_random_seed(0)
+    return random_model(spec=ALIGNED, **changes)
+
+
+def test_what_has_no_symbols_to_answer_at_is_refused() -> None:
+    facts = ProblemSpec("facts", "aligned", VOCAB, 5, max_words=3)
+    with pytest.raises(UserError, match="answers at symbols of tokens, not of facts"):
+        random_model(spec=facts)
+    with pytest.raises(UserError, match="nothing to read"):
+        random_model(spec=ProblemSpec("none", "aligned", 0, 5))
+    with pytest.raises(UserError, match="answers questions on facts"):
+        random_model(MemN2N, spec=ALIGNED)
+
+
+@pytest.mark.parametrize(
+    ("rule", "threshold"), [("kl", 0.03), ("argmax_stable", 2.0), ("state_difference", 0.3)]
+)
+@pytest.mark.parametrize("start", [False, True])
+def test_positions_exit_by_their_own_logits(rule: str, threshold: float, start: bool) -> None:
+    dense, compact = (
+        seeded(
+            eval_exit=rule,
+            eval_exit_threshold=threshold,
+            eval_num_steps=6,
+            input_start_symbol=start,
+            halting_compute=compute,
+        )
+        for compute in ("dense", "compact")
+    )
+    expected, every = dense({"inputs": INPUTS}, return_details=True)
+    logits, running = compact({"inputs": INPUTS}, return_details=True)
+    assert_close(logits[COUNTED], expected[COUNTED], 1e-5)
+    assert_close(running.encoder.ponder_times, every.encoder.ponder_times, 0)
+    times = np.asarray(running.encoder.ponder_times)[:, int(start) :][COUNTED]
+    assert len(np.unique(times)) > 1
+
+
+def test_halting_computes_running_positions_alone() -> None:
+    options = {"halting": "basic", "act_max_steps": 6, "act_halting_bias_init": -2.0}
+    dense, compact = (
+        seeded(halting_compute=compute, **options) for compute in ("dense", "compact")
+    )
+    expected = dense({"inputs": INPUTS})
+    logits, details = compact({"inputs": INPUTS}, return_details=True)
+    assert_close(logits[COUNTED], expected[COUNTED], 1e-5)
+    times = np.asarray(details.encoder.ponder_times)
+    assert_close(details.encoder.computed_steps, times, 0)
+    assert len(np.unique(times[COUNTED])) > 1
+
+
+def test_pondernet_lets_each_position_stop_for_itself() -> None:
+    options = {"halting": "pondernet", "act_max_steps": 6}
+    model = random_model(spec=ALIGNED, **options)
+    features = {"inputs": INPUTS}
+    scores, details = model(features, training=True, return_details=True)
+    assert scores.shape == (3, 6, 5)
+    shares = np.exp(np.asarray(details.encoder.log_shares))
+    assert shares[:, 0].std(-1).max() > 1e-3
+    expected = sum(
+        share[..., None] * tf.nn.log_softmax(model.position_logits(states))
+        for share, states in zip(shares, tf.unstack(details.encoder.step_states), strict=True)
+    )
+    assert_close(scores, expected, 1e-5)
+    _, used = model(features, return_details=True)
+    assert len(np.unique(used.encoder.ponder_times[COUNTED])) > 1
+
+
+def test_likelihood_is_the_sum_over_positions() -> None:
+    model = random_model(spec=ALIGNED)
+    answers = Answers(model, Sudoku(4).text_codec(Path()), DecodeConfig())
+    targets = np.array([[2, 3, 4, 2, 3, 4], [3, 3, 4, 0, 0, 0], [2, 2, 0, 0, 0, 0]], np.int32)
+    scores = answers.score({"inputs": INPUTS, "targets": targets}).numpy()
+    each = tf.nn.log_softmax(model({"inputs": INPUTS})).numpy()
+    for row in (0, 1):
+        places = [each[row, place, symbol] for place, symbol in enumerate(targets[row]) if symbol]
+        assert_close(scores[row], sum(places), 1e-4)
+    # A target that is shorter than the inputs cannot be.
+    assert scores[2] == -np.inf
+    longer = np.pad(targets, [(0, 0), (0, 1)], constant_values=2)
+    assert (answers.score({"inputs": INPUTS, "targets": longer}).numpy() == -np.inf).all()
+
+
+@pytest.fixture(scope="module")
+def puzzle_run(tmp_path_factory: Any) -> Run:
+    """An untrained run of Sudoku with halting."""
+    folder = tmp_path_factory.mktemp("sudoku")
+    run = Run.create(
+        "sudoku_4x4",
+        "ut_act_sudoku4",
+        "hidden_size=8,filter_size=8,num_heads=2",
+        output_dir=folder / "run",
+        data_dir=folder / "data",
+        tmp_dir=folder / "tmp",
+        problem_args={"train_puzzles": 4, "validation_puzzles": 2, "test_puzzles": 2},
+    )
+    model = run.make_model()
+    CheckpointStore(run.output_dir).save(
+        1, tf.train.Checkpoint(model=model), {"best_step": 1, "averaged": False}
+    )
+    return run
+
+
+def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run) -> None:
+    translator = Translator.from_run(puzzle_run, config=DecodeConfig(n_best=3))
+    answers = list(translator.translate([(PUZZLES[0],), ("",), (PUZZLES[2],)]))
+    # There is one output, however many are asked for.
+    assert [len(outputs) for outputs in answers] == [1, 1, 1]
+    assert answers[1][0].text == "" and answers[1][0].score == 0.0
+    (score,) = translator.score([(PUZZLES[0],)], [answers[0][0].text])
+    if len(answers[0][0].text.replace(" ", "")) == 16:
+        assert_close(score, answers[0][0].score, 1e-4)
+    assert set(possible_rules(puzzle_run)) >= {"kl", "entropy", "argmax_stable"}
+
+
+def test_an_exported_model_answers_alike(puzzle_run: Run, tmp_path: Path) -> None:
+    folder = export_run(puzzle_run, tmp_path / "exported", warmup=False)
+    signatures = tf.saved_model.load(str(folder)).signatures
+    assert set(signatures) == {"serving_default", "score", "ponder"}
+    given = tf.constant(PUZZLES)
+    answer = signatures["serving_default"](inputs=given)
+    expected = [
+        outputs[0]
+        for outputs in Translator.from_run(puzzle_run).translate((text,) for text in PUZZLES)
+    ]
+    assert [text.decode() for text in answer["outputs"].numpy()] == [one.text for one in expected]
+    assert_close(answer["scores"], [one.score for one in expected], 1e-4)
+    pondered = signatures["ponder"](inputs=given)
+    assert pondered["tokens"][0, 0] == b"1" and pondered["tokens"][0, 1] == b"."
+    assert pondered["ponder_times"].shape == (3, 16) and pondered["ponder_times"].numpy().min() >= 1
+
+
+def test_insights_show_a_board_with_an_answer_at_every_cell(puzzle_run: Run) -> None:
+    document = ut_tf.inspect_run(puzzle_run, PUZZLES[0])
+    (thought,) = document["examples"][0]["thoughts"]
+    (part,) = thought["parts"]
+    assert document["runs"][0]["kind"] == "board"
+    assert part["board"] == {"rows": 4, "columns": 4, "box_rows": 2, "box_columns": 2}
+    assert [cell["role"] for cell in part["positions"]] == ["cell"] * 16
+    assert "".join(cell["text"] for cell in part["positions"]) == PUZZLES[0].replace(" ", "")
+    (written,) = Translator.from_run(puzzle_run).translate([(PUZZLES[0],)])
+    assert thought["answer"] == written[0].text
+    assert [len(step) for step in part["predictions"]] == [16] * part["steps"]
+    assert all(len(steps) == 16 for steps in part["exit_steps"].values())
+    assert "kl" in part["exit_steps"]

@@ -1,0 +1,158 @@
+"""Sudoku: every puzzle has one solution, the splits share none, and text and ids stand for each
+other.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.errors import UserError
+from ut_tf.problems.reasoning.grids import SudokuSize, count_solutions, dig, patterns
+from ut_tf.problems.reasoning.sudoku import BLANK_ID, Sudoku
+
+SIZES = [SudokuSize(2, 2), SudokuSize(2, 3)]
+FEW: dict[str, Any] = {"train_puzzles": 60, "validation_puzzles": 20, "test_puzzles": 20}
+PUZZLE, SOLUTION = "1... ..3. .4.. ...2", "1324 4231 2413 3142"
+
+
+@pytest.fixture(scope="module", params=[4, 6])
+def prepared(request: Any, tmp_path_factory: Any) -> tuple[Sudoku, Path]:
+    """A problem with few puzzles, and its data directory."""
+    data_dir = tmp_path_factory.mktemp("sudoku")
+    problem = Sudoku(request.param, **FEW)
+    problem.prepare(data_dir, data_dir)
+    return problem, data_dir
+
+
+def rows_of(problem: Sudoku, data_dir: Path, split: str, **draws: int) -> list[dict[str, Any]]:
+    return list(problem.dataset(split, data_dir, **draws).as_numpy_iterator())
+
+
+def is_grid(size: SudokuSize, cells: Any) -> bool:
+    """Whether no row, column or box has a digit twice, written without the solver's tables."""
+    n, grid = size.digits, np.reshape(cells, (size.digits, size.digits))
+    boxes = grid.reshape(n // size.box_rows, size.box_rows, n // size.box_columns, -1)
+    units = [*grid, *grid.T, *boxes.transpose(0, 2, 1, 3).reshape(n, n)]
+    return all(len({*unit.tolist()}) == n for unit in units)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_there_are_as_many_grids_as_known(size: SudokuSize) -> None:
+    every = patterns(size)
+    assert len(every) == {4: 288 // 24, 6: 28_200_960 // 720}[size.digits]
+    assert len({row.tobytes() for row in every}) == len(every)
+    assert all(is_grid(size, row) for row in every[:: max(1, len(every) // 50)])
+
+
+def test_solutions_are_counted() -> None:
+    size = SIZES[0]
+    assert count_solutions(size, [-1] * 16, most=1000) == 288
+    assert count_solutions(size, [-1] * 16, most=2) == 2
+    assert count_solutions(size, [0, 0, *[-1] * 14]) == 0
+    grid = patterns(size)[3].tolist()
+    assert count_solutions(size, grid) == 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_as_many_cells_are_left_out_as_can_be(size: SudokuSize) -> None:
+    solution = patterns(size)[5].tolist()
+    assert dig(size, solution, 3, random.Random(0)).sum() == size.cells - 3
+    clues = dig(size, solution, size.cells, random.Random(0))
+    for cell in np.flatnonzero(clues):
+        fewer = np.where(clues & (np.arange(size.cells) != cell), solution, -1)
+        assert count_solutions(size, fewer.tolist()) == 2
+
+
+def test_every_puzzle_has_its_target_as_only_solution(prepared: tuple[Sudoku, Path]) -> None:
+    problem, data_dir = prepared
+    for split in ("train", "validation", "test"):
+        for row in rows_of(problem, data_dir, split, seed=3, epoch=1):
+            is_blank = row["inputs"] == BLANK_ID
+            assert row["blanks"] == is_blank.sum() > 0
+            assert is_grid(problem.size, row["targets"])
+            np.testing.assert_array_equal(row["inputs"][~is_blank], row["targets"][~is_blank])
+            cells = np.where(is_blank, -1, row["inputs"] - BLANK_ID - 1).tolist()
+            assert count_solutions(problem.size, cells) == 1
+
+
+def _pattern(targets: Any) -> bytes:
+    """The solution with its digits numbered in the order in which they appear."""
+    numbers: dict[int, int] = {}
+    return bytes(numbers.setdefault(int(digit), len(numbers)) for digit in targets)
+
+
+def test_no_split_has_another_s_solutions_whatever_the_digits(
+    prepared: tuple[Sudoku, Path],
+) -> None:
+    problem, data_dir = prepared
+    seen = {
+        split: {
+            _pattern(row["targets"])
+            for epoch in range(2 if split == "train" else 1)
+            for row in rows_of(problem, data_dir, split, epoch=epoch)
+        }
+        for split in ("train", "validation", "test")
+    }
+    assert not seen["train"] & seen["validation"]
+    assert not (seen["train"] | seen["validation"]) & seen["test"]
+    parts = [problem.split_patterns(split) for split in seen]
+    assert sum(map(len, parts)) == len(patterns(problem.size))
+    assert len(np.unique(np.concatenate(parts), axis=0)) == len(patterns(problem.size))
+
+
+def test_seed_and_epoch_decide_training_alone(prepared: tuple[Sudoku, Path]) -> None:
+    problem, data_dir = prepared
+
+    def texts(split: str, **draws: int) -> list[bytes]:
+        return [row["inputs"].tobytes() for row in rows_of(problem, data_dir, split, **draws)]
+
+    assert texts("train", seed=1, epoch=2) == texts("train", seed=1, epoch=2)
+    assert texts("train", seed=1, epoch=2) != texts("train", seed=1, epoch=3)
+    assert texts("train", seed=1, epoch=2) != texts("train", seed=2, epoch=2)
+    assert texts("test", seed=1, epoch=2) == texts("test")
+    again = Sudoku(problem.size.digits, **FEW)
+    again.prepare(data_dir / "again", data_dir)
+    again_texts = [row["inputs"].tobytes() for row in rows_of(again, data_dir / "again", "test")]
+    assert again_texts == texts("test")
+
+
+def test_text_and_ids_stand_for_each_other(prepared: tuple[Sudoku, Path]) -> None:
+    problem, data_dir = prepared
+    codec = problem.text_codec(data_dir)
+    assert codec.vocab_sizes == (3 + problem.size.digits,) * 2
+    for row in rows_of(problem, data_dir, "test")[:3]:
+        text = codec.decode(tf.constant(row["inputs"][None])).numpy()[0].decode()
+        assert len(text.split()) == problem.size.digits
+        assert [(text,)] == list(codec.read([text], "puzzles"))
+        for spelling in (text, text.replace(" ", ""), text.replace(".", "0")):
+            ids = codec.encode(tf.constant([spelling]))["inputs"]
+            np.testing.assert_array_equal(ids[0], row["inputs"])
+        assert codec.tokens({"inputs": ids}).numpy()[0, 0].decode() == text[0]
+
+
+def test_lines_that_are_no_puzzles_are_refused() -> None:
+    codec = Sudoku(4).text_codec(Path("nowhere"))
+    assert list(codec.read([PUZZLE, ""], "puzzles")) == [(PUZZLE,), ("",)]
+    assert list(codec.read_targets([SOLUTION], "answers")) == [SOLUTION]
+    for wrong in ("1...", PUZZLE + ".", PUZZLE.replace("1", "5")):
+        with pytest.raises(UserError, match=r"puzzles, line 2: .*expected 16 characters"):
+            list(codec.read([PUZZLE, wrong], "puzzles"))
+    with pytest.raises(UserError, match="answers, line 1"):
+        list(codec.read_targets([PUZZLE], "answers"))
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="`digits`=9: expected one of 4, 6"):
+        Sudoku(9)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="expected 1 to 16 blank cells"):
+        Sudoku(4, min_blanks=5, max_blanks=4)
+    with pytest.raises(UserError, match="`test_puzzles`=0"):
+        Sudoku(4, test_puzzles=0)
+    with pytest.raises(UserError, match="is not prepared"):
+        Sudoku(4).examples("test", tmp_path)
