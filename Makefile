@@ -13,7 +13,7 @@ DEMO_TRAINER := ut-trainer --problem=babi_sim --hparams_set=ut_act_babi --hparam
 	--output_dir=demo/run --data_dir=demo/data --tmp_dir=demo/downloads
 DEMO_EVAL := ut-eval --output_dir=demo/run
 
-.PHONY: help demo test slow-test lint typecheck imports format docs install clean
+.PHONY: help demo test slow-test lint typecheck imports format docs page install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
+	@echo "make page       builds page/ into ut_tf/insights/page/index.html; needs Node.js 20 or newer"
 	@echo "make clean      removes $(VENV), demo/, build/ and all caches"
 
 demo: $(VENV)/.installed
@@ -66,6 +67,9 @@ format: $(VENV)/.installed-test
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
+page:
+	cd page && npm ci --no-audit --no-fund && npm run lint && npm run build
+
 install: $(VENV)/.installed
 	@echo 'source $(BIN)/activate puts ut-trainer and the other commands on your path.'
 
@@ -84,5 +88,5 @@ $(VENV)/.installed-test: $(VENV)/.created pyproject.toml setup.py
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) demo build dist ut_tf.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo build page/node_modules dist ut_tf.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

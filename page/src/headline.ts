@@ -1,0 +1,122 @@
+// One sentence in plain words on why this example took as long as it did.
+import { max, mean, min } from "d3-array";
+import { MEAN, unpack } from "./attention";
+import type { Part, Position, Run, Thought } from "./document";
+import { defaultPosition, hasOneAnswer, positionName, predictionsAt } from "./document";
+import { plural, shorten } from "./dom";
+import { cellText, isBlank } from "./views/board";
+
+/** The step from which the most probable answer stays what it is at the end. */
+export function settledAt(part: Part, position: number): number {
+  const top = (step: number) => predictionsAt(part, step, position)[0]?.text;
+  let step = part.steps;
+  while (step > 1 && top(step - 1) === top(part.steps)) step -= 1;
+  return step;
+}
+
+export function headline(run: Run, thought: Thought): string {
+  const part = thought.parts[thought.parts.length - 1];
+  if (part.board) return boardHeadline(thought, part);
+  if (part.positions.some((position) => position.role === "question"))
+    return factsHeadline(thought, part);
+  if (hasOneAnswer(part)) return classHeadline(thought, part);
+  return textHeadline(run, thought, part);
+}
+
+function times(positions: Position[]): string {
+  const low = min(positions, (position) => position.ponder_time) ?? 0;
+  const high = max(positions, (position) => position.ponder_time) ?? 0;
+  const average = mean(positions, (position) => position.ponder_time) ?? 0;
+  if (low === high) return plural(low, "step");
+  if (high - low === 1) return `${low} or ${high} steps`;
+  return `${low} to ${high} steps (${average.toFixed(1)} on average)`;
+}
+
+function factsHeadline(thought: Thought, part: Part): string {
+  const facts = part.positions.filter((position) => position.role === "fact");
+  const index = defaultPosition(part);
+  const question = part.positions[index];
+  const start =
+    part.halting_probability === null
+      ? `Every fact and the question took ${plural(part.steps, "step")}, as the depth is fixed`
+      : `${facts.length === 1 ? "The fact" : "The facts"} took ${times(facts)}, the question ${question.ponder_time}`;
+  const settled = settledAt(part, index);
+  const fact = factAttended(part, index, settled);
+  const answer = settlement(thought, part, index, settled);
+  if (!fact) return `${start}; ${answer}.`;
+  return `${start}; at step ${settled} it looked most at “${shorten(fact, 60)}”, and ${answer}.`;
+}
+
+function settlement(thought: Thought, part: Part, index: number, settled: number): string {
+  if (part.predictions === null) return `the answer is ${thought.answer}`;
+  const before = settled > 1 ? predictionsAt(part, settled - 1, index)[0]?.text : null;
+  if (!before) return `the answer was ${thought.answer} from the first step on`;
+  return `the answer became ${thought.answer} (before: ${before})`;
+}
+
+function factAttended(part: Part, query: number, step: number): string | null {
+  if (!part.attention) return null;
+  const weights = unpack(part.attention);
+  const row = weights.row(Math.min(step, weights.steps), MEAN, query, part.positions.length);
+  let best = -1;
+  part.positions.forEach((position, key) => {
+    if (position.role === "fact" && (best < 0 || row[key] > row[best])) best = key;
+  });
+  return best >= 0 && row[best] > 0 ? part.positions[best].text : null;
+}
+
+function classHeadline(thought: Thought, part: Part): string {
+  const slowest = defaultPosition(part);
+  const settled = settledAt(part, slowest);
+  const name = shorten(positionName(part, slowest), 40);
+  const longest = part.halting_probability === null ? "" : `, the longest at “${name}”`;
+  const answer = settlement(thought, part, slowest, settled);
+  const when = settled > 1 ? ` at step ${settled}` : "";
+  return `The symbols took ${times(part.positions)}${longest}; ${answer}${when}.`;
+}
+
+function textHeadline(run: Run, thought: Thought, part: Part): string {
+  const written = part.positions.filter((position) => position.role !== "memory");
+  const noun = run.kind === "language_model" ? "symbols of the text" : "symbols of the output";
+  const source = thought.parts.length > 1 ? thought.parts[0] : null;
+  const reading = source ? `Reading took ${times(source.positions)} a symbol. ` : "";
+  const slowest = defaultPosition(part);
+  const position = part.positions[slowest];
+  const settled = settledAt(part, slowest);
+  const name = shorten(positionName(part, slowest), 30);
+  const first = predictionsAt(part, 1, slowest)[0]?.text;
+  const last = predictionsAt(part, part.steps, slowest)[0]?.text;
+  const guess =
+    first !== undefined && first !== last
+      ? `, where the guess went from “${first || "nothing"}” to “${last}” at step ${settled}`
+      : ", whose guess was there after the first step";
+  const fixed = part.halting_probability === null;
+  if (fixed)
+    return `${reading}The depth is fixed: each of the ${written.length} ${noun} took ${plural(part.steps, "step")}.`;
+  const low = min(written, (other) => other.ponder_time) ?? 0;
+  if (low === position.ponder_time)
+    return `${reading}Each of the ${written.length} ${noun} took ${plural(low, "step")}.`;
+  return `${reading}The ${written.length} ${noun} took ${times(written)}; the longest thought, ${plural(position.ponder_time, "step")}, went into “${name}”${guess}.`;
+}
+
+function boardHeadline(thought: Thought, part: Part): string {
+  const count = part.board!.rows * part.board!.columns;
+  const cells = part.positions.slice(0, count).map((_, index) => index);
+  const open = cells.filter((index) => isBlank(part.positions[index].text));
+  if (!part.predictions)
+    return `The cells of the board took ${times(part.positions.slice(0, count))}.`;
+  const settled = open.map((index) => settledAt(part, index));
+  const atOnce = settled.filter((step) => step === 1).length;
+  const last = max(settled) ?? 1;
+  const lastCell = open[settled.indexOf(last)];
+  const start = `Of ${open.length} open cells, ${atOnce || "none"} showed their last value after one step`;
+  if (last === 1) return `${start}, and none changed later.`;
+  const value = cellText(part, part.steps, lastCell) || "blank";
+  const right =
+    thought.correct === null
+      ? ""
+      : thought.correct
+        ? ", and the board is right"
+        : ", but the board is not right";
+  return `${start}; the last to change was ${positionName(part, lastCell)}, which became ${value} at step ${last}${right}.`;
+}

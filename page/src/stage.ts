@@ -1,0 +1,207 @@
+// The sections of an example: an explanation, and a figure for each run.
+import type { Run, Thought } from "./document";
+import { hasOneAnswer } from "./document";
+import { el, percent } from "./dom";
+import { headline } from "./headline";
+import { type Change, hasSteps, type State } from "./state";
+import { colors } from "./theme";
+import { answersView } from "./views/answers";
+import { attentionView } from "./views/attention";
+import { boardView } from "./views/board";
+import { changeView } from "./views/change";
+import { haltingView } from "./views/halting";
+import { storyView } from "./views/story";
+import { tokensView } from "./views/tokens";
+import type { Context, MakeView, View } from "./views/view";
+
+interface Section {
+  id: string;
+  title: string;
+  about: string;
+  make: MakeView;
+}
+
+const SECTIONS: Section[] = [
+  {
+    id: "thinking",
+    title: "Where it spends its time",
+    about:
+      "One block of layers is applied again and again. After each step every position decides for " +
+      "itself whether it goes on: the hard places take many steps. Choose one to see where it looks.",
+    make: (context) => placesView(context),
+  },
+  {
+    id: "answers",
+    title: "The answer after each step",
+    about:
+      "What the model would answer if it stopped there: the three most probable answers. " +
+      "◆ marks a step at which the first one changes.",
+    make: answersView,
+  },
+  {
+    id: "attention",
+    title: "Where it looks",
+    about:
+      "Attention is how much a position reads from each other one, from faint (nothing) to strong orange (all). Each head looks " +
+      "for something else; the mean hides that, so look at single heads too.",
+    make: attentionView,
+  },
+  {
+    id: "halting",
+    title: "When each position stops",
+    about:
+      "At each step a position adds its halting probability p to a sum. Near 1 it halts; what was " +
+      "missing before that step is the remainder. A halted position is copied, not computed.",
+    make: haltingView,
+  },
+  {
+    id: "change",
+    title: "How much each step still changes",
+    about:
+      "The change of a state, relative to its size. Where the curve flattens, further steps do " +
+      "little: exit rules stop there without any training.",
+    make: changeView,
+  },
+];
+
+function placesView(context: Context): View {
+  const { part } = context;
+  if (part.board) return boardView(context);
+  const told = part.positions.some(
+    (position) => position.role === "fact" || position.role === "question",
+  );
+  return told ? storyView(context) : tokensView(context);
+}
+
+export class Stage {
+  readonly node = el("div", { class: "stage" });
+  private views: View[] = [];
+
+  constructor(private readonly state: State) {}
+
+  rebuild(): void {
+    const { runs } = this.state.insights;
+    const several = runs.length > 1;
+    this.node.classList.toggle("two-runs", several);
+    this.node.replaceChildren();
+    this.views = [];
+    this.node.append(this.headlines(several));
+    const palette = colors();
+    for (const section of SECTIONS) {
+      const about = el(
+        "div",
+        { class: "about" },
+        el("h3", {}, section.title),
+        el("p", {}, section.about),
+      );
+      const figures = el("div", { class: "figures" });
+      const node = el("section", { id: section.id, class: "view" }, about, figures);
+      this.node.append(node);
+      let drawn = 0;
+      runs.forEach((run, index) => {
+        const panel = el("div", { class: "panel", "data-run": index });
+        if (several) panel.append(el("p", { class: "run-name" }, run.name));
+        figures.append(panel);
+        const thought = this.state.example.thoughts[index];
+        const view = hasSteps(thought) && this.viewOf(section, run, thought, panel, palette);
+        if (!view) {
+          panel.append(el("p", { class: "empty" }, "Not shown for this run."));
+          return;
+        }
+        panel.append(view.node);
+        this.views.push(view);
+        drawn += 1;
+      });
+      if (!drawn) node.remove();
+    }
+  }
+
+  update(change: Change): void {
+    for (const view of this.views) view.update(change);
+  }
+
+  private viewOf(
+    section: Section,
+    run: Run,
+    thought: Thought,
+    panel: HTMLElement,
+    palette: Context["colors"],
+  ) {
+    const part = this.state.partOf(thought);
+    const width = Math.max(220, Math.floor(panel.clientWidth));
+    const { longest } = this.state;
+    return section.make({ state: this.state, run, thought, part, colors: palette, width, longest });
+  }
+
+  private headlines(several: boolean): HTMLElement {
+    const { example, insights } = this.state;
+    const node = el("header", { class: "example-head" });
+    node.append(el("p", { class: "group" }, example.group ?? ""), el("h2", {}, example.title));
+    const panels = insights.runs.map((run, index) => {
+      const thought = example.thoughts[index];
+      const panel = el("div", { class: "panel" });
+      if (several) panel.append(el("p", { class: "run-name" }, run.name));
+      if (!thought) {
+        panel.append(el("p", { class: "empty" }, "This run cannot read the example."));
+        return panel;
+      }
+      panel.append(
+        el("p", { class: "headline" }, headlineOf(run, thought)),
+        verdict(thought, example.target),
+      );
+      return panel;
+    });
+    const choice = this.partChoice();
+    node.append(el("div", { class: "figures" }, ...panels));
+    if (choice) node.append(choice);
+    return node;
+  }
+
+  private partChoice(): HTMLElement | null {
+    const [thought] = this.state.shown;
+    if (!thought || thought.parts.length < 2) return null;
+    const buttons = thought.parts.map((part) => {
+      const button = el(
+        "button",
+        { type: "button", role: "radio", "data-value": part.name },
+        part.label,
+      );
+      button.setAttribute("aria-checked", String(part.name === this.state.selection.part));
+      button.addEventListener("click", () => this.state.set({ part: part.name }));
+      return button;
+    });
+    return el(
+      "div",
+      { class: "controls" },
+      el("span", { class: "label" }, "look at the"),
+      el("div", { class: "segmented", role: "radiogroup", "aria-label": "Part" }, ...buttons),
+    );
+  }
+}
+
+function headlineOf(run: Run, thought: Thought): string {
+  const shows: boolean = hasSteps(thought);
+  if (shows) return headline(run, thought);
+  return `The answer is ${thought.answer}; this model shows no steps.`;
+}
+
+function verdict(thought: Thought, target: string | null): HTMLElement {
+  const isBoard = thought.parts.some((part) => part.board);
+  const node = el("p", { class: "verdict" });
+  if (!isBoard) {
+    node.append(
+      el("span", { class: "label" }, "answer"),
+      el("strong", { class: "answer" }, thought.answer || "(empty)"),
+    );
+    const classifier = thought.parts.some(hasOneAnswer);
+    if (thought.probability !== null && (classifier || thought.probability > 0.005)) {
+      node.append(el("span", { class: "sure" }, percent(thought.probability)));
+    }
+  }
+  if (thought.correct === true) node.append(el("span", { class: "right" }, "✓ right"));
+  if (thought.correct === false) node.append(el("span", { class: "wrong" }, "✗ wrong"));
+  if (target !== null && target !== thought.answer && !isBoard) {
+    node.append(el("span", { class: "target" }, `reference: ${target}`));
+  }
+  return node;
+}

@@ -1,0 +1,165 @@
+// How much the state of each position changes per step, and where each exit rule would stop it.
+import { extent, quantile } from "d3-array";
+import { axisBottom, axisLeft } from "d3-axis";
+import { scaleLinear, scaleLog } from "d3-scale";
+import { select } from "d3-selection";
+import { area, line } from "d3-shape";
+import { positionName } from "../document";
+import { el, plural, shorten, svg } from "../dom";
+import { type Context, shownStep, shownToken, touches, type View } from "./view";
+
+const HEIGHT = 250;
+const MARGIN = { top: 26, right: 14, bottom: 38, left: 48 };
+
+export function changeView(context: Context): View | null {
+  const { part, state, colors, width } = context;
+  if (!part.state_change?.length) return null;
+  const steps = part.state_change.map((_, i) => i + 1);
+  const positive = part.state_change.flat().filter((value) => value > 0);
+  const [low, high] = extent(positive) as [number, number];
+  const floor = Math.max(low ?? 1e-3, 1e-4);
+  const x = scaleLinear([1, Math.max(2, part.steps)], [MARGIN.left, width - MARGIN.right]);
+  const y = scaleLog(
+    [floor, Math.max(high ?? 1, floor * 2)],
+    [HEIGHT - MARGIN.bottom, MARGIN.top],
+  ).nice();
+  const root = svg("svg", {
+    class: "chart",
+    viewBox: `0 0 ${width} ${HEIGHT}`,
+    width,
+    height: HEIGHT,
+    role: "img",
+  });
+  const chart = select(root);
+  const stepTicks = x.ticks(Math.min(part.steps, 12)).filter((tick) => Number.isInteger(tick));
+  chart
+    .append("g")
+    .attr("class", "axis")
+    .attr("transform", `translate(0, ${HEIGHT - MARGIN.bottom})`)
+    .call(
+      axisBottom(x)
+        .tickValues(stepTicks)
+        .tickFormat((tick) => String(tick))
+        .tickSizeOuter(0),
+    );
+  chart
+    .append("g")
+    .attr("class", "axis")
+    .attr("transform", `translate(${MARGIN.left}, 0)`)
+    .call(axisLeft(y).ticks(4, "~g").tickSizeOuter(0));
+  label(chart.append("text"), (MARGIN.left + width) / 2, HEIGHT - 4, "step").attr(
+    "text-anchor",
+    "middle",
+  );
+  label(chart.append("text"), 4, 10, "change relative to the state (log)");
+
+  const at = (value: number) => y(Math.max(value, floor));
+  const shape = line<number>((_, i) => x(i + 1), at);
+  const running = part.state_change.map((row) => row.filter((value) => value > 0));
+  const bands = running.map((row) => [quantile(row, 0.1), quantile(row, 0.9)]);
+  if (part.positions.length > 2) {
+    const band = area<(number | undefined)[]>(
+      (_, i) => x(i + 1),
+      ([lower]) => at(lower ?? floor),
+      ([, upper]) => at(upper ?? floor),
+    ).defined(([lower]) => lower !== undefined);
+    chart
+      .append("path")
+      .attr("class", "band")
+      .attr("d", band(bands))
+      .attr("fill", colors.ponder(0.35));
+  }
+  const now = chart
+    .append("line")
+    .attr("class", "now-line")
+    .attr("y1", MARGIN.top)
+    .attr("y2", HEIGHT - MARGIN.bottom);
+  const exits = chart.append("g").attr("class", "exits");
+  const curve = chart.append("path").attr("class", "curve").attr("stroke", colors.ponderLine);
+  const dots = chart.append("g").attr("class", "dots").attr("fill", colors.ponderLine);
+  const table = el("ul", { class: "exit-list" });
+
+  const drawToken = () => {
+    const token = shownToken(context);
+    const values = part.state_change.map((row) => row[token]);
+    curve.attr("d", shape(values));
+    dots
+      .selectAll("circle")
+      .data(values)
+      .join("circle")
+      .attr("cx", (_, i) => x(i + 1))
+      .attr("cy", at)
+      .attr("r", steps.length > 30 ? 2 : 3.5)
+      .on("click", (_, value) => state.set({ step: values.indexOf(value) + 1 }));
+    drawExits(token);
+    const name = positionName(part, token);
+    const first = values[0]?.toFixed(2);
+    const last = values[values.length - 1]?.toFixed(3);
+    root.setAttribute(
+      "aria-label",
+      `Change of “${name}” per step: ${first} at first, ${last} at the last step.`,
+    );
+  };
+  const drawExits = (token: number) => {
+    const stops = Object.entries(part.exit_steps).map(([rule, positions]) => {
+      return { rule, step: positions[token] ?? null };
+    });
+    const halting = part.halting_probability ? part.positions[token].ponder_time : null;
+    if (halting !== null) stops.unshift({ rule: "halting (this model)", step: halting });
+    const seen = stops.filter((stop) => stop.step !== null);
+    const groups = exits.selectAll<SVGGElement, (typeof stops)[0]>("g").data(seen).join("g");
+    groups.selectAll("*").remove();
+    groups.attr("class", "exit").attr("data-rule", (stop) => stop.rule);
+    groups
+      .append("line")
+      .attr("x1", (stop, i) => x(stop.step!) + 2 * i)
+      .attr("x2", (stop, i) => x(stop.step!) + 2 * i)
+      .attr("y1", MARGIN.top)
+      .attr("y2", HEIGHT - MARGIN.bottom);
+    groups
+      .append("text")
+      .attr("x", (stop, i) => x(stop.step!) + 2 * i)
+      .attr("y", (_, i) => MARGIN.top + 11 + 14 * i)
+      .attr("dx", (stop) => (x(stop.step!) > width * 0.7 ? -5 : 5))
+      .attr("text-anchor", (stop) => (x(stop.step!) > width * 0.7 ? "end" : "start"))
+      .text((stop) => stop.rule);
+    table.replaceChildren(
+      ...stops.map(({ rule, step }) => {
+        const threshold = context.run.exit_rules.find((other) => other.name === rule)?.threshold;
+        const when =
+          step === null ? "not before it ends by itself" : `stops it after ${plural(step, "step")}`;
+        const limit = threshold === undefined ? "" : ` (threshold ${threshold})`;
+        return el("li", { "data-rule": rule }, el("strong", {}, rule), `${limit}: ${when}`);
+      }),
+    );
+  };
+  const drawStep = () => {
+    const place = x(shownStep(context));
+    now.attr("x1", place).attr("x2", place);
+  };
+  drawToken();
+  drawStep();
+  const subject = el("p", { class: "subject" });
+  const name = () => {
+    const text = `“${shorten(positionName(part, shownToken(context)), 60)}”`;
+    const others =
+      part.positions.length > 2 ? "; the band holds 80% of the positions that still change" : "";
+    subject.textContent = `The state of ${text}${others}`;
+  };
+  name();
+  return {
+    node: el("div", { class: "change-figure" }, subject, root, table),
+    update(change) {
+      if (touches(change, "token")) {
+        drawToken();
+        name();
+      }
+      if (touches(change, "step")) drawStep();
+    },
+  };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the four types of a selection do not matter here.
+function label(text: any, x: number, y: number, content: string) {
+  return text.attr("class", "axis").attr("x", x).attr("y", y).text(content);
+}

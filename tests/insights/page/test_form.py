@@ -1,0 +1,75 @@
+"""The form of a served page: one's own input, and the server's refusals."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.insights.page import synthetic
+from tests.insights.page.pages import page_of
+from tests.insights.page.tab import Tab
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        document = synthetic.document("facts", [synthetic.facts_example()])
+        document["serve"] = {"input_hint": "numbered sentences", "multiline": True}
+        self._send(200 if self.path == "/" else 204, page_of(document))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/think" and json.loads(body)["input"] == "1 a\n2 b ?":
+            own = {**synthetic.facts_example("own"), "title": "my own question"}
+            self._send(200, json.dumps({"examples": [own]}))
+        else:
+            self._send(400, json.dumps({"error": "expected <b>numbered</b> sentences"}))
+
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+    def _send(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        if status != 204:
+            self.wfile.write(text.encode())
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _send(tab: Tab, text: str) -> None:
+    tab.run("document.getElementById('own-input').value = arguments[0]", text)
+    tab.click(".own [type=submit]")
+
+
+def test_an_input_of_ones_own_becomes_the_example_that_is_shown(tab: Tab, address: str) -> None:
+    tab.visit(address)
+    assert tab.find("#own-input").get_attribute("placeholder") == "numbered sentences"
+    _send(tab, "1 a\n2 b ?")
+    tab.wait(lambda: tab.text(".example-head h2") == "my own question", "the answer")
+    assert tab.texts("#example option:checked") == ["my own question"]
+    assert tab.count("#example option") == 2
+
+
+def test_a_refusal_is_shown_as_text(tab: Tab, address: str) -> None:
+    tab.visit(address)
+    _send(tab, "nonsense")
+    refusal = "expected <b>numbered</b> sentences"
+    tab.wait(lambda: tab.text(".form-message") == refusal, "the refusal")
+    assert tab.text(".example-head h2") == "where is the letter"
+    # The browser itself reports the status 400.
+    assert all("400" in message for message in tab.errors())
