@@ -42,8 +42,9 @@ const SECTIONS: Section[] = [
     id: "attention",
     title: "Where it looks",
     about:
-      "Attention is how much a position reads from each other one, from faint (nothing) to strong orange (all). Each head looks " +
-      "for something else; the mean hides that, so look at single heads too.",
+      "Attention is how much a position reads from each other one, from faint (nothing) to strong " +
+      "orange (all). Each head looks for something else; the mean hides that, so look at single " +
+      "heads too.",
     make: attentionView,
   },
   {
