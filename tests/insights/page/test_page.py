@@ -46,12 +46,12 @@ def test_answers_are_marked_where_they_change(story: Tab) -> None:
 def test_attention_by_step_and_head_of_the_chosen_row(story: Tab) -> None:
     assert story.texts("#attention [role=radio]") == ["mean", "1", "2", "3", "4"]
     label = "return document.querySelector('.heatmap').getAttribute('aria-label')"
-    assert "Strongest: dimitri went to the pantry, 81% in column 3" in story.run(label)
+    assert "Strongest: dimitri went to the pantry, 70% in column 4" in story.run(label)
     story.click("#attention [role=radio][data-value='3']")
     assert "Strongest: dimitri picked up the letter, 100% in column 3" in story.run(label)
     cell = ".story-row:nth-child(7) .cell:nth-child(3)"
     assert story.find(cell).get_attribute("title") == "step 3: 100%"
-    story.click(".story-row:nth-child(2)")
+    story.click(".story .story-row:nth-child(2)")
     assert story.find(".story-row[aria-selected=true] .text").text == "dimitri went to the pantry"
     assert "“dimitri went to the pantry”" in story.text("#attention .subject")
     assert story.find(cell).get_attribute("title") != "step 3: 100%"
@@ -62,7 +62,7 @@ def test_attention_by_step_and_head_of_the_chosen_row(story: Tab) -> None:
 def test_the_grid_of_halting_says_what_is_at_a_step(story: Tab) -> None:
     assert "the last step, p = 0.60" in story.text(".readout")
     assert "remainder 0.20" in story.text(".readout")
-    story.click(".story-row:nth-child(1)")
+    story.click(".story .story-row:nth-child(1)")
     assert "halted since step 2" in story.text(".readout")
     picture = "return document.querySelector('canvas.grid').toDataURL()"
     seen = {story.run(picture)}
@@ -86,7 +86,7 @@ def test_exit_rules_stand_where_they_would_stop_the_position(story: Tab) -> None
     assert "state_difference (threshold 0.03): stops it after 6 steps" in rules
     assert "argmax_stable (threshold 5): not before it ends by itself" in rules
     assert story.count(".exit[data-rule=kl]") == 0
-    story.click(".story-row:nth-child(5)")
+    story.click(".story .story-row:nth-child(5)")
     assert "kl (threshold 0.001): stops it after 3 steps" in story.texts(".exit-list li")
     assert story.count(".exit[data-rule=kl]") == 1
     assert "dimitri dropped the umbrella" in story.text("#change .subject")
