@@ -13,7 +13,7 @@ DEMO_TRAINER := ut-trainer --problem=babi_sim --hparams_set=ut_act_babi --hparam
 	--output_dir=demo/run --data_dir=demo/data --tmp_dir=demo/downloads
 DEMO_EVAL := ut-eval --output_dir=demo/run
 
-.PHONY: help demo test slow-test lint typecheck imports format docs page install clean
+.PHONY: help demo test slow-test lint typecheck imports format docs page site notebooks install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +24,8 @@ help:
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
 	@echo "make page       builds page/ into ut_tf/insights/page/index.html; needs Node.js 20 or newer"
+	@echo "make site       writes the documentation as a site to build/site; fails on dead links"
+	@echo "make notebooks  runs notebooks/ in full, into build/notebooks; takes a quarter of an hour"
 	@echo "make clean      removes $(VENV), demo/, build/ and all caches"
 
 demo: $(VENV)/.installed
@@ -70,6 +72,14 @@ docs: $(VENV)/.installed
 page:
 	cd page && npm ci --no-audit --no-fund && npm run lint && npm run build
 
+# The variable silences an announcement of mkdocs-material.
+site: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+notebooks: $(VENV)/.installed-test
+	@mkdir -p build/notebooks
+	$(BIN)/jupyter-execute --timeout=3600 --output='../build/notebooks/{notebook_name}' notebooks/*.ipynb
+
 install: $(VENV)/.installed
 	@echo 'source $(BIN)/activate puts ut-trainer and the other commands on your path.'
 
@@ -85,6 +95,10 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py
 
 $(VENV)/.installed-test: $(VENV)/.created pyproject.toml setup.py
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml setup.py
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 clean:

@@ -18,7 +18,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/__init__.py"))
-FOLDERS = [*PACKAGES, *(ROOT / name for name in (".ci", "benchmarks", "docs", "tests"))]
+FOLDERS = [
+    *PACKAGES,
+    *(ROOT / name for name in (".ci", "benchmarks", "docs", "notebooks", "tests")),
+]
 BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist')"
 
 
@@ -78,5 +81,6 @@ def test_the_source_distribution_is_complete_and_builds_without_deprecations(
     with tarfile.open(archive) as file:
         packed = {name.partition("/")[2] for name in file.getnames()}
     expected |= {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"}
+    expected |= {"mkdocs.yml"}
     assert "docs/halting.md" in expected
     assert sorted(expected - packed) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import re
@@ -19,11 +20,12 @@ from tensorboard.context import RequestContext
 from tensorboard.plugins.base_plugin import TBContext
 from tensorboard.plugins.hparams import api_pb2, backend_context
 
-from tests.training.toy import ToyCopy, lines, toy_run
+from tests.training.toy import ToyClass, ToyCopy, lines, toy_run
 from ut_tf import registry
 from ut_tf.bin import trainer
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.run import Run
 from ut_tf.training.summaries import WrittenExamples
@@ -41,7 +43,37 @@ class ToyDigits(ToyCopy):
         return DigitCodec("copy", base=5)
 
 
-registry.problems.register(ToyDigits.name, ToyDigits)
+class ToyAnswers(ToyClass):
+    """The toy problem of classes with a text form."""
+
+    name = "toy_answers"
+
+    def text_codec(self, vocab_dir: Path) -> TextCodec:
+        del vocab_dir
+        return Answers()
+
+
+class Answers(TextCodec):
+    """Symbols are their numbers, classes are "no" and "yes"."""
+
+    def tokens(self, features: dict[str, Any]) -> Any:
+        return tf.where(features["inputs"] > 1, tf.strings.as_string(features["inputs"]), "")
+
+    def decode(self, outputs: Any) -> Any:
+        return tf.gather(["no", "yes"], outputs)
+
+
+class ToyLanguage(ToyDigits):
+    """Digits without inputs."""
+
+    name = "toy_language"
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        return dataclasses.replace(super().spec(data_dir), inputs="none")
+
+
+for toy in (ToyDigits, ToyAnswers, ToyLanguage):
+    registry.problems.register(toy.name, toy)
 
 
 class Tracked:
@@ -149,6 +181,21 @@ def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(
     assert losses == {line["step"]: line["loss"] for line in lines(trained, "train")}
     assert [step for step, values in tracked.logged if "eval/loss" in values] == [10, 20]
     assert tracked.finished == 2
+
+
+def test_classes_and_texts_without_inputs_are_shown_as_well(tmp_path: Path) -> None:
+    rows = {}
+    for name in ("toy_answers", "toy_language"):
+        run = toy_run(tmp_path / name, name, model="transformer")
+        model, problem = run.make_model(), run.make_problem()
+        _, _, *lines = WrittenExamples(model, problem, run).markdown().splitlines()
+        rows[name] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    for inputs, target, output in rows["toy_answers"]:
+        first, second, *_ = map(int, inputs.split())
+        assert target == ("yes" if first > second else "no")
+        assert output in ("yes", "no")
+    for inputs, target, output in rows["toy_language"]:
+        assert not inputs and target.isdigit() and len(output) <= len(target) + 1
 
 
 def test_mlflow_keeps_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
