@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +45,6 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
     assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
     for cell in code:
         compile("".join(cell["source"]), path.name, "exec")
+    prose = "".join(line for cell in cells if cell not in code for line in cell["source"])
+    for target in re.findall(r"\]\(([^)#]+)", prose):
+        assert (path.parent / target).exists(), target
