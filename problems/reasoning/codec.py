@@ -12,7 +12,7 @@ How it is used::
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -80,6 +80,12 @@ class AlignedCodec(TextCodec):
         on padding.
         """
         return tf.gather(self._written, features["inputs"])
+
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The characters, with blanks between rows."""
+        size = self._row or max(len(tokens), 1)
+        rows = ["".join(tokens[first : first + size]) for first in range(0, len(tokens), size)]
+        return " ".join(rows)
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields each line; an empty one too.

@@ -83,7 +83,7 @@ def _group(chosen: EvaluationSet, thinker: Thinker, features: dict[str, Any]) ->
     for feature in (chosen.ponder_by, chosen.group_by):
         if feature in features:
             return count_of(feature, int(features[feature]))
-    if thinker.model.spec.targets != "tokens":
+    if thinker.model.spec.has_one_answer:
         return None
     side: Sequence[int] = features["targets" if thinker.is_language_model else "inputs"]
     return f"length {len(side)}"

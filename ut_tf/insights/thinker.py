@@ -334,9 +334,9 @@ class Thinker:
             ]
             for step in zip(texts.tolist(), rounded(scores), strict=True)
         ]
-        # Nothing is answered from a language model's memory.
+        # Nothing is answered from learned memory.
         empty: list[dict[str, Any]] = []
-        padding = [empty] * memory_size if self.model.has_decoder else []
+        padding = [] if self.model.spec.has_one_answer else [empty] * memory_size
         return [[*padding, *step] for step in choices]
 
     def _labels(self, ids: np.ndarray) -> list[str]:
