@@ -50,6 +50,7 @@ class Stored:
       dtype: in which they are stored.
       license: of the weights, as the hub names it; None: not said.
       versions: of the packages that trained it.
+      fields: names of the texts of one example; empty: the problem has no text form.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Stored:
     dtype: str
     license: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    fields: tuple[str, ...] = ()
 
 
 def model_card(run: Run, stored: Stored) -> str:
@@ -69,7 +71,7 @@ def model_card(run: Run, stored: Stored) -> str:
     sections = [
         _front_matter(run, stored, record),
         f"# {stored.name}\n\n{_what_it_is(run, stored)}",
-        f"## Use\n\n{_use(stored.name)}",
+        f"## Use\n\n{_use(stored)}",
         f"## Task and data\n\n{_task(run, record)}",
         f"## Training\n\n{_training(run, stored)}",
         f"## Score\n\n{_scores(scores, record, stored)}",
@@ -141,19 +143,16 @@ def _what_it_is(run: Run, stored: Stored) -> str:
     )
 
 
-def _use(name: str) -> str:
-    folder = f"models/{name}"
-    commands = [
-        _command("ut-decoder", {"model": folder}),
-        _command("ut-eval", {"model": folder}),
-    ]
-    return (
-        "```python\nimport ut_tf\n\n"
-        f'model = ut_tf.load("{folder}")  # or hf://<user>/{name}\n'
-        "model.answer(*texts)  # one text for each of model.translator.codec.fields\n"
-        "model.model  # the keras.Model\n```\n\n"
-        "```sh\n" + "\n".join(commands) + "\n```"
-    )
+def _use(stored: Stored) -> str:
+    folder = f"models/{stored.name}"
+    commands = [_command(name, {"model": folder}) for name in ("ut-eval", "ut-decoder")]
+    lines = ["import ut_tf", "", f'model = ut_tf.load("{folder}")  # or hf://<user>/{stored.name}']
+    if stored.fields:
+        lines.append(f"print(model.answer({', '.join(stored.fields)}))  # texts")
+    else:
+        commands.pop()
+    lines.append("model.model  # the keras.Model")
+    return "\n".join(["```python", *lines, "```", "", "```sh", *commands, "```"])
 
 
 def _task(run: Run, record: Record | None) -> str:

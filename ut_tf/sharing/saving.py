@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ut_tf import registry
+from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.run_config import read_values
@@ -56,7 +57,8 @@ def save(
       license: of the weights, as the hub names it ("apache-2.0"); None: the card names none.
 
     Raises:
-      UserError: `folder` exists, there is no such checkpoint, or a weight is too large for float16.
+      UserError: `folder` exists, there is no such checkpoint, a vocabulary file is not as it was
+        written, or a weight is too large for float16.
     """
     folder = absolute(folder)
     if dtype not in ("float32", "float16"):
@@ -76,10 +78,17 @@ def save(
         dtype=dtype,
         license=license,
         versions=config.get("versions", {}),
+        fields=_text_fields(run),
     )
     with readable_disk_errors(folder, sum(array.nbytes for array in arrays.values())):
         _write(folder, run, arrays, config, model_card(run, stored))
     return folder
+
+
+def _text_fields(run: Run) -> tuple[str, ...]:
+    """The names of the texts of one example; none where the problem has no text form."""
+    has_texts = type(run.make_problem()).text_codec is not Problem.text_codec
+    return run.text_codec().fields if has_texts else ()
 
 
 def _stored(name: str, variable: Any, dtype: StoredType) -> npt.NDArray[Any]:

@@ -1,0 +1,47 @@
+"""The models that come with ut-tf answer as their cards say, and are small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ut_tf
+from ut_tf.evaluation.transfer import measure_transfer
+from ut_tf.run import Run
+from ut_tf.sharing.places import model_folder, shipped_models
+
+MOST_BYTES = 2_000_000
+STORY = """Anna went to the cellar.
+Boris moved to the studio.
+Anna took the coin.
+Clara walked to the garage.
+Boris grabbed the lamp.
+Anna moved to the attic."""
+
+
+def _number(digits: int, seed: int) -> str:
+    return "".join(map(str, np.random.default_rng(seed).integers(0, 10, digits)))
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_a_shipped_model_is_small_and_has_a_card_with_a_score(name: str) -> None:
+    files = [path for path in shipped_models()[name].rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+    card = (shipped_models()[name] / "README.md").read_text(encoding="utf-8")
+    assert "Measured by ut-eval" in card and 'license: "apache-2.0"' in card
+    assert "/tmp" not in card and "/home" not in card
+
+
+def test_babi_answers_new_stories(tmp_path: Path) -> None:
+    run = Run.load(model_folder("babi"), data_dir=tmp_path, tmp_dir=tmp_path)
+    arguments = {"train_questions": 40, "test_questions": 200, "seed": 7}
+    assert measure_transfer(run, "babi_sim", arguments).metrics["error"] < 5
+    assert ut_tf.load("babi").answer(STORY, "Where is the coin?") == "attic"
+
+
+def test_digits_are_reversed_and_added_beyond_the_training_length() -> None:
+    greedy = ut_tf.DecodeConfig(beam_size=1)
+    number = _number(60, seed=1)
+    assert ut_tf.load("reverse", greedy).answer(number) == number[::-1]
