@@ -130,7 +130,7 @@ def test_commands_save_a_run_and_read_the_model(
         ([], "--output_dir is missing"),
         ([*place, f"--model={folder}"], "both name what is read"),
         (["--model=babbi"], "--model=babbi: there is no such folder"),
-        ([f"--model={folder}", "--checkpoint=100"], "is a saved model, which has one set"),
+        ([f"--model={folder}", "--checkpoint=50"], "is a saved model, which has one set"),
         ([f"--model={run.output_dir}"], "is a run directory and no saved model"),
     ):
         assert decoder.main([*wrong, *source]) != 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import ut_tf
@@ -21,10 +20,6 @@ Boris grabbed the lamp.
 Anna moved to the attic."""
 
 
-def _number(digits: int, seed: int) -> str:
-    return "".join(map(str, np.random.default_rng(seed).integers(0, 10, digits)))
-
-
 @pytest.mark.parametrize("name", shipped_models())
 def test_a_shipped_model_is_small_and_has_a_card_with_a_score(name: str) -> None:
     files = [path for path in shipped_models()[name].rglob("*") if path.is_file()]
@@ -39,9 +34,3 @@ def test_babi_answers_new_stories(tmp_path: Path) -> None:
     arguments = {"train_questions": 40, "test_questions": 200, "seed": 7}
     assert measure_transfer(run, "babi_sim", arguments).metrics["error"] < 5
     assert ut_tf.load("babi").answer(STORY, "Where is the coin?") == "attic"
-
-
-def test_digits_are_reversed_and_added_beyond_the_training_length() -> None:
-    greedy = ut_tf.DecodeConfig(beam_size=1)
-    number = _number(60, seed=1)
-    assert ut_tf.load("reverse", greedy).answer(number) == number[::-1]

@@ -24,7 +24,7 @@ from ut_tf.run import Run
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.version import __version__
 
-_PONDER = ("ponder_time", "compute_share")
+_PONDER = ("ponder_time", "ponder_time_std", "compute_share")
 _SIZES = (
     "hidden_size",
     "filter_size",
@@ -36,7 +36,8 @@ _SIZES = (
     "position",
     "halting",
 )
-_HALTING = ("act_max_steps", "act_epsilon", "act_loss_weight", "ponder_prior", "ponder_kl_weight")
+_HALTING = ("act_max_steps", "act_epsilon", "act_loss_weight")
+_PONDERNET = ("act_max_steps", "ponder_prior", "ponder_kl_weight", "ponder_threshold")
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,30 @@ def _record(run: Run, step: int) -> Record | None:
 def _measured(run: Run, step: int, record: Record | None) -> dict[str, list[str]]:
     """Name -> figure and interval, of the record or, without one, of validation."""
     if record is not None:
-        return {
-            name: [_number(value), _interval(record.intervals.get(name))]
-            for name, value in sorted(record.metrics.items())
-        }
+        return _without_doubles(
+            {
+                name: [_number(value), _interval(record.intervals.get(name))]
+                for name, value in sorted(record.metrics.items())
+            }
+        )
     state = read_state(find_checkpoint(run.output_dir, str(step)))
     if state.get("evaluated_step") != step:
         return {}
     return {name: [_number(value), ""] for name, value in sorted(state.get("metrics", {}).items())}
+
+
+def _without_doubles(rows: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Without groups that are there under a shorter name: "error/facts_1" beside "error/1"."""
+
+    def shorter(name: str) -> str:
+        kind, _, group = name.rpartition("/")
+        return f"{kind}/{group.rpartition('_')[2]}"
+
+    return {
+        name: row
+        for name, row in rows.items()
+        if shorter(name) == name or rows.get(shorter(name)) != row
+    }
 
 
 def _of_pondering(name: str) -> bool:
@@ -212,7 +229,8 @@ def _scores(scores: Mapping[str, Sequence[str]], record: Record | None, stored: 
 
 def _pondering(rows: Mapping[str, Sequence[str]], run: Run) -> str:
     network = vars(run.hparams.network)
-    known = [(name, network[name]) for name in _HALTING if name in network]
+    names = _PONDERNET if network.get("halting") == "pondernet" else _HALTING
+    known = [(name, network[name]) for name in names if name in network]
     return (
         "Recurrent steps per position (`ponder_time`), and the share of full depth that was"
         f" computed (`compute_share`).\n\n{_table(rows)}\n\nHalting: {_code(known)}."
@@ -221,7 +239,8 @@ def _pondering(rows: Mapping[str, Sequence[str]], run: Run) -> str:
 
 def _hyperparameters(run: Run) -> str:
     network = vars(run.hparams.network)
-    sizes = [(name, network[name]) for name in _SIZES if name in network]
+    unread = "num_steps" if network.get("halting", "none") != "none" else ""
+    sizes = [(name, network[name]) for name in _SIZES if name in network and name != unread]
     changed = f" with `{run.overrides}`" if run.overrides else ""
     return f"Set `{run.hparams_set}`{changed}: {_code(sizes)}. config.json has all of them."
 

@@ -116,6 +116,7 @@ def write_weights(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
     # It writes an array's memory as it lies there, whatever the order of its axes.
     save_file({name: array.copy(order="C") for name, array in arrays.items()}, path)
+    path.chmod(0o644)
 
 
 class WeightsFile:
