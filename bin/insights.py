@@ -6,6 +6,7 @@ directory and, for test examples, its data.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -164,7 +165,9 @@ def _serve(inspector: Inspector, document: dict[str, Any], values: Any) -> None:
 
     with InsightsServer(inspector, document, values.host, values.port) as server:
         print(f"{COMMAND}: {server.url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
-        server.serve_forever()
+        # This is how it ends.
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 if __name__ == "__main__":

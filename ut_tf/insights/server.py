@@ -2,7 +2,8 @@
 
 ::
 
-    serve(Inspector.from_run(run), document, port=8008)   # until Ctrl-C
+    with InsightsServer(inspector, document, port=8008) as server:
+        server.serve_forever()
 
 GET / gives the page; POST /think {"input": text} gives {"examples": [one example]}, or {"error":
 sentence} with status 400.
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import json
 import threading
+import traceback
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, marked_in
 from ut_tf.insights.inspector import Inspector
 from ut_tf.insights.rendering import to_html, to_json
 from ut_tf.notices import worded
@@ -81,14 +83,6 @@ class InsightsServer(ThreadingHTTPServer):
         return examples[0]
 
 
-def serve(
-    inspector: Inspector, document: dict[str, Any], host: str = "localhost", port: int = 8008
-) -> None:
-    """Serves until it is interrupted; arguments and errors as of ``InsightsServer``."""
-    with InsightsServer(inspector, document, host, port) as server:
-        server.serve_forever()
-
-
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
@@ -122,13 +116,25 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             example = self.server.think(_input(self.rfile.read(int(length))))
-        except UserError as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, " ".join(worded(str(error)).split()))
+        except Exception as error:
+            self._tell(error)
             return
         self._send(HTTPStatus.OK, to_json({"examples": [example]}).encode("utf-8"), _JSON)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing: standard error is for what the user should know."""
+
+    def _tell(self, error: Exception) -> None:
+        """Answers with a user's mistake, or else prints the trace of a bug."""
+        sentence = str(error) if isinstance(error, UserError) else marked_in(error)
+        if sentence is not None:
+            self._refuse(HTTPStatus.BAD_REQUEST, " ".join(worded(sentence).split()))
+            return
+        traceback.print_exception(error)
+        self._refuse(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "the model failed; what the server printed says where.",
+        )
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
         self._send(status, json.dumps({"error": sentence}).encode("utf-8"), _JSON)
