@@ -15,10 +15,10 @@ from ut_tf.config.hparams import HParams
 def ut_sudoku4() -> HParams:
     """``ut-trainer --problem=sudoku_4x4 --hparams_set=ut_sudoku4``
 
-    Sudoku with 4 digits at a fixed depth: 64 / 256 / 4, 8 steps, a learned vector for each cell,
+    Sudoku with 4 digits at a fixed depth: 64 / 256 / 4, 6 steps, a learned vector for each cell,
     batches of 128 puzzles.
     """
-    return HParams().change(num_steps=8, **_SUDOKU4)
+    return HParams().change(num_steps=6, **_SUDOKU4)
 
 
 def ut_act_sudoku4() -> HParams:
@@ -46,16 +46,14 @@ def ut_prefix_sums() -> HParams:
         step_encoding="none",
         attention_scale="log_length",
         attention_scale_length=32,
+        dropout=0.0,
+        attention_dropout=0.0,
+        relu_dropout=0.0,
         **{**_TRAINING, "batch_size": 2048, "batch_unit": "tokens", "max_length": 32},
-        train_steps=1500,
-        eval_frequency=250,
     )
 
 
 _TRAINING: dict[str, Any] = {
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "relu_dropout": 0.0,
     "batch_size": 128,
     "batch_unit": "examples",
     "max_length": 16,
@@ -65,6 +63,8 @@ _TRAINING: dict[str, Any] = {
     "adam_beta2": 0.98,
     "clip_norm": 1.0,
     "label_smoothing": 0.0,
+    "train_steps": 2000,
+    "eval_frequency": 250,
 }
 _SUDOKU4: dict[str, Any] = {
     "hidden_size": 64,
@@ -72,7 +72,6 @@ _SUDOKU4: dict[str, Any] = {
     "num_heads": 4,
     "position": "learned",
     "learned_positions": 16,
+    "weight_decay": 0.1,
     **_TRAINING,
-    "train_steps": 3000,
-    "eval_frequency": 250,
 }

@@ -30,6 +30,9 @@ from ut_tf.symbols import FIRST_SYMBOL_ID
 PUZZLES_FILE = "puzzles.npz"
 BLANK_ID = FIRST_SYMBOL_ID
 SIZES = {4: SudokuSize(2, 2), 6: SudokuSize(2, 3)}
+# The most blank cells of a puzzle: with fewer than 4 clues of 16 cells, or 8 of 36, none has only
+# one solution.
+MOST_BLANKS = {4: 12, 6: 28}
 # Patterns that each of the splits but "train" has: one in so many.
 _HELD_OUT = 6
 _SPLITS = ("train", "validation", "test")
@@ -43,7 +46,8 @@ class Sudoku(Problem):
     Args:
       digits: 4 (boxes of 2 x 2 cells) or 6 (2 x 3).
       min_blanks: the fewest blank cells of a puzzle; their number is drawn uniformly.
-      max_blanks: the most of them, fewer where a puzzle cannot have as many; 0: all cells.
+      max_blanks: the most of them, fewer where a puzzle cannot have as many; 0: the most that any
+        puzzle with one solution has, 12 of 16 and 28 of 36.
       train_puzzles: puzzles in one epoch.
       validation_puzzles: how many validate.
       test_puzzles: how many test.
@@ -56,7 +60,7 @@ class Sudoku(Problem):
         digits: Literal[4, 6] = 4,
         min_blanks: int = 1,
         max_blanks: int = 0,
-        train_puzzles: int = 10_000,
+        train_puzzles: int = 40_000,
         validation_puzzles: int = 500,
         test_puzzles: int = 1000,
         seed: int = 0,
@@ -65,11 +69,11 @@ class Sudoku(Problem):
         if digits not in SIZES:
             raise UserError(f"`digits`={digits}: expected one of {', '.join(map(str, SIZES))}.")
         self.size = SIZES[digits]
-        most = max_blanks or self.size.cells
-        if not 1 <= min_blanks <= most <= self.size.cells:
+        most = max_blanks or MOST_BLANKS[digits]
+        if not 1 <= min_blanks <= most <= MOST_BLANKS[digits]:
             raise UserError(
                 f"`min_blanks`={min_blanks}, `max_blanks`={max_blanks}: expected 1 to"
-                f" {self.size.cells} blank cells, the first no more than the second."
+                f" {MOST_BLANKS[digits]} blank cells, the first no more than the second."
             )
         self.blanks = (min_blanks, most)
         self.counts = {

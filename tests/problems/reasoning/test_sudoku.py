@@ -150,7 +150,7 @@ def test_lines_that_are_no_puzzles_are_refused() -> None:
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="`digits`=9: expected one of 4, 6"):
         Sudoku(9)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="expected 1 to 16 blank cells"):
+    with pytest.raises(UserError, match="expected 1 to 12 blank cells"):
         Sudoku(4, min_blanks=5, max_blanks=4)
     with pytest.raises(UserError, match="`test_puzzles`=0"):
         Sudoku(4, test_puzzles=0)
