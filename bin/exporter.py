@@ -1,5 +1,5 @@
-"""ut-exporter: writes a trained run as a SavedModel for TensorFlow Serving; needs nothing but the
-run directory.
+"""ut-exporter: writes a trained run as a SavedModel for TensorFlow Serving, as a LiteRT file or as
+a saved model; needs nothing but the run directory.
 
 ``ut-exporter --output_dir=runs/translate_ende-ut_base --export_dir=exports/ende``
 """
@@ -19,14 +19,16 @@ from ut_tf.bin.readable_run import load_run
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
 from ut_tf.storage.checkpoints import check_checkpoint
-from ut_tf.storage.layout import EXPORT_FOLDER
+from ut_tf.storage.layout import EXPORT_FOLDER, LITERT_FOLDER
 
 COMMAND = "ut-exporter"
 DESCRIPTION = """ut-exporter: writes a trained run as a SavedModel that takes and returns text, for
-TensorFlow Serving, or as a saved model for --model of the other commands.
+TensorFlow Serving, as a LiteRT file for phones, or as a saved model for --model of the other
+commands.
 
   ut-exporter --output_dir=runs/ende --export_dir=exports/ende
   ut-exporter --output_dir=runs/ende --decode_hparams="beam_size=1" --dtype=bfloat16
+  ut-exporter --output_dir=runs/ende --format=litert
   ut-exporter --output_dir=runs/babi --format=model --export_dir=models/babi
 
 The last line on standard output is the folder that was written: <export_dir>/<version>, or a saved
@@ -46,7 +48,8 @@ FLAGS = (
     ),
     Flag(
         "format",
-        "savedmodel, for TensorFlow Serving; or model: a folder with weights, configuration,"
+        "savedmodel, for TensorFlow Serving; litert: a model.tflite of ids and logits, without text"
+        " and search; or model: a folder with weights, configuration,"
         " vocabulary and a model card, for --model of the other commands.",
         "What",
         default="savedmodel",
@@ -85,7 +88,8 @@ FLAGS = (
         "Directory that holds the versions of the served model; with --format=model, the folder to"
         " be made.",
         "Where",
-        shown_default="<output_dir>/export; needed with --model or --format=model",
+        shown_default="<output_dir>/export or <output_dir>/litert; needed with --model or"
+        " --format=model",
     ),
     Flag(
         "upload_to",
@@ -104,13 +108,19 @@ FLAGS = (
 )
 _CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "savedmodel": {"dtype": ("float32", "bfloat16"), "quantize": ("", "int8")},
+    "litert": {"dtype": ("float32",), "quantize": ("", "int8")},
     "model": {"dtype": ("float32", "float16"), "quantize": ("",)},
 }
-# Flags of one format, which the other has no use for.
-_OWN = {
-    "savedmodel": ("decode_hparams", "signatures", "warmup", "version"),
-    "model": ("license", "upload_to"),
+# Flags that not all formats have a use for.
+_FORMATS = {
+    "decode_hparams": ("savedmodel",),
+    "signatures": ("savedmodel",),
+    "warmup": ("savedmodel",),
+    "version": ("savedmodel", "litert"),
+    "license": ("model",),
+    "upload_to": ("model",),
 }
+_FOLDERS = {"savedmodel": EXPORT_FOLDER, "litert": LITERT_FOLDER}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,12 +144,17 @@ def _main(argv: list[str]) -> None:
 
 
 def _export(run: Run, values: Any) -> Path:
-    """Writes a SavedModel and returns the folder of its version."""
+    """Writes a SavedModel or a LiteRT file and returns the folder of its version."""
     names = [name.strip() for name in values.signatures.split(",") if name.strip()]
     decode = decode_config(values.decode_hparams)
-    export_dir = Path(values.export_dir or run.output_dir / EXPORT_FOLDER).expanduser().absolute()
+    own = run.output_dir / _FOLDERS[values.format]
+    export_dir = Path(values.export_dir or own).expanduser().absolute()
     new_version(export_dir, values.version)
     import_tensorflow()
+    if values.format == "litert":
+        from ut_tf.serving.litert import export_litert
+
+        return export_litert(run, export_dir, values.checkpoint, values.quantize, values.version)
     from ut_tf.serving.export import export_run
 
     return export_run(
@@ -172,9 +187,9 @@ def _check(values: Any) -> None:
         raise FlagError(f"--format={values.format}: expected {' or '.join(_CHOICES)}.")
     if not values.export_dir and (values.model or values.format == "model"):
         raise FlagError("--export_dir is missing: the folder that is written.")
-    other = "savedmodel" if values.format == "model" else "model"
-    if given := [name for name in _OWN[other] if values[name].present]:
-        raise FlagError(f"--{given[0]} goes with --format={other}: leave one of the two out.")
+    for name, formats in _FORMATS.items():
+        if values[name].present and values.format not in formats:
+            raise FlagError(f"--{name} goes with --format={formats[0]}: leave one of the two out.")
     for name, choices in _CHOICES[values.format].items():
         if values[name].value not in choices:
             raise FlagError(

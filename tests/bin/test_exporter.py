@@ -77,6 +77,16 @@ QUICK_ANSWERS: tuple[tuple[list[str], int, str], ...] = (
     ([], 2, "--output_dir is missing"),
     (["--output_dir=x", "--dtype=float16"], 2, "--dtype=float16: expected float32 or bfloat16"),
     (["--output_dir=x", "--quantize=int4"], 2, "--quantize=int4: expected int8"),
+    (
+        ["--output_dir=x", "--format=onnx"],
+        2,
+        "--format=onnx: expected savedmodel or litert",
+    ),
+    (
+        ["--output_dir=x", "--format=litert", "--decode_hparams=beam_size=1"],
+        2,
+        "--decode_hparams goes with --format=savedmodel",
+    ),
     (["--output_dir=x", "--version=-1"], 2, "--version=-1: expected a whole number from 0"),
     ([f"--output_dir={STORED_RUN}", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
     (["--output_dir=/nonexistent/run"], 1, "holds no run"),

@@ -24,8 +24,8 @@ from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode
-from ut_tf.serving.export import SUMMARY_FILE, _put_in_place, export_run, saved_operations
-from ut_tf.serving.versions import new_version
+from ut_tf.serving.export import SUMMARY_FILE, export_run, saved_operations
+from ut_tf.serving.versions import new_version, put_in_place
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
 from ut_tf.storage.disk_errors import readable_disk_errors
 
@@ -319,7 +319,7 @@ def test_of_two_exports_of_one_version_the_second_is_told(tmp_path):
         pytest.raises(UserError, match=r"3 exists meanwhile: .*`version`"),
         readable_disk_errors(tmp_path),
     ):
-        _put_in_place(tmp_path / "mine", tmp_path / "3")
+        put_in_place(tmp_path / "mine", tmp_path / "3")
     assert (tmp_path / "3" / "saved_model.pb").read_text() == "3"
 
 

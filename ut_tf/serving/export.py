@@ -16,11 +16,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import errno
 import importlib.metadata
 import json
-import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +32,7 @@ from ut_tf.run_config import installed_versions
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.signatures import Servable, Signature
-from ut_tf.serving.versions import ADVICE, new_version
+from ut_tf.serving.versions import ADVICE, new_version, written_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
@@ -102,7 +99,7 @@ def export_run(
     chosen = {name: servable.signature(name) for name in _known(servable, signatures)}
     requests = [_tried(name, signature) for name, signature in chosen.items()]
     summary = {
-        **_origin(run, checkpoint, step),
+        **origin(run, checkpoint, step),
         "decode": {
             name: value for name, value in config.to_dict().items() if name not in _OF_FILES
         },
@@ -114,6 +111,12 @@ def export_run(
     with readable_disk_errors(export_dir, servable.weights.size_bytes, ADVICE):
         _write(folder, servable, chosen, requests if warmup else [], run.problem, summary)
     return folder
+
+
+def write_summary(path: Path, summary: dict[str, Any]) -> None:
+    """Writes what a folder holds, as JSON."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
 
 def saved_operations(folder: Path) -> set[str]:
@@ -163,7 +166,8 @@ def _names(signature: Signature) -> dict[str, list[str]]:
     }
 
 
-def _origin(run: Run, checkpoint: str, step: int) -> dict[str, Any]:
+def origin(run: Run, checkpoint: str, step: int) -> dict[str, Any]:
+    """What an exported model was made from, for its summary."""
     return {
         "problem": run.problem,
         "problem_args": run.problem_args,
@@ -191,36 +195,16 @@ def _write(
     model_name: str,
     summary: dict[str, Any],
 ) -> None:
-    temporary = folder.parent / f".tmp-{folder.name}-{os.getpid()}"
-    try:
-        temporary.mkdir(parents=True)
+    with written_version(folder) as temporary:
         tf.saved_model.save(
             servable,
             str(temporary),
             signatures={name: signature.function for name, signature in chosen.items()},
         )
         summary = {**summary, "other_operations": _other_operations(temporary)}
-        (temporary / SUMMARY_FILE).parent.mkdir(exist_ok=True)
-        (temporary / SUMMARY_FILE).write_text(
-            json.dumps(summary, indent=2) + "\n", encoding="utf-8"
-        )
+        write_summary(temporary / SUMMARY_FILE, summary)
         if requests:
             write_warmup(temporary, model_name, requests)
-        _put_in_place(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _put_in_place(temporary: Path, folder: Path) -> None:
-    try:
-        temporary.rename(folder)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise
-        raise UserError(
-            f"{folder} exists meanwhile: another export has written it; give the same command"
-            " again, or name another `version`."
-        ) from error
 
 
 def _other_operations(folder: Path) -> list[str]:

@@ -4,7 +4,11 @@ TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from ut_tf.errors import UserError
@@ -53,6 +57,40 @@ def saved_versions(export_dir: Path) -> dict[int, Path]:
         for entry in export_dir.iterdir()
         if entry.name.isdecimal() and (entry / SAVED_MODEL).is_file()
     }
+
+
+@contextlib.contextmanager
+def written_version(folder: Path) -> Iterator[Path]:
+    """A temporary folder to write a version in; it becomes `folder` when the context ends without
+    an error.
+
+    Raises:
+      UserError: `folder` exists meanwhile.
+    """
+    temporary = folder.parent / f".tmp-{folder.name}-{os.getpid()}"
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        put_in_place(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def put_in_place(temporary: Path, folder: Path) -> None:
+    """Renames a folder.
+
+    Raises:
+      UserError: `folder` exists.
+    """
+    try:
+        temporary.rename(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise UserError(
+            f"{folder} exists meanwhile: another export has written it; give the same command"
+            " again, or name another `version`."
+        ) from error
 
 
 def newest_saved(export_dir: Path) -> tuple[int, Path]:

@@ -73,6 +73,21 @@ class StoredWeights(tf.Module):  # type: ignore[misc]
         )
 
 
+def constant_scope(model: Any) -> Any:
+    """A context in which `model` computes with the values that its variables have now, as constants
+    of the graph that is traced in it.
+    """
+    # Read as numbers first: a graph captures tensors that exist outside of it as its inputs.
+    with tf.init_scope():
+        values = [variable.numpy() for variable in model.variables]
+    return _ReadOnlyScope(
+        [
+            (variable, tf.constant(value))
+            for variable, value in zip(model.variables, values, strict=True)
+        ]
+    )
+
+
 class _ReadOnlyScope(keras.StatelessScope):  # type: ignore[misc]
     """A scope whose variables keep their values: random generators too, so that their states do not
     leak out of loops.

@@ -39,6 +39,7 @@ EXIT_SWEEP_FIGURE = "exit_sweep"
 SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"
+LITERT_FOLDER = "litert"
 LOCK_FILE = ".lock"
 
 WEIGHTS_FILE = "model.safetensors"

@@ -1,14 +1,12 @@
-"""Locks that the system gives up for a process that is killed.
-
-Where there are no such locks (Windows, some network file systems) nothing is locked: prepare data
-there before several workers start.
-"""
+"""Locks that the system gives up for a process that is killed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from ut_tf.errors import UserError
 from ut_tf.storage.layout import LOCK_FILE
@@ -17,14 +15,8 @@ from ut_tf.storage.layout import LOCK_FILE
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Waits until no other process holds the lock on `path`, and holds it within the context."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(path):
         yield
 
 
@@ -32,18 +24,15 @@ def exclusive(path: Path) -> Iterator[None]:
 def held_alone(output_dir: Path) -> Iterator[None]:
     """Holds the lock on a run directory within the context: one process trains in it.
 
+    Where the file system has no locks (some of networks), nothing is locked.
+
     Raises:
       UserError: another process holds it.
     """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with (output_dir / LOCK_FILE).open("w") as file:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            stack.enter_context(FileLock(output_dir / LOCK_FILE, blocking=False))
+        except Timeout:
             raise UserError(
                 f"another process trains in {output_dir}: wait until it ends, or stop it, or give"
                 " another `output_dir`."

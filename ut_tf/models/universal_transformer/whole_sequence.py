@@ -113,6 +113,7 @@ class SequenceRun:
             memory: Any,
             output: Any,
             carried: Any,
+            probabilities: Any,
             records: Any,
         ) -> Any:
             prepared, new_state, memory, weights = self._advance(step, state, memory)
@@ -128,13 +129,16 @@ class SequenceRun:
                 result = recurrence.finish(tf.where(last, output, stopped))
                 observed = (halting, probability)
                 self._observe(step, previous, new_state, result, weights, *observed)
-            probability = tf.where(running, probability, 0.0)
-            records = self._record(records, step, [probability, *self._kept(weights)])
-            return step + 1, halting, new_state, memory, output, carried, records
+            now = (steps == step)[:, None, None]
+            probabilities = tf.where(now & running, probability, probabilities)
+            records = self._record(records, step, self._kept(weights))
+            return step + 1, halting, new_state, memory, output, carried, probabilities, records
 
         output = tf.zeros(tf.shape(self.inputs), tf.float32)
         output.set_shape(self.inputs.shape)
         memory = recurrence.cell.start(self.inputs)
+        # Not a TensorArray: LiteRT has none whose length is unknown.
+        steps = tf.range(depth)
         start = (
             tf.constant(0),
             start_halting(counted),
@@ -142,16 +146,17 @@ class SequenceRun:
             memory,
             output,
             self.exits.start(self.inputs),
-            self._arrays(depth, True),
+            tf.zeros_like(counted)[None] * tf.ones([depth, 1, 1]),
+            self._arrays(depth, False),
         )
         # maximum_iterations lets XLA take the gradient of the loop.
-        taken, halting, _, _, output, _, records = tf.while_loop(
+        taken, halting, _, _, output, _, probabilities, records = tf.while_loop(
             lambda _, halting, *__: tf.reduce_any(halting.halting_sum < unit.threshold),
             body,
             start,
             maximum_iterations=depth,
         )
-        probabilities, *attention = [array.stack() for array in records]
+        attention = [array.stack() for array in records]
         details = RecurrenceDetails(
             halting.ponder_times,
             halting.remainders,

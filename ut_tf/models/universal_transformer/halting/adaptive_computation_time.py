@@ -109,7 +109,9 @@ class Basic(Halting):
         halting, weight, running = halting_step(halting, probability, self.threshold)
         output = self.combine(new_state, output, weight)
         if self.copies_halted_states:
-            new_state = tf.where(running[..., None], new_state, tf.cast(state, new_state.dtype))
+            new_state = tf.where(
+                tf.expand_dims(running, -1), new_state, tf.cast(state, new_state.dtype)
+            )
         return new_state, output, halting, running
 
     def combine(self, state: Any, output: Any, weight: Any) -> Any:

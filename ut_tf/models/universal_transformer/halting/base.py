@@ -65,13 +65,13 @@ def halting_step(
 
 def interpolated(state: Any, output: Any, weight: Any) -> Any:
     """Returns state·weight + output·(1 - weight), float32 [..., hidden_size]; weight [...]."""
-    weight = weight[..., None]
+    weight = tf.expand_dims(weight, -1)
     return tf.cast(state, tf.float32) * weight + output * (1.0 - weight)
 
 
 def accumulated(state: Any, output: Any, weight: Any) -> Any:
     """Returns output + state·weight, float32 [..., hidden_size]; weight [...]."""
-    return output + tf.cast(state, tf.float32) * weight[..., None]
+    return output + tf.cast(state, tf.float32) * tf.expand_dims(weight, -1)
 
 
 def sequence_mean(values: Any, counted: Any) -> Any:

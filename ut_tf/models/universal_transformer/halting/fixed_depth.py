@@ -56,8 +56,10 @@ class FixedDepth(Halting):
     ) -> tuple[Any, Any, HaltingState, Any]:
         del last
         new_halting, _, running = halting_step(halting, probability, self.threshold)
-        output = tf.where(running[..., None], tf.cast(new_state, tf.float32), output)
-        new_state = tf.where(running[..., None], new_state, tf.cast(state, new_state.dtype))
+        output = tf.where(tf.expand_dims(running, -1), tf.cast(new_state, tf.float32), output)
+        new_state = tf.where(
+            tf.expand_dims(running, -1), new_state, tf.cast(state, new_state.dtype)
+        )
         # Nothing is left over: a result is one state.
         new_halting = new_halting._replace(remainders=halting.remainders)
         return new_state, output, new_halting, running

@@ -94,7 +94,7 @@ def expected_scores(log_shares: Any, step_states: Any, head: Callable[[Any], Any
     for log_share, states in zip(tf.unstack(log_shares), tf.unstack(step_states), strict=True):
         scores = tf.nn.log_softmax(head(states))
         share = tf.exp(log_share if scores.shape.rank == 3 else log_share[:, 0])
-        total += share[..., None] * scores
+        total += tf.expand_dims(share, -1) * scores
     return total
 
 

@@ -1,0 +1,105 @@
+"""LiteRT files: they give the model's symbols and ponder times at any length, and what cannot be
+converted is named.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.serving import toy
+from ut_tf.errors import UserError
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.strategies import decode
+from ut_tf.serving.litert import MODEL_FILE, SUMMARY_FILE, _why, export_litert
+from ut_tf.symbols import END_ID
+
+
+def runners(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interpreter = tf.lite.Interpreter(model_path=str(folder / MODEL_FILE))
+    return {
+        name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()
+    }
+
+
+def greedy(run, ids, most):
+    """The loop of docs/serving.md."""
+    memory = run["encode"](inputs=ids)
+    memory.pop("ponder_times")
+    symbols = np.zeros([1, 1], np.int32)
+    while symbols.shape[1] <= most:
+        logits = run["step"](symbols=symbols, **memory)["logits"]
+        best = 1 + logits[:, 1:].argmax(-1)
+        symbols = np.concatenate([symbols, best[None]], 1).astype(np.int32)
+        if best[0] == END_ID:
+            break
+    return symbols[:, 1:]
+
+
+def ids_of_length(length):
+    letters = np.random.default_rng(length).integers(2, toy.VOCABULARY, [1, length - 1])
+    return np.concatenate([letters, [[END_ID]]], 1).astype(np.int32)
+
+
+def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
+    run = toy.untrained_run(tmp_path, "letters", "act_max_steps=5,position=rotary")
+    folder = export_litert(run, tmp_path / "litert")
+    summary = json.loads((folder / SUMMARY_FILE).read_text())
+    assert summary["signatures"]["step"]["outputs"] == ["logits"]
+    assert (folder / "vocab" / "letters.txt").is_file()
+    with pytest.raises(UserError, match="already exists"):
+        export_litert(run, tmp_path / "litert", version=1)
+    model, lite = toy.restored(run), runners(folder)
+    times = set()
+    for length in (2, 9, 5, 14):
+        ids = ids_of_length(length)
+        config = DecodeConfig(beam_size=1, max_length=8)
+        expected = decode(model, {"inputs": tf.constant(ids)}, config).symbols[0, 0].numpy()
+        symbols = greedy(lite, ids, 8)[0]
+        np.testing.assert_array_equal(symbols, expected[: len(symbols)])
+        assert not expected[len(symbols) :].any()
+        features = {"inputs": ids, "targets": np.array([[END_ID]])}
+        details = model(features, return_details=True)[1]
+        found = lite["encode"](inputs=ids)["ponder_times"]
+        np.testing.assert_array_equal(found, details.encoder.ponder_times)
+        times |= set(found.ravel())
+    assert len(times) > 1
+
+
+def test_a_classifier_in_int8(tmp_path):
+    run = toy.untrained_run(tmp_path, "letter_questions", "input_start_symbol=true")
+    exact = export_litert(run, tmp_path / "litert")
+    small = export_litert(run, tmp_path / "litert", quantize="int8")
+    assert small.name == "2"
+    sizes = [(folder / MODEL_FILE).stat().st_size for folder in (exact, small)]
+    assert sizes[1] < sizes[0]
+    model, ids = toy.restored(run), ids_of_length(7)
+    answer = runners(exact)["classify"](inputs=ids)
+    np.testing.assert_allclose(answer["logits"], model({"inputs": ids}), atol=1e-4)
+    assert answer["ponder_times"].shape == (1, 7)
+    quantized = runners(small)["classify"](inputs=ids)["logits"]
+    np.testing.assert_allclose(quantized, answer["logits"], atol=0.3)
+
+
+def test_a_language_model_has_steps_alone(tmp_path):
+    run = toy.untrained_run(tmp_path, "letter_language", "act_max_steps=4")
+    lite = runners(export_litert(run, tmp_path / "litert"))
+    assert list(lite) == ["step"]
+    targets = ids_of_length(6)
+    logits = lite["step"](symbols=np.concatenate([[[0]], targets[:, :-1]], 1).astype(np.int32))
+    expected = toy.restored(run)({"targets": targets})[:, -1]
+    np.testing.assert_allclose(logits["logits"], expected, atol=1e-4)
+
+
+def test_what_litert_lacks_is_named(tmp_path):
+    run = toy.untrained_run(tmp_path, "letter_questions", "halting=random")
+    with pytest.raises(UserError, match=r"LiteRT has no operation like TensorFlow's Stateless\w+"):
+        export_litert(run, tmp_path / "litert")
+    assert not (tmp_path / "litert").exists()
+    assert _why("Something else.\nDetails") == "LiteRT cannot take this network: Something else."
