@@ -10,6 +10,8 @@ training examples of each class is held out.
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +20,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ut_tf.data.corpus.corpus import VOCAB_FILE
-from ut_tf.data.corpus.encoded_pairs import HostSide, Side
+from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.example_table import ExampleTable, example_order
+from ut_tf.data.problem import EvaluationSet
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted, did_you_mean
@@ -31,6 +34,9 @@ from ut_tf.storage.files import write_bytes
 
 _DEFAULT_VOCAB_SIZE = 8000
 _HELD_OUT_SHARE, _HELD_OUT_MOST = 0.1, 2000
+_SHOWN_CLASSES = 10
+# Of more classes, the metrics of the rarer ones are those of a group with this name.
+_REPORTED_CLASSES, _OTHER = 20, "other"
 # With more classes than examples of a class the columns are probably in the other order.
 _FEWEST_EXAMPLES_OF_A_CLASS = 2
 
@@ -118,7 +124,9 @@ class ClassifyFiles(OwnFiles):
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """{"inputs": int32 [length], "targets": int32 []}; `length` has no effect."""
+        """{"inputs": int32 [length], "targets": int32 []} and, except in training, "class": string
+        [], the class' name or, of a rare one, "other"; `length` has no effect.
+        """
         del length
         import tensorflow as tf
 
@@ -128,14 +136,25 @@ class ClassifyFiles(OwnFiles):
             self._sides[key] = HostSide(encoded.side)
         side = self._sides[key]
         order = example_order(split, len(encoded.classes), seed, epoch)
+        names = _reported(self.summary(data_dir)["classes"], encoded.classes)
         with tf.device("/CPU:0"):
             rows, classes = tf.constant(order, tf.int32), tf.constant(encoded.classes, tf.int32)
+            reported = tf.constant(names)
 
         def batch(numbers: Any) -> dict[str, Any]:
             chosen = tf.gather(rows, numbers)
-            return {"inputs": side.padded(chosen), "targets": tf.gather(classes, chosen)}
+            targets = tf.gather(classes, chosen)
+            features = {"inputs": side.padded(chosen), "targets": targets}
+            if split == "train":
+                return features
+            return {**features, "class": tf.gather(reported, targets)}
 
         return ExampleTable(encoded.side.lengths[order].astype(np.int32), batch)
+
+    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+        """As of ``OwnFiles``, each class reported for itself."""
+        sets = super().evaluation_sets(lengths)
+        return [dataclasses.replace(of_split, group_by="class") for of_split in sets]
 
     def text_codec(self, vocab_dir: Path) -> ClassesCodec:
         """The codec of texts and class names."""
@@ -148,6 +167,8 @@ class ClassifyFiles(OwnFiles):
             if files.texts
         }
         classes = _classes(splits["train"], self._labelled["train"].files)
+        more = ", ..." if len(classes) > _SHOWN_CLASSES else ""
+        _tell(f"{len(classes)} classes: {', '.join(classes[:_SHOWN_CLASSES])}{more}")
         for split in splits.keys() - {"train"}:
             _check_labels(splits[split], classes)
         if "validation" not in splits:
@@ -167,6 +188,17 @@ class ClassifyFiles(OwnFiles):
         ids = [ids[-most:] for ids in subwords.encode([example.text for example in examples])]
         labels = np.array([numbers[example.label] for example in examples], np.int32)
         return Encoded(Side.of(ids, subwords.size), labels)
+
+
+def _reported(names: Sequence[str], classes: Array) -> list[str]:
+    """The name under which each class is reported: its own, or "other" beside many that have more
+    of the examples.
+    """
+    if len(names) <= _REPORTED_CLASSES:
+        return list(names)
+    counts = np.bincount(classes, minlength=len(names))
+    frequent = {*np.argsort(-counts, kind="stable")[:_REPORTED_CLASSES].tolist()}
+    return [name if number in frequent else _OTHER for number, name in enumerate(names)]
 
 
 def _classes(examples: Sequence[Labelled], files: Sequence[Path]) -> list[str]:
@@ -219,9 +251,15 @@ def _held_out(examples: Sequence[Labelled]) -> tuple[list[Labelled], list[Labell
         for number, example in enumerate(examples)
         if number not in chosen and example.text not in texts
     ]
+    if like := len(examples) - len(train) - len(validation):
+        _tell(f"{counted(like, 'text')} left out of training: held out for validation as well")
     if not train or not validation:
         raise UserError(
             f"{counted(len(examples), 'text')} leave none to hold out for validation: give more, or"
             " files for validation (`dev_source_files`)."
         )
     return train, validation
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -120,6 +120,20 @@ def test_the_codec_gives_the_ids_that_were_trained_on_also_of_long_texts(tmp_pat
     np.testing.assert_array_equal(classes, [1, 0, -1])
 
 
+def test_of_many_classes_the_rare_ones_are_reported_together(tmp_path: Path) -> None:
+    examples = [(f"c{n}", f"text {n} {m}") for n in range(25) for m in range(3 if n < 20 else 2)]
+    dev = write(tmp_path, "dev.tsv", examples)
+    problem = problem_of(
+        tmp_path, source_files=write(tmp_path, "all.tsv", examples), dev_source_files=dev
+    )
+    problem.prepare(tmp_path / "data", tmp_path)
+    reported = [row["class"].numpy() for row in problem.dataset("validation", tmp_path / "data")]
+    assert reported == [
+        (label if int(label[1:]) < 20 else "other").encode() for label, _ in examples
+    ]
+    assert "class" not in problem.examples("train", tmp_path / "data").batch([0])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -198,7 +212,11 @@ def test_from_training_to_an_exported_model(
     capsys.readouterr()
     assert eval_command.main([run]) == 0
     metrics = json.loads(capsys.readouterr().out)
-    assert metrics["error"] == 0.0
+    assert {name: metrics[name] for name in ("error", "error/cold", "error/warm")} == {
+        "error": 0.0,
+        "error/cold": 0.0,
+        "error/warm": 0.0,
+    }
     (tmp_path / "new.txt").write_text("a red one\nthe blue\n")
     answers = tmp_path / "answers"
     decode = [run, f"--decode_from_file={tmp_path}/new.txt", f"--decode_to_file={answers}"]
