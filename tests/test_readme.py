@@ -189,6 +189,14 @@ def test_links_between_the_pages_lead_somewhere():
             assert not anchor or anchor in _anchors(linked), f"{page.name}: {target}#{anchor}"
 
 
+def test_the_site_leads_to_every_page():
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^ +- (?:.*: )?([\w/]+\.md)$", site, re.MULTILINE))
+    beside = {"index.md", "changelog.md", "contributing.md"}
+    assert pages == listed - beside, "add the page to nav in mkdocs.yml"
+
+
 def _anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)

@@ -40,6 +40,7 @@ def test_lengths_are_in_order_and_their_intervals_are_the_error_bars() -> None:
 def test_groups_are_bars_in_the_order_of_their_numbers() -> None:
     metrics = {"error": 5.0, "error/10": 6.0, "error/2": 4.0, "ponder_time": 2.0}
     metrics |= {"ponder_time/question": 4.5, "ponder_time/facts": 1.5}
+    metrics |= {"ponder_time_std": 0.5, "ponder_time_std/10": 0.4, "ponder_time_std/2": 0.6}
     groups = {number: Group("task", number, 8) for number in ("10", "2")}
     for number, time in (("2", 2.5), ("3", 3.5)):
         metrics[f"ponder_time/supporting_facts_{number}"] = time

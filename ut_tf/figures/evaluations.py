@@ -23,7 +23,7 @@ from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.observations import Observed
 from ut_tf.figures.style import COLORS, in_style, new_figure
 from ut_tf.metrics.intervals import Floats
-from ut_tf.metrics.sums import PONDER_ROLES, Group
+from ut_tf.metrics.sums import PONDER_ROLES, PONDERING, Group
 
 # Classes that a confusion matrix shows; the others are one row and column.
 _MOST_CLASSES = 20
@@ -151,7 +151,13 @@ def _by_group(measured: Measurement, prefix: str) -> dict[str, dict[str, str]]:
     positions hold ("question", "facts") groups them, too.
     """
     figures: dict[str, dict[str, str]] = {}
-    own = [name for name in measured.metrics if name.startswith(prefix)]
+    # Deviations would be as many figures again.
+    spreads = tuple(f"{name}/" for name, metric in PONDERING.items() if metric.spread)
+    own = [
+        name
+        for name in measured.metrics
+        if name.startswith(prefix) and not f"{name}/".startswith(spreads, len(prefix))
+    ]
     for base, name in itertools.product(own, own):
         ending = name.removeprefix(f"{base}/")
         group = measured.groups.get(prefix + ending, Group("position", ending, 0))
