@@ -9,15 +9,16 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13)
 # `make PYTHON=/path/to/python demo` takes that one; otherwise the first of these that is new enough and not too new.
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell $(name) -c '$(SUPPORTED)' 2>/dev/null && echo $(name))))
 
-DEMO_TRAINER := ut-trainer --problem=babi_sim --hparams_set=ut_act_babi --hparams=train_steps=1500 \
+DEMO_TRAINER := ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+2,story_length=8 --hparams_set=ut_demo \
 	--output_dir=demo/run --data_dir=demo/data --tmp_dir=demo/downloads
 DEMO_EVAL := ut-eval --output_dir=demo/run
+DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
 .PHONY: help demo test slow-test lint typecheck imports format docs page site notebooks install clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates; everything it writes lies below demo/"
+	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates and shows some; everything it writes is below demo/"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take minutes"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
@@ -29,13 +30,17 @@ help:
 	@echo "make clean      removes $(VENV), demo/, build/ and all caches"
 
 demo: $(VENV)/.installed
+	@echo 'Stories about people and objects, simulated; a question needs one or two of the facts before it. This takes about two minutes on two cores.'
 	@echo '$$ $(DEMO_TRAINER)'
 	@$(BIN)/$(DEMO_TRAINER)
 	@echo '$$ $(DEMO_EVAL)'
-	@$(BIN)/$(DEMO_EVAL)
-	@echo 'error/N: percent of wrong answers to questions with N supporting facts; ponder_time/N: mean recurrent steps per fact and question.'
-	@$(BIN)/ut-insights --output_dir=demo/run --html=demo/think.html >/dev/null
-	@echo 'demo/think.html: what the model computes at every step; open it in a browser.'
+	@$(BIN)/$(DEMO_EVAL) > demo/metrics.json
+	@echo '$$ $(DEMO_SHOW)'
+	@$(BIN)/$(DEMO_SHOW)
+	@echo
+	@echo 'Above: the percentage of wrong answers by number of supporting facts, the mean steps (ponder time) of questions and of facts, and three test'
+	@echo 'stories with a bar for the steps of each fact and of the question. demo/think.html, which needs no network, shows every step of these stories.'
+	@echo 'Next: source $(BIN)/activate; ut-show --output_dir=demo/run; then type facts and a question of your own.'
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)

@@ -37,6 +37,7 @@ _SIZES = {
 _BABI = {
     "ut_babi": "bAbI on a CPU",
     "ut_act_babi": "bAbI on a CPU with dynamic halting",
+    "ut_demo": "babi_sim within two minutes on a CPU, with dynamic halting (make demo)",
     "ut_babi_unordered": "bAbI on a CPU, for tasks whose facts may stand in any order",
     "ut_babi_induction": "bAbI on a CPU, for task 16",
     "ut_babi_joint_1k": "all bAbI tasks at once, 1k stories each, on a CPU",

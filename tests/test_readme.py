@@ -25,6 +25,7 @@ from ut_tf.bin import (
     query,
     report,
     serve,
+    show,
     sweep,
     trainer,
     translate_all,
@@ -57,6 +58,7 @@ MODULES = (
     query,
     serve,
     insights,
+    show,
 )
 COMMANDS = {module.COMMAND: module for module in MODULES}
 

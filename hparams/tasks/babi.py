@@ -36,6 +36,22 @@ def ut_act_babi() -> HParams:
     return ut_babi().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
 
 
+def ut_demo() -> HParams:
+    """``ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+2 --hparams_set=ut_demo``
+
+    ut_act_babi for a minute on a CPU, with batches of 32 short stories and no dropout. Halting
+    starts out late (bias -2): a question that halts before the step at which it would find the
+    second fact never learns to look for it.
+    """
+    return ut_act_babi().change(
+        act_halting_bias_init=-2.0,
+        dropout=0.0,
+        batch_size=32,
+        warmup_steps=100,
+        train_steps=1600,
+    )
+
+
 def ut_babi_unordered() -> HParams:
     """``ut-trainer --problem=babi_qa_task19_10k --hparams_set=ut_babi_unordered``
 

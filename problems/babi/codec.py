@@ -19,7 +19,12 @@ from typing import Any, ClassVar, Literal
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.data.text.vocabulary import WordVocabulary, distinct_words, read_symbols
+from ut_tf.data.text.vocabulary import (
+    UNKNOWN,
+    WordVocabulary,
+    distinct_words,
+    read_symbols,
+)
 from ut_tf.problems.babi.lines import questions
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -115,6 +120,11 @@ class StoryCodec(TextCodec):
             if sentences
             else []
         )
+
+    @property
+    def known_words(self) -> list[str]:
+        """The words of words.txt."""
+        return [word for word in self._words.words if word != UNKNOWN]
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields (story, question) for each question of a file in bAbI's format, as soon as its

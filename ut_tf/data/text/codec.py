@@ -106,6 +106,11 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         del texts
         return []
 
+    @property
+    def known_words(self) -> list[str]:
+        """The words of the vocabulary; default: none, as of subwords and characters."""
+        return []
+
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields the raw texts of each example in the lines of a file (without their line ends): by
         default one example a line.

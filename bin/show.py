@@ -1,0 +1,279 @@
+"""ut-show: how many steps a trained model takes for each fact or symbol, what it attends to, and
+its answer, in the terminal.
+
+``ut-show`` shows a small model that comes with ut-tf.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ut_tf.bin import flags, shared_flags
+from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.readable_run import load_run
+from ut_tf.bin.show_input import sentences, story_lines, unknown_words_message
+from ut_tf.bin.terminal import Terminal
+from ut_tf.errors import UserError
+from ut_tf.inference.text_files import read_input
+from ut_tf.storage.checkpoints import check_checkpoint
+
+if TYPE_CHECKING:
+    from ut_tf.insights.inspector import Inspector
+
+COMMAND = "ut-show"
+DESCRIPTION = """ut-show: shows how many steps a trained model takes for each position, what it
+attends to, and its answer.
+
+  ut-show
+  ut-show --input="Anna took the lamp. Anna went to the attic. Where is the lamp?"
+  ut-show --output_dir=runs/babi --examples=3 --html=think.html
+
+Without a run it shows a small model that comes with ut-tf. In a terminal it then reads what you
+type: facts, one a line, and a question that ends with "?"; of other problems one input a line."""
+
+# In the words of babi_sim.
+_SAMPLE = """Anna went to the attic.
+Boris moved to the studio.
+Anna took the lamp.
+Boris grabbed the coin.
+Anna walked to the pantry.
+Where is the lamp?"""
+
+_SHIPPED = "babi"
+_RUN_DIR = dataclasses.replace(shared_flags.READ_RUN_DIR, shown_default="none")
+_MODEL = dataclasses.replace(
+    shared_flags.SAVED_MODEL, shown_default=f"{_SHIPPED}, where no run directory is given"
+)
+_EXAMPLES, _OUT = "Examples", "Output"
+FLAGS = (
+    shared_flags.CHECKPOINT,
+    shared_flags.HPARAMS_IN_USE,
+    Flag(
+        "input",
+        "What to read, as it is typed: facts and a question, or a line of text.",
+        _EXAMPLES,
+        shown_default="what is typed or piped",
+    ),
+    Flag("input_file", "File of texts to read, plain or gzip.", _EXAMPLES, shown_default="none"),
+    Flag(
+        "examples",
+        "Test examples to show, of each group in turn.",
+        _EXAMPLES,
+        "integer",
+        shown_default="0",
+    ),
+    Flag(
+        "html",
+        "Writes a page that shows every step, too: a file that ends in .html.",
+        _OUT,
+        default="",
+        shown_default="none",
+        alone="think.html",
+    ),
+    Flag("no_open", "Does not open the page in a browser.", _OUT, "boolean", default=False),
+    _RUN_DIR,
+    _MODEL,
+    shared_flags.RUN_DATA_DIR,
+    shared_flags.RUN_TMP_DIR,
+    shared_flags.RUN_USR_DIR,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+
+
+def _main(argv: list[str]) -> None:
+    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    _check(values)
+    texts = _texts(values)
+    types = not texts and values.examples is None and sys.stdin.isatty()
+    if not texts and values.examples is None and not types:
+        texts = [("standard input", sys.stdin.read())]
+    if not (values.output_dir or values.model):
+        values.model = _SHIPPED
+    run = load_run(values).in_use(values.hparams)
+    check_checkpoint(run.output_dir, values.checkpoint)
+    import_tensorflow()
+    from ut_tf.insights.inspector import Inspector
+
+    with stdout_to_stderr():
+        inspector = Inspector.from_run(run, checkpoint=values.checkpoint)
+    show = _Show(inspector, Terminal.of(sys.stdout))
+    print(show.title(), file=sys.stderr, flush=True)
+    for name, text in texts:
+        show.read(text, name)
+    show.test_examples(values.examples or 0)
+    if types:
+        show.sample()
+        _converse(show)
+    if values.html:
+        _write_page(show, Path(values.html).expanduser(), opens=not values.no_open)
+
+
+class _Show:
+    """Shows examples in a terminal, and keeps them for a page.
+
+    Args:
+      inspector: of the model.
+      terminal: where they are shown.
+    """
+
+    def __init__(self, inspector: Inspector, terminal: Terminal) -> None:
+        self._inspector = inspector
+        self._thinker = inspector.thinkers[0]
+        self._terminal = terminal
+        self._shown: list[dict[str, Any]] = []
+        self._has_test_examples = False
+        self.reads_stories = self._thinker.model.spec.inputs == "facts"
+
+    def title(self) -> str:
+        """What is shown, in a line."""
+        run, model = self._thinker.run, self._thinker.model
+        return (
+            f"{run.problem} with {run.hparams_set}: a {run.hparams.model} of"
+            f" {model.count_params():,} parameters after {self._thinker.step:,} updates"
+        )
+
+    @property
+    def hint(self) -> str:
+        """What to type."""
+        if self.reads_stories:
+            return (
+                'Type facts, one a line, then a question that ends with "?". An empty line begins a'
+                " new story, Ctrl-D ends."
+            )
+        return f"Type {self._thinker.hint}. Ctrl-D ends."
+
+    def words_message(self, text: str) -> str | None:
+        """A sentence about the words of a text that the model does not know; None: it knows all."""
+        codec = self._thinker.codec
+        unknown = codec.unknown_words([text])
+        return unknown_words_message(unknown, codec.known_words) if unknown else None
+
+    def read(self, text: str, name: str) -> None:
+        """Shows the examples in a text.
+
+        Raises:
+          UserError: it has unknown words, or is not of the problem's format.
+        """
+        lines = story_lines(text) if self.reads_stories else text.split("\n")
+        plain = [_without_number(line) if self.reads_stories else line for line in lines]
+        if message := self.words_message("\n".join(plain)):
+            raise UserError(f"{name}: {message}")
+        with stdout_to_stderr():
+            examples = self._inspector.read("\n".join(lines), name)
+        self._print(examples)
+
+    def test_examples(self, count: int) -> None:
+        """Shows test examples of the problem."""
+        if count:
+            self._has_test_examples = True
+            with stdout_to_stderr():
+                examples = self._inspector.test_examples(count)
+            self._print(examples)
+
+    def sample(self) -> None:
+        """Shows a story that needs no data, if the model knows its words; else a test example."""
+        if self.reads_stories and self.words_message(_SAMPLE) is None:
+            self.read(_SAMPLE, "the sample")
+        else:
+            self.test_examples(1)
+
+    def document(self) -> dict[str, Any]:
+        """The document of all that was shown; with test examples, also how long others take."""
+        from ut_tf.insights.inspector import HISTOGRAM_EXAMPLES
+
+        counted = HISTOGRAM_EXAMPLES if self._has_test_examples else 0
+        return self._inspector.document(self._shown, counted)
+
+    def _print(self, examples: Sequence[dict[str, Any]]) -> None:
+        # numpy, which --help need not wait for.
+        from ut_tf.bin.show_lines import example_lines
+
+        for example in examples:
+            print("\n".join(["", *example_lines(example, self._terminal)]), flush=True)
+        self._shown += examples
+
+
+def _check(values: Any) -> None:
+    if values.examples is not None and values.examples < 0:
+        raise FlagError(f"--examples={values.examples}: expected a whole number from 0.")
+    if values.html and Path(values.html).suffix.lower() != ".html":
+        raise FlagError(f"--html={values.html}: expected a name that ends in .html.")
+    if values.input is not None and values.input_file:
+        raise FlagError("--input and --input_file each say what to read: give one of them.")
+
+
+def _texts(values: Any) -> list[tuple[str, str]]:
+    """The names and texts of the inputs."""
+    if values.input is not None:
+        return [("--input", values.input)]
+    if values.input_file:
+        lines = read_input(Path(values.input_file).expanduser())
+        return [(values.input_file, "\n".join(lines))]
+    return []
+
+
+def _converse(show: _Show) -> None:
+    """Answers what is typed until the input ends."""
+    print(f"\n{show.hint}", flush=True)
+    facts: list[str] = []
+    for line in _typed_lines():
+        if not show.reads_stories:
+            _answer(show, line)
+            continue
+        if not line.strip():
+            facts = []
+            continue
+        for sentence in sentences(line):
+            if message := show.words_message(sentence):
+                tell(COMMAND, f"left out: {message}")
+            elif sentence.endswith("?"):
+                _answer(show, "\n".join([*facts, sentence]))
+            else:
+                facts.append(sentence)
+
+
+def _answer(show: _Show, text: str) -> None:
+    """Shows what was typed, or says why it cannot be read."""
+    if not text.strip():
+        return
+    try:
+        show.read(text, "this")
+    except UserError as error:
+        tell(COMMAND, str(error))
+
+
+def _typed_lines(read: Callable[[str], str] = input) -> Iterator[str]:
+    while True:
+        try:
+            yield read("> ")
+        except EOFError:
+            print()
+            return
+
+
+def _without_number(line: str) -> str:
+    number, _, rest = line.strip().partition(" ")
+    return rest if number.isdecimal() else line
+
+
+def _write_page(show: _Show, path: Path, opens: bool) -> None:
+    from ut_tf.insights.rendering import write_document
+
+    write_document(show.document(), path)
+    print(f"\n{path} shows every step.", flush=True)
+    if opens:
+        webbrowser.open(path.resolve().as_uri())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
