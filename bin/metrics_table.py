@@ -200,8 +200,15 @@ def _title(place: _Place, groups: Mapping[str, Group]) -> str:
     name = f"{place.set_name}/{place.group}" if place.set_name else place.group
     if name not in groups:
         return name
-    title = f"{groups[name].feature.replace('_', ' ')} {groups[name].value}".strip()
-    return f"{place.set_name} {title}".strip()
+    return f"{place.set_name} {_group_title(groups[name])}".strip()
+
+
+def _group_title(group: Group) -> str:
+    """ "task 3", or of a feature that counts "1 supporting fact"."""
+    words = group.feature.replace("_", " ")
+    if not words.endswith("s"):
+        return f"{words} {group.value}".strip()
+    return f"{group.value} {words.removesuffix('s') if group.value == '1' else words}"
 
 
 def _label(row: str) -> str:

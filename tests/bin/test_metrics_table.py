@@ -63,7 +63,7 @@ def test_groups_are_columns_and_nothing_stands_twice():
     )
     assert lines(table) == [
         ["all", "task 2", "task 10"],
-        ["supporting facts 2", "supporting facts 1"],
+        ["2 supporting facts", "1 supporting fact"],
         ["examples", "100", "50", "50"],
         ["error (%)", "5.0 [2.0, 11.0]", "10", "0"],
         ["loss (nats)", "0.2"],
@@ -77,8 +77,8 @@ def test_groups_are_rows_where_the_terminal_is_too_narrow():
     assert lines(table)[:2] == [["examples", "100"], ["error (%)", "5"]]
     assert lines(table)[-3:] == [
         ["examples", "error (%)", "ponder_time (steps)", "ponder_time/question (steps)"],
-        ["task 2, supporting facts 2", "50", "10", "2.75", "5.5"],
-        ["task 10, supporting facts 1", "50", "0", "2.25", "4.5"],
+        ["task 2, 2 supporting facts", "50", "10", "2.75", "5.5"],
+        ["task 10, 1 supporting fact", "50", "0", "2.25", "4.5"],
     ]
 
 
