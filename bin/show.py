@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,10 +252,10 @@ def _answer(show: _Show, text: str) -> None:
         tell(COMMAND, str(error))
 
 
-def _typed_lines(read: Callable[[str], str] = input) -> Iterator[str]:
+def _typed_lines() -> Iterator[str]:
     while True:
         try:
-            yield read("> ")
+            yield input("> ")
         except EOFError:
             print()
             return
