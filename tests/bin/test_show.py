@@ -77,7 +77,7 @@ def test_without_the_characters_of_bars_everything_is_ascii() -> None:
 
 def test_lines_keep_to_the_width_of_the_terminal() -> None:
     lines = example_lines(story(), Terminal(width=52))
-    assert lines[2] == "   2 ████         anna went to …  ← steps 2-3: 70%"
+    assert lines[2] == "   2 ████         anna went to th…  ← steps 2-3: 70%"
     assert max(map(len, lines)) <= 52
 
 
