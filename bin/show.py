@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> None:
-    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    values: Any = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     texts = _texts(values)
     types = not texts and values.examples is None and sys.stdin.isatty()
