@@ -81,8 +81,12 @@ def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_two_workers_end_with_equal_weights_and_those_of_one_device(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["toy_model", "universal_transformer"])
+def test_two_workers_end_with_equal_weights_and_those_of_one_device(
+    tmp_path: Path, model: str
+) -> None:
     settings = [
+        f'model="{model}"',
         'batch_unit="examples"',
         "min_length_bucket=8",
         "dropout=0.0",
