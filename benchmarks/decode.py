@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -66,6 +67,7 @@ class Measurement:
 
     Fields:
       name: of the model.
+      compute_type: float or int8.
       beam_size: 1: greedy.
       shape: what was decoded.
       seconds: of the fastest repetition.
@@ -75,6 +77,7 @@ class Measurement:
     """
 
     name: str
+    compute_type: str
     beam_size: int
     shape: Shape
     seconds: float
@@ -85,6 +88,7 @@ class Measurement:
         """The numbers, ready for JSON."""
         return {
             "model": self.name,
+            "compute_type": self.compute_type,
             "beam_size": self.beam_size,
             "length": self.shape.length,
             "symbols_per_second": round(self.shape.symbols / self.seconds, 1),
@@ -96,7 +100,12 @@ class Measurement:
 
 
 def measure(
-    name: str, beam_size: int, shape: Shape, repetitions: int, search: Callable[[], Any]
+    name: str,
+    compute_type: str,
+    beam_size: int,
+    shape: Shape,
+    repetitions: int,
+    search: Callable[[], Any],
 ) -> Measurement:
     """The seconds that `search` takes: at first, and at best of `repetitions`."""
     seconds, cpu_seconds = [], []
@@ -105,7 +114,15 @@ def measure(
         search()
         seconds.append(time.perf_counter() - began)
         cpu_seconds.append(time.process_time() - cpu_began)
-    return Measurement(name, beam_size, shape, min(seconds[1:]), min(cpu_seconds[1:]), seconds[0])
+    return Measurement(
+        name,
+        compute_type,
+        beam_size,
+        shape,
+        min(seconds[1:]),
+        min(cpu_seconds[1:]),
+        seconds[0],
+    )
 
 
 def make_model(name: str, network: Any, vocab_size: int, policy: str) -> Any:
@@ -143,10 +160,10 @@ def has_ctranslate2() -> bool:
 
 
 def ctranslate2_searches(
-    network: TransformerConfig, shapes: Sequence[Shape], threads: int
+    network: TransformerConfig, shapes: Sequence[Shape], threads: int, compute_type: str
 ) -> Iterator[tuple[Shape, Callable[[int], Any]]]:
-    """Yields for each shape a function of the beam size that decodes with CTranslate2, in
-    float32.
+    """Yields for each shape a function of the beam size that decodes with CTranslate2, in float32
+    or with int8 weights.
     """
     import ctranslate2
     import numpy as np
@@ -156,7 +173,11 @@ def ctranslate2_searches(
     with tempfile.TemporaryDirectory() as folder:
         save_ctranslate2(network, names, folder, generator)
         translator = ctranslate2.Translator(
-            folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
+            folder,
+            device="cpu",
+            compute_type={"float": "float32"}.get(compute_type, compute_type),
+            inter_threads=1,
+            intra_threads=threads,
         )
         for shape in shapes:
             source = [
@@ -271,6 +292,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="symbols of each output, one measurement each (default: %(default)s)",
     )
     add("--beam_sizes", default="1,4", help="1: greedy (default: %(default)s)")
+    add(
+        "--compute_types",
+        default="float",
+        help="float, int8, or both: float,int8 (default: %(default)s)",
+    )
     add("--dtype_policy", default="float32", help="of our models (default: %(default)s)")
     add(
         "--repetitions",
@@ -360,7 +386,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterator[Measurement]:
-    names = _names(flags)
+    from ut_tf.inference.int8_decoder import Int8Decoder
+
+    names, compute_types = _names(flags), flags.compute_types.split(",")
     lengths, beam_sizes = (
         [int(part) for part in text.split(",")] for text in (flags.lengths, flags.beam_sizes)
     )
@@ -369,34 +397,35 @@ def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterat
     ]
     for name in names:
         model = make_model(name, networks[name], flags.vocab_size, flags.dtype_policy)
-        for shape in shapes:
-            for beam_size in beam_sizes:
-                yield measure(
-                    name, beam_size, shape, flags.repetitions, our_search(model, beam_size, shape)
-                )
+        for compute_type, shape, beam_size in itertools.product(compute_types, shapes, beam_sizes):
+            decoder = Int8Decoder(model) if compute_type == "int8" else model
+            search = our_search(decoder, beam_size, shape)
+            yield measure(name, compute_type, beam_size, shape, flags.repetitions, search)
     if flags.ctranslate2 == "no" or (
         flags.ctranslate2 == "auto" and not (has_ctranslate2() and "transformer" in names)
     ):
         return
-    for shape, search in ctranslate2_searches(
-        networks["transformer"], shapes, flags.intra_op_threads
-    ):
-        for beam_size in beam_sizes:
-            yield measure(
-                "ctranslate2",
-                beam_size,
-                shape,
-                flags.repetitions,
-                lambda search=search, size=beam_size: search(size),
-            )
+    for compute_type in compute_types:
+        for shape, search in ctranslate2_searches(
+            networks["transformer"], shapes, flags.intra_op_threads, compute_type
+        ):
+            for beam_size in beam_sizes:
+                yield measure(
+                    "ctranslate2",
+                    compute_type,
+                    beam_size,
+                    shape,
+                    flags.repetitions,
+                    lambda search=search, size=beam_size: search(size),
+                )
 
 
 def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, each with its speed as a multiple of CTranslate2's at the same beam size and
+    """The rows, each with its speed as a multiple of CTranslate2's at the same type, beam size and
     length.
     """
     speeds = {
-        (row["beam_size"], row["length"]): row["symbols_per_second"]
+        (row["compute_type"], row["beam_size"], row["length"]): row["symbols_per_second"]
         for row in rows
         if row["model"] == "ctranslate2"
     }
@@ -406,7 +435,9 @@ def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {
             **row,
             "times_ctranslate2": round(
-                row["symbols_per_second"] / speeds[row["beam_size"], row["length"]], 2
+                row["symbols_per_second"]
+                / speeds[row["compute_type"], row["beam_size"], row["length"]],
+                2,
             ),
         }
         for row in rows

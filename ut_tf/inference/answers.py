@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.inference.int8_decoder import decoder_in
 from ut_tf.metrics.losses import smoothed_cross_entropy
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
@@ -34,6 +35,7 @@ class Answers:
         self.codec = codec
         self.config = config
         self._strategy = make_strategy(config)
+        self._decoder = decoder_in(model, config.compute_type)
 
     @property
     def rows(self) -> int:
@@ -58,7 +60,7 @@ class Answers:
         """
         if self.model.spec.targets == "aligned":
             return self._align(features)
-        symbols, scores = decode(self.model, features, self.config, seed=seed, numbers=numbers)
+        symbols, scores = decode(self._decoder, features, self.config, seed=seed, numbers=numbers)
         texts = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
         return tf.reshape(texts, tf.shape(scores)), scores
 

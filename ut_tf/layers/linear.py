@@ -7,6 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.layers.int8 import Int8Kernel, int8_product
+
 KERNEL_INITIALIZERS = {
     "glorot": lambda: keras.initializers.GlorotUniform(),
     # Uniform with variance 1 / fan_in, tensor2tensor's uniform_unit_scaling with gain 1.
@@ -29,7 +31,10 @@ def matmul(x: Any, kernel: Any) -> Any:
 
     One flat product is faster on a CPU than a batched one with a broadcast kernel.
     """
-    return unflatten(tf.matmul(flatten(x), tf.cast(kernel, x.dtype)), x)
+    rows = flatten(x)
+    if isinstance(kernel, Int8Kernel):
+        return unflatten(int8_product(rows, kernel), x)
+    return unflatten(tf.matmul(rows, tf.cast(kernel, x.dtype)), x)
 
 
 def flatten(x: Any) -> Any:
@@ -66,9 +71,13 @@ def scaled(weight: Any, factor: float, dtype: Any) -> Any:
 
 def affine(x: Any, weights: dict[str, Any]) -> Any:
     """Returns x · kernel + bias, in the weights' dtype: x [rows, inputs] -> [rows, units];
-    `weights` from ``Linear.prepare``.
+    `weights` from ``Linear.prepare``, or with the kernel as Int8Kernel.
     """
-    y = tf.matmul(tf.cast(x, weights["kernel"].dtype), weights["kernel"])
+    kernel = weights["kernel"]
+    if isinstance(kernel, Int8Kernel):
+        y = int8_product(x, kernel)
+    else:
+        y = tf.matmul(tf.cast(x, kernel.dtype), kernel)
     return tf.nn.bias_add(y, weights["bias"]) if "bias" in weights else y
 
 
