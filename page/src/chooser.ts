@@ -40,9 +40,11 @@ export function makeChooser(state: State): Chooser {
   };
   fill();
   const node = el("div", { class: "chooser" }, previous, select, next);
+  node.hidden = !state.insights.examples.length;
   return {
     node,
     update() {
+      node.hidden = false;
       if (select.querySelectorAll("option").length !== state.insights.examples.length) fill();
       select.value = String(state.selection.example);
     },

@@ -19,7 +19,15 @@ export function listenToKeys(state: State, player: Player): void {
   };
   addEventListener("keydown", (event) => {
     const action = actions[event.key];
-    if (!action || event.ctrlKey || event.metaKey || event.altKey || takesKey(event)) return;
+    if (
+      !action ||
+      !state.insights.examples.length ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      takesKey(event)
+    )
+      return;
     event.preventDefault();
     action();
   });

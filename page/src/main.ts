@@ -91,7 +91,7 @@ function chooserRow(state: State, chooser: HTMLElement): HTMLElement {
   const row = el("div", { class: "choose" });
   const form = makeForm(state);
   if (form) row.append(form);
-  row.append(el("label", { class: "label", for: "example" }, "example"), chooser);
+  row.append(chooser);
   return row;
 }
 

@@ -56,6 +56,7 @@ export class State {
   }
 
   set(wanted: Change): void {
+    if (!this.insights.examples.length) return; // served without test examples
     const next: Selection = { ...this.selection, ...wanted };
     const before = { ...this.selection };
     next.example = clamp(next.example, 0, this.insights.examples.length - 1);

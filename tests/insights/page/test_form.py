@@ -16,9 +16,10 @@ from tests.insights.page.tab import Tab
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        document = synthetic.document("facts", [synthetic.facts_example()])
+        examples = [] if self.path.startswith("/?none") else [synthetic.facts_example()]
+        document = synthetic.document("facts", examples)
         document["serve"] = {"input_hint": "numbered sentences", "multiline": True}
-        self._send(200 if self.path == "/" else 204, page_of(document))
+        self._send(200 if self.path.split("?")[0] == "/" else 204, page_of(document))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -73,3 +74,14 @@ def test_a_refusal_is_shown_as_text(tab: Tab, address: str) -> None:
     assert tab.text(".example-head h2") == "where is the letter"
     # The browser itself reports the status 400.
     assert all("400" in message for message in tab.errors())
+
+
+def test_a_page_without_examples_waits_for_an_input(tab: Tab, address: str) -> None:
+    tab.visit(f"{address}?none")
+    assert not tab.find(".player").is_displayed()
+    for key in ("ArrowRight", "n", "End", " "):
+        tab.press(key)
+    _send(tab, "1 a\n2 b ?")
+    tab.wait(lambda: tab.count(".headline") == 1, "the answer")
+    assert tab.text(".step-label") == "step 6 of 6"
+    assert tab.find(".player").is_displayed()
