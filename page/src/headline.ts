@@ -14,6 +14,15 @@ export function settledAt(part: Part, position: number): number {
   return step;
 }
 
+/** How much an example has to tell: one that is answered well, after its answer has changed. */
+export function interest(thought: Thought | null): number {
+  const part = thought?.parts[thought.parts.length - 1];
+  if (!thought || !part) return 0;
+  const changes = part.positions.map((_, index) => settledAt(part, index));
+  const latest = max(changes) ?? 1;
+  return (thought.correct === false ? 0.5 : 1) * (latest + part.steps / 100);
+}
+
 export function headline(run: Run, thought: Thought): string {
   const part = thought.parts[thought.parts.length - 1];
   if (part.board) return boardHeadline(thought, part);
@@ -77,7 +86,8 @@ function classHeadline(thought: Thought, part: Part): string {
 
 function textHeadline(run: Run, thought: Thought, part: Part): string {
   const written = part.positions.filter((position) => position.role !== "memory");
-  const noun = run.kind === "language_model" ? "symbols of the text" : "symbols of the output";
+  const place = run.kind === "language_model" ? "of the text" : "of the output";
+  const noun = `${written.length === 1 ? "symbol" : "symbols"} ${place}`;
   const source = thought.parts.length > 1 ? thought.parts[0] : null;
   const reading = source ? `Reading took ${times(source.positions)} a symbol. ` : "";
   const slowest = defaultPosition(part);
@@ -89,7 +99,7 @@ function textHeadline(run: Run, thought: Thought, part: Part): string {
   const guess =
     first !== undefined && first !== last
       ? `, where the guess went from “${first || "nothing"}” to “${last}” at step ${settled}`
-      : ", whose guess was there after the first step";
+      : ", which it had guessed from the first step on";
   const fixed = part.halting_probability === null;
   if (fixed)
     return `${reading}The depth is fixed: each of the ${written.length} ${noun} took ${plural(part.steps, "step")}.`;
@@ -106,11 +116,16 @@ function boardHeadline(thought: Thought, part: Part): string {
   if (!part.predictions)
     return `The cells of the board took ${times(part.positions.slice(0, count))}.`;
   const settled = open.map((index) => settledAt(part, index));
+  if (!open.length) return "The board has no open cell.";
   const atOnce = settled.filter((step) => step === 1).length;
   const last = max(settled) ?? 1;
   const lastCell = open[settled.indexOf(last)];
-  const start = `Of ${open.length} open cells, ${atOnce || "none"} showed their last value after one step`;
-  if (last === 1) return `${start}, and none changed later.`;
+  const all = open.length === 1 ? "The one open cell" : `All ${open.length} open cells`;
+  if (last === 1) return `${all} had the last value after the first step; none changed later.`;
+  const start =
+    open.length === 1
+      ? "The one open cell took its time"
+      : `Of ${open.length} open cells, ${atOnce || "none"} had the last value after one step`;
   const value = cellText(part, part.steps, lastCell) || "blank";
   const right =
     thought.correct === null

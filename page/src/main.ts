@@ -2,6 +2,7 @@ import { makeChooser, makeForm } from "./chooser";
 import type { Part } from "./document";
 import { positionName, predictionsAt, readDocument } from "./document";
 import { el, percent } from "./dom";
+import { interest } from "./headline";
 import { listenToKeys } from "./keys";
 import { keepPermalink, selectionOfHash } from "./permalink";
 import { makePlayer } from "./player";
@@ -48,7 +49,8 @@ function start(): void {
     live.textContent = announcement(state);
   });
   player.node.hidden = !insights.examples.length;
-  if (insights.examples.length) state.set({ example: 0, ...selectionOfHash(state) });
+  if (insights.examples.length)
+    state.set({ example: firstExample(state), ...selectionOfHash(state) });
   drawHistograms(state, test);
   keepPermalink(state);
   listenToKeys(state, player);
@@ -56,7 +58,7 @@ function start(): void {
 }
 
 function header(state: State, redraw: () => void): HTMLElement {
-  const { runs, title } = state.insights;
+  const { runs } = state.insights;
   const intro =
     "A Universal Transformer applies one block of layers step by step, and every position decides " +
     "how many steps it needs. Easy places stop early; hard ones go on. Move through the steps and watch.";
@@ -76,7 +78,7 @@ function header(state: State, redraw: () => void): HTMLElement {
       el("p", { class: "kicker" }, "See it think"),
       themeSwitch(redraw),
     ),
-    el("h1", {}, title),
+    el("h1", {}, heading(state)),
     el("p", { class: "intro" }, intro),
     el(
       "details",
@@ -85,6 +87,25 @@ function header(state: State, redraw: () => void): HTMLElement {
       ...facts,
     ),
   );
+}
+
+/** The title, or in its place what the model does where the title is only the runs' names. */
+function heading(state: State): string {
+  const { runs, title } = state.insights;
+  if (!runs.every((run) => title.includes(run.name))) return title;
+  const tasks = {
+    facts: "How a model answers questions about stories",
+    text: "How a model reads and writes",
+    language_model: "How a model predicts what comes next",
+    board: "How a model fills in a board",
+  };
+  return tasks[runs[0].kind] ?? title;
+}
+
+/** The number of the example that is shown first. */
+function firstExample(state: State): number {
+  const scores = state.insights.examples.map((example) => interest(example.thoughts[0]));
+  return Math.max(0, scores.indexOf(Math.max(...scores)));
 }
 
 function chooserRow(state: State, chooser: HTMLElement): HTMLElement {
@@ -121,8 +142,14 @@ function drawHistograms(state: State, node: HTMLElement): void {
   runs.forEach((run, index) => {
     const panel = panels[index];
     if (runs.length > 1) panel.append(el("p", { class: "run-name" }, run.name));
-    for (const histogram of run.histograms) {
-      panel.append(histogramFigure(run, histogram, Math.max(220, panel.clientWidth), palette));
+    const width = Math.max(220, panel.clientWidth);
+    const compared = run.histograms.filter((histogram) => histogram.groups.length > 1);
+    const [first, ...others] = compared.length ? compared : run.histograms;
+    if (first) panel.append(histogramFigure(run, first, width, palette));
+    if (others.length) {
+      const more = el("details", { class: "more" }, el("summary", {}, "By other groups"));
+      more.append(...others.map((other) => histogramFigure(run, other, width, palette)));
+      panel.append(more);
     }
     if (!run.histograms.length)
       panel.append(el("p", { class: "empty" }, "All positions take the same steps."));

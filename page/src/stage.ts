@@ -137,7 +137,12 @@ export class Stage {
   private headlines(several: boolean): HTMLElement {
     const { example, insights } = this.state;
     const node = el("header", { class: "example-head" });
-    node.append(el("p", { class: "group" }, example.group ?? ""), el("h2", {}, example.title));
+    const isBoard = this.state.shown.some((thought) => this.state.partOf(thought).board);
+    node.append(
+      el("p", { class: "group" }, example.group ?? ""),
+      // A board is drawn below: its title is only its cells in a row.
+      el("h2", { class: isBoard ? "visually-hidden" : null }, example.title),
+    );
     const panels = insights.runs.map((run, index) => {
       const thought = example.thoughts[index];
       const panel = el("div", { class: "panel" });

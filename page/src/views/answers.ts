@@ -73,8 +73,16 @@ export function answersView(context: Context): View {
         el("span", { class: "track" }, bar),
         first ? percent(first.probability) : "",
       ),
-      el("td", { class: "other" }, second ? `${second.text} ${percent(second.probability)}` : ""),
-      el("td", { class: "other" }, third ? `${third.text} ${percent(third.probability)}` : ""),
+      el(
+        "td",
+        { class: "other" },
+        second?.probability ? `${second.text} ${percent(second.probability)}` : "",
+      ),
+      el(
+        "td",
+        { class: "other" },
+        third?.probability ? `${third.text} ${percent(third.probability)}` : "",
+      ),
     );
     line.addEventListener("click", () => state.set({ step }));
     return line;

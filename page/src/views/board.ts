@@ -49,7 +49,10 @@ export function boardView(context: Context): View {
   );
   const grid = el("div", { class: "board", role: "grid", "aria-label": part.label }, ...lines);
   grid.style.setProperty("--columns", String(columns));
-  grid.style.setProperty("--cell", `${Math.min(52, Math.floor((context.width - 8) / columns))}px`);
+  grid.style.setProperty(
+    "--cell",
+    `${Math.min(columns <= 6 ? 64 : 48, Math.floor((context.width - 8) / columns))}px`,
+  );
 
   const paint = () => {
     const step = shownStep(context);

@@ -26,7 +26,8 @@ export function groupSentence(histogram: Histogram): string {
   const low = sorted[0];
   const high = sorted[sorted.length - 1];
   if (high.mean - low.mean < 0.05) return `All groups take about ${low.mean.toFixed(1)} steps.`;
-  return `“${low.name}” takes ${low.mean.toFixed(1)} steps on average, “${high.name}” ${high.mean.toFixed(1)}.`;
+  const digits = high.mean - low.mean < 0.3 ? 2 : 1;
+  return `“${low.name}” takes ${low.mean.toFixed(digits)} steps on average, “${high.name}” ${high.mean.toFixed(digits)}.`;
 }
 
 export function histogramFigure(

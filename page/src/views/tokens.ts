@@ -89,8 +89,9 @@ function strip(context: Context, part: Part) {
     else if (below > list.scrollTop) list.scrollTop = below;
   };
   const paint = () => {
-    const step = shownStep(context, part);
     const isChosen = part === context.part;
+    // While one part thinks, the other has finished.
+    const step = isChosen ? shownStep(context, part) : part.steps;
     const token = shownToken(context);
     const attention = attentionTo(context, part);
     const row = attention?.weights.row(

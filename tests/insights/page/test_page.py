@@ -92,6 +92,19 @@ def test_exit_rules_stand_where_they_would_stop_the_position(story: Tab) -> None
     assert "dimitri dropped the umbrella" in story.text("#change .subject")
 
 
+def test_the_first_example_is_one_whose_answer_changes(tab: Tab) -> None:
+    plain = synthetic.facts_example("plain")
+    (part,) = plain["thoughts"][0]["parts"]
+    part["predictions"] = part["predictions"][-1:] * 6
+    document = synthetic.document("facts", [plain, synthetic.facts_example("telling")])
+    document["title"] = document["runs"][0]["name"]
+    tab.open(document)
+    assert tab.find("#example").get_property("value") == "1"
+    assert tab.text("h1") == "How a model answers questions about stories"
+    tab.press("p")
+    assert tab.text(".headline").endswith("and the answer was pantry from the first step on.")
+
+
 def test_histograms_compare_groups(story: Tab) -> None:
     assert story.count(".histogram .group") == 3
     caption = "“1 supporting fact” takes 2.1 steps on average, “3 supporting facts” 2.7."
@@ -286,7 +299,7 @@ def test_a_phone_needs_no_sideways_scrolling(tab: Tab) -> None:
 def test_a_model_without_steps_shows_its_answer(tab: Tab) -> None:
     examples = [synthetic.facts_example("silent"), synthetic.facts_example("told")]
     examples[0]["thoughts"][0]["parts"] = []
-    tab.open(synthetic.document("facts", examples))
+    tab.open(synthetic.document("facts", examples), "#example=silent")
     assert tab.text(".headline") == "The answer is pantry; this model shows no steps."
     assert tab.count("section.view") == 1  # the histograms
     tab.press("n")
