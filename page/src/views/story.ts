@@ -19,7 +19,12 @@ export function storyView(context: Context): View {
     { class: "story-row story-head" },
     el("span", {}),
     el("span", { class: "bar-title" }, "steps taken"),
-    el("span", { class: "cells" }, ...(attends ? heads : [])),
+    el(
+      "span",
+      { class: "cells-head" },
+      attends ? "where it looks, at step" : null,
+      el("span", { class: "cells" }, ...(attends ? heads : [])),
+    ),
   );
   const rows = part.positions.map((position, index) => {
     const fill = el("span", { class: "fill" });
