@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ut_tf
@@ -34,3 +35,9 @@ def test_babi_answers_new_stories(tmp_path: Path) -> None:
     arguments = {"train_questions": 40, "test_questions": 200, "seed": 7}
     assert measure_transfer(run, "babi_sim", arguments).metrics["error"] < 5
     assert ut_tf.load("babi").answer(STORY, "Where is the coin?") == "attic"
+
+
+def test_digits_are_reversed_at_twice_the_training_length() -> None:
+    digits = "".join(map(str, np.random.default_rng(0).integers(0, 10, 80)))
+    greedy = ut_tf.DecodeConfig(beam_size=1)
+    assert ut_tf.load("reverse", greedy).answer(digits) == digits[::-1]

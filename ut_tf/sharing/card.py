@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,9 @@ _SIZES = (
 )
 _HALTING = ("act_max_steps", "act_epsilon", "act_loss_weight")
 _PONDERNET = ("act_max_steps", "ponder_prior", "ponder_kl_weight", "ponder_threshold")
+
+Rows = dict[str, list[str]]
+"""The figure and the interval of metrics, by name."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,10 @@ class Stored:
 def model_card(run: Run, stored: Stored) -> str:
     """The text of the card."""
     record = _record(run, stored.step)
-    measured = _measured(run, stored.step, record)
-    scores = {name: row for name, row in measured.items() if not _of_pondering(name)}
-    pondering = {name: row for name, row in measured.items() if _of_pondering(name)}
+    measured, validated = _measured(record), _validated(run, stored.step)
+    scores, pondering = _parted(validated if record is None else measured)
+    halted_in = "the evaluation" if pondering and record is not None else "validation"
+    pondering = pondering or _parted(validated)[1]
     sections = [
         _front_matter(run, stored, record),
         f"# {stored.name}\n\n{_what_it_is(run, stored)}",
@@ -78,7 +82,7 @@ def model_card(run: Run, stored: Stored) -> str:
         f"## Score\n\n{_scores(scores, record, stored)}",
     ]
     if pondering:
-        sections.append(f"## Ponder statistics\n\n{_pondering(pondering, run)}")
+        sections.append(f"## Ponder statistics\n\n{_pondering(pondering, halted_in, run)}")
     sections.append(f"## Hyperparameters\n\n{_hyperparameters(run)}")
     sections.append(f"## Versions\n\n{_versions(stored)}")
     return "\n\n".join(sections) + "\n"
@@ -94,22 +98,26 @@ def _record(run: Run, step: int) -> Record | None:
     return own[-1] if own else None
 
 
-def _measured(run: Run, step: int, record: Record | None) -> dict[str, list[str]]:
-    """Name -> figure and interval, of the record or, without one, of validation."""
-    if record is not None:
-        return _without_doubles(
-            {
-                name: [_number(value), _interval(record.intervals.get(name))]
-                for name, value in sorted(record.metrics.items())
-            }
-        )
-    state = read_state(find_checkpoint(run.output_dir, str(step)))
-    if state.get("evaluated_step") != step:
+def _measured(record: Record | None) -> Rows:
+    """What ut-eval measured."""
+    if record is None:
         return {}
-    return {name: [_number(value), ""] for name, value in sorted(state.get("metrics", {}).items())}
+    return _without_doubles(
+        {
+            name: [_number(value), _interval(record.intervals.get(name))]
+            for name, value in sorted(record.metrics.items())
+        }
+    )
 
 
-def _without_doubles(rows: dict[str, list[str]]) -> dict[str, list[str]]:
+def _validated(run: Run, step: int) -> Rows:
+    """What validation measured at that step."""
+    state = read_state(find_checkpoint(run.output_dir, str(step)))
+    metrics = state.get("metrics", {}) if state.get("evaluated_step") == step else {}
+    return _without_doubles({name: [_number(metrics[name]), ""] for name in sorted(metrics)})
+
+
+def _without_doubles(rows: Rows) -> Rows:
     """Without groups that are there under a shorter name: "error/facts_1" beside "error/1"."""
 
     def shorter(name: str) -> str:
@@ -123,8 +131,13 @@ def _without_doubles(rows: dict[str, list[str]]) -> dict[str, list[str]]:
     }
 
 
-def _of_pondering(name: str) -> bool:
-    return any(part in _PONDER for part in name.split("/"))
+def _parted(rows: Rows) -> tuple[Rows, Rows]:
+    """Scores, and statistics of pondering."""
+    of_pondering = {name for name in rows if set(name.split("/")) & set(_PONDER)}
+    return (
+        {name: row for name, row in rows.items() if name not in of_pondering},
+        {name: row for name, row in rows.items() if name in of_pondering},
+    )
 
 
 def _front_matter(run: Run, stored: Stored, record: Record | None) -> str:
@@ -210,7 +223,7 @@ def _other_model(run: Run) -> bool:
     return bool(registry.hparams_sets.get(run.hparams_set)().model != run.hparams.model)
 
 
-def _scores(scores: Mapping[str, Sequence[str]], record: Record | None, stored: Stored) -> str:
+def _scores(scores: Rows, record: Record | None, stored: Stored) -> str:
     if not scores:
         return "It has not been evaluated."
     if record is None:
@@ -227,13 +240,14 @@ def _scores(scores: Mapping[str, Sequence[str]], record: Record | None, stored: 
     return f"{origin}\n\n{_table(scores)}"
 
 
-def _pondering(rows: Mapping[str, Sequence[str]], run: Run) -> str:
+def _pondering(rows: Rows, halted_in: str, run: Run) -> str:
     network = vars(run.hparams.network)
     names = _PONDERNET if network.get("halting") == "pondernet" else _HALTING
     known = [(name, network[name]) for name in names if name in network]
     return (
         "Recurrent steps per position (`ponder_time`), and the share of full depth that was"
-        f" computed (`compute_share`).\n\n{_table(rows)}\n\nHalting: {_code(known)}."
+        f" computed (`compute_share`), in {halted_in}.\n\n{_table(rows)}\n\nHalting:"
+        f" {_code(known)}."
     )
 
 
@@ -255,7 +269,7 @@ def _command(name: str, flags: Mapping[str, Any]) -> str:
     return shlex.join([name, *given])
 
 
-def _table(rows: Mapping[str, Sequence[str]]) -> str:
+def _table(rows: Rows) -> str:
     lines = [f"| `{name}` | {' | '.join(row)} |" for name, row in rows.items()]
     return "\n".join(["| metric | figure | 95% interval |", "|---|---|---|", *lines])
 
