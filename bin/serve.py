@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, tell
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.run import Run
 from ut_tf.serving.versions import newest_saved
 from ut_tf.storage.layout import EXPORT_FOLDER
+
+if TYPE_CHECKING:
+    from ut_tf.insights.server import InsightsPage
 
 COMMAND = "ut-serve"
 DESCRIPTION = """ut-serve: serves an exported model by TensorFlow Serving's REST protocol, and a
@@ -42,7 +47,7 @@ FLAGS = (
     ),
     Flag(
         "output_dir",
-        "The run directory in which the export is.",
+        "The run directory in which the export is; with it, /insights/ is the page of ut-insights.",
         _WHAT,
         shown_default="none",
         aliases=("model_dir",),
@@ -118,6 +123,8 @@ def _main(argv: list[str]) -> None:
     from ut_tf.serving.server import Limits, ModelServer
     from ut_tf.training.signals import StopRequest
 
+    insights = _Insights(Run.load(values.output_dir)) if values.output_dir else None
+
     def report(message: str) -> None:
         print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
 
@@ -132,6 +139,7 @@ def _main(argv: list[str]) -> None:
         values.port,
         limits,
         report,
+        insights,
     )
     with StopRequest(_STOPPING) as stop:
         newest = NewestVersion(export_dir, ServedModel, report)
@@ -143,6 +151,29 @@ def _main(argv: list[str]) -> None:
             )
             while not stop.requested:
                 time.sleep(0.1)
+
+
+class _Insights:
+    """The page of a run's insights, which loads the run when it is first asked for.
+
+    Args:
+      run: whose checkpoint is loaded.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._page: InsightsPage | None = None
+        self._loading = threading.Lock()
+
+    def __call__(self, method: str, body: bytes) -> str:
+        with self._loading:
+            if self._page is None:
+                from ut_tf.insights.inspector import Inspector
+                from ut_tf.insights.server import InsightsPage
+
+                inspector = Inspector.from_run(self._run)
+                self._page = InsightsPage(inspector, inspector.document([], 0))
+        return self._page.html if method == "GET" else self._page.think(body)
 
 
 def _checked_export_dir(values: Any) -> Path:

@@ -25,7 +25,7 @@ def test_it_answers_until_sigterm(tmp_path):
     )
     texts = ["abc", "j", "", "jihgfedcba"]
     expected = toy.Loaded(folder).ask("serving_default", inputs=texts)["outputs"]
-    command = [sys.executable, "-m", "ut_tf.bin.serve", f"--output_dir={run.output_dir}"]
+    command = [sys.executable, "-m", "ut_tf.bin.serve", f"--export_dir={folder.parent}"]
     with subprocess.Popen(
         [*command, "--port=0", "--model_name=letters"], stderr=subprocess.PIPE, text=True
     ) as process:

@@ -95,6 +95,7 @@ def test_the_state_and_the_signatures_of_a_model(server):
     assert score["inputs"]["targets"]["tensor_shape"]["dim"] == [{"size": "-1", "name": ""}]
     page = requests.get(server.address, timeout=9)
     assert 'data-model="toy"' in page.text
+    assert "insights" not in page.text
     assert "'none'" in page.headers["Content-Security-Policy"]
 
 
@@ -168,9 +169,10 @@ def test_twenty_clients_get_their_own_answers_from_shared_batches():
     model = PythonModel(SIGNATURES, gate)
     with served(model, max_batch_size=8) as server, ThreadPoolExecutor(20) as clients:
         texts = [f"text {number}" for number in range(20)]
-        answers = [
-            clients.submit(post, server, {"instances": [text, f"{text} again"]}) for text in texts
-        ]
+        bodies = [{"instances": [text, f"{text} again"]} for text in texts]
+        answers = [clients.submit(post, server, bodies[0])]
+        wait_for(lambda: model.calls)
+        answers += [clients.submit(post, server, body) for body in bodies[1:]]
         wait_for(lambda: len(server.batcher._waiting) == 19)
         gate.set()
         for text, answer in zip(texts, answers, strict=True):
@@ -239,6 +241,26 @@ def test_the_end_comes_after_the_answers_to_what_has_arrived():
         ending.result()
         with pytest.raises(requests.ConnectionError):
             requests.get(server.address, timeout=5)
+
+
+def test_the_page_of_insights_is_asked_for_by_its_own_paths():
+    def insights(method, body):
+        if method == "POST" and not body:
+            raise UserError("the input has\n0 examples.")
+        return f"{method} {body.decode()}"
+
+    model = PythonModel(SIGNATURES)
+    with ModelServer(lambda: model, Batcher(), "toy", port=0, insights=insights) as server:
+        assert 'href="insights/"' in requests.get(server.address, timeout=9).text
+        page = requests.get(f"{server.address}/insights/", timeout=9)
+        assert (page.text, "Content-Security-Policy" in page.headers) == ("GET ", False)
+        path = f"{server.address}/insights/think"
+        assert requests.post(path, data="text", timeout=9).text == "POST text"
+        refused = requests.post(path, data="", timeout=9)
+        assert (refused.status_code, refused.json()) == (
+            400,
+            {"error": "the input has 0 examples."},
+        )
 
 
 def test_a_port_in_use(server):

@@ -30,6 +30,35 @@ _JSON, _HTML = "application/json; charset=utf-8", "text/html; charset=utf-8"
 _THINK = "/think"
 
 
+class InsightsPage:
+    """The page of a document, and the steps for inputs that are typed there.
+
+    Args:
+      inspector: of the runs.
+      document: from ``Inspector.document``; the page opens with it.
+    """
+
+    def __init__(self, inspector: Inspector, document: dict[str, Any]) -> None:
+        thinker = inspector.thinkers[0]
+        serve = {"input_hint": thinker.hint, "multiline": thinker.model.spec.inputs == "facts"}
+        self.html = to_html({**document, "serve": serve})
+        self._inspector = inspector
+        self._lock = threading.Lock()
+
+    def think(self, body: bytes) -> str:
+        """The answer to a POST of {"input": text}, as JSON; one thread at a time.
+
+        Raises:
+          UserError: the text is no example of the problem, or several.
+        """
+        text = _input(body)
+        with self._lock:
+            examples = self._inspector.read(text, "the input")
+        if len(examples) != 1:
+            raise UserError(f"the input has {len(examples)} examples: give one at a time.")
+        return to_json({"examples": examples})
+
+
 class InsightsServer(ThreadingHTTPServer):
     """Serves one document and answers inputs, one after another.
 
@@ -51,11 +80,7 @@ class InsightsServer(ThreadingHTTPServer):
         host: str = "localhost",
         port: int = 8008,
     ) -> None:
-        thinker = inspector.thinkers[0]
-        serve = {"input_hint": thinker.hint, "multiline": thinker.model.spec.inputs == "facts"}
-        self.page = to_html({**document, "serve": serve}).encode("utf-8")
-        self._inspector = inspector
-        self._lock = threading.Lock()
+        self.page = InsightsPage(inspector, document)
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -70,18 +95,6 @@ class InsightsServer(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}/"
 
-    def think(self, text: str) -> dict[str, Any]:
-        """The example in a text; one thread at a time.
-
-        Raises:
-          UserError: the text is no example of the problem, or several.
-        """
-        with self._lock:
-            examples = self._inspector.read(text, "the input")
-        if len(examples) != 1:
-            raise UserError(f"the input has {len(examples)} examples: give one at a time.")
-        return examples[0]
-
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request."""
@@ -94,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The page at /."""
         if self.path.partition("?")[0] in ("/", "/index.html"):
-            self._send(HTTPStatus.OK, self.server.page, _HTML)
+            self._send(HTTPStatus.OK, self.server.page.html.encode("utf-8"), _HTML)
         else:
             self._refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path[:80]} here: ask for /.")
 
@@ -115,11 +128,11 @@ class _Handler(BaseHTTPRequestHandler):
             )
             return
         try:
-            example = self.server.think(_input(self.rfile.read(int(length))))
+            answer = self.server.page.think(self.rfile.read(int(length)))
         except Exception as error:
             self._tell(error)
             return
-        self._send(HTTPStatus.OK, to_json({"examples": [example]}).encode("utf-8"), _JSON)
+        self._send(HTTPStatus.OK, answer.encode("utf-8"), _JSON)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing: standard error is for what the user should know."""

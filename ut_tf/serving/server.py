@@ -33,6 +33,9 @@ _PAGE_POLICY = (
     "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
 
+_INSIGHTS = {("GET", "/insights/"): _HTML, ("POST", "/insights/think"): _JSON}
+_LINK = '<p><a href="insights/">What the model computes at every step</a></p>'
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -60,6 +63,8 @@ class ModelServer:
       port: 0: any that is free.
       limits: of requests.
       report: called with the trace of an error that is not a client's.
+      insights: returns the page of insights at /insights/ (GET), and what is to be seen of an input
+        (POST of its body to /insights/think), as text; None: there is no such page.
 
     Raises:
       UserError: the address cannot be listened at.
@@ -74,12 +79,14 @@ class ModelServer:
         port: int = 8501,
         limits: Limits | None = None,
         report: Callable[[str], None] = print,
+        insights: Callable[[str, bytes], str] | None = None,
     ) -> None:
         self.model = model
         self.batcher = batcher
         self.name = name
         self.limits = limits or Limits()
         self.report = report
+        self.insights = insights
         self.stopping = threading.Event()
         self._busy = 0
         self._idle = threading.Condition()
@@ -133,6 +140,11 @@ class ModelServer:
         """
         if method == "GET" and path.partition("?")[0] in ("/", "/index.html"):
             return self._page(), _HTML
+        if self.insights is not None and (method, path.partition("?")[0]) in _INSIGHTS:
+            try:
+                return self.insights(method, body), _INSIGHTS[method, path.partition("?")[0]]
+            except UserError as error:
+                raise RequestError(400, " ".join(str(error).split())) from error
         target = rest_messages.parse_path(method, path)
         model = self.model()
         if target.model != self.name or target.version not in (None, model.version):
@@ -155,7 +167,8 @@ class ModelServer:
 
     def _page(self) -> str:
         page = files("ut_tf.serving").joinpath("page.html").read_text(encoding="utf-8")
-        return page.replace("{{model}}", html.escape(self.name, quote=True))
+        page = page.replace("{{model}}", html.escape(self.name, quote=True))
+        return page.replace("{{insights}}", "" if self.insights is None else _LINK)
 
 
 class _Listener(ThreadingHTTPServer):
@@ -317,7 +330,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Content-Type-Options", "nosniff")
-        if kind == _HTML:
+        if kind == _HTML and not self.path.startswith("/insights/"):
             self.send_header("Content-Security-Policy", _PAGE_POLICY)
         if self.close_connection:
             self.send_header("Connection", "close")
