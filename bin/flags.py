@@ -206,7 +206,7 @@ def _help_lines(flag: Flag) -> str:
     head = (
         f"  <{flag.name}> ..."
         if flag.positional
-        else f"  --{'[no]' if flag.kind == 'boolean' else ''}{flag.name}"
+        else f"  --{'[no]' if _has_opposite(flag) else ''}{flag.name}"
     )
     default = (
         "required" if flag.required else f"default: {flag.shown_default or _default_text(flag)}"
@@ -226,6 +226,11 @@ def _help_lines(flag: Flag) -> str:
 
 def _default_text(flag: Flag) -> str:
     return str(flag.default).lower() if flag.kind == "boolean" else str(flag.default)
+
+
+def _has_opposite(flag: Flag) -> bool:
+    """Whether the help page shows --noNAME, which a flag that says no need not have."""
+    return flag.kind == "boolean" and not flag.name.startswith("no_")
 
 
 def _uncapitalised(text: str) -> str:
