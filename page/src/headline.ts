@@ -20,7 +20,10 @@ export function interest(thought: Thought | null): number {
   if (!thought || !part) return 0;
   const changes = part.positions.map((_, index) => settledAt(part, index));
   const latest = max(changes) ?? 1;
-  return (thought.correct === false ? 0.5 : 1) * (latest + part.steps / 100);
+  return (
+    (thought.correct === false ? 0.5 : 1) *
+    (latest + part.steps / 100 + part.positions.length / 1e5)
+  );
 }
 
 export function headline(run: Run, thought: Thought): string {
