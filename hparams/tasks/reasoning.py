@@ -33,7 +33,8 @@ def ut_prefix_sums() -> HParams:
     """``ut-trainer --problem=prefix_sums_32 --hparams_set=ut_prefix_sums``
 
     Prefix sums that go on beyond the training's length: 64 / 64 / 4, separable convolutions, no
-    positions, and half a step more per bit, so that the last bit hears of the first.
+    positions, half a step more per bit, so that the last bit hears of the first, and a curriculum:
+    all lengths at once are learned from the first bit on, and slowly.
     """
     return HParams().change(
         hidden_size=64,
@@ -49,7 +50,18 @@ def ut_prefix_sums() -> HParams:
         dropout=0.0,
         attention_dropout=0.0,
         relu_dropout=0.0,
-        **{**_TRAINING, "batch_size": 2048, "batch_unit": "tokens", "max_length": 32},
+        **{
+            **_TRAINING,
+            "batch_size": 2048,
+            "batch_unit": "tokens",
+            "max_length": 33,
+            "length_bucket_step": 1.5,
+            "curriculum": "length",
+            "curriculum_start": 8,
+            "learning_rate": 0.002,
+            "schedule": "constant",
+            "train_steps": 1500,
+        },
     )
 
 
