@@ -1,9 +1,9 @@
-"""Puzzles as lines of text with an answer at every position: "1..4 .... ..3. 2..." and "0110".
+"""Puzzles as lines of text with an answer at every position: "13.. .23. .4.. 3..2" and "0110".
 
 How it is used::
 
     codec = SudokuCodec(SudokuSize(2, 2))
-    codec.encode(tf.constant(["1..4 .... ..3. 2..."]))["inputs"]     # int32 [1, 16]
+    codec.encode(tf.constant(["13.. .23. .4.. 3..2"]))["inputs"]     # int32 [1, 16]
     codec.decode(outputs)                                            # ["1324 4231 ..."]
 
 ``read`` refuses a line that is no puzzle; in a graph foreign symbols are left out.

@@ -228,3 +228,8 @@ def test_insights_show_a_board_with_an_answer_at_every_cell(puzzle_run: Run) -> 
     assert [len(step) for step in part["predictions"]] == [16] * part["steps"]
     assert all(len(steps) == 16 for steps in part["exit_steps"].values())
     assert "kl" in part["exit_steps"]
+
+
+def test_the_model_that_comes_with_the_package_solves_a_puzzle() -> None:
+    solver = ut_tf.load("sudoku4")
+    assert solver.answer("132. .231 2.13 314.") == "1324 4231 2413 3142"
