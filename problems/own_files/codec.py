@@ -116,6 +116,10 @@ class LinesCodec(TextCodec):
         """Returns the pieces of symbols int32 [batch, length], as ``tokens`` does."""
         return self._texts.target_tokens(symbols)
 
+    def input_text(self, tokens: Sequence[str]) -> str:
+        """The text that the pieces make, in one line."""
+        return self._texts.input_text(tokens)
+
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Raises UserError: a language model has no inputs."""
         del lines

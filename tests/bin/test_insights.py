@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import ut_tf
 from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import insights
 
@@ -27,6 +28,15 @@ def test_texts_and_test_examples_become_files(tmp_path: Path, capsys: Any) -> No
     assert document["examples"][2]["id"].startswith("test-")
     assert document["examples"][0]["thoughts"][0]["parts"][0]["steps"] == 2
     assert '"ut-tf-insights"' in files[0].read_text(encoding="utf-8")
+
+
+def test_a_saved_model_takes_the_place_of_a_run(tmp_path: Path) -> None:
+    ut_tf.save(digits_run(tmp_path / "run"), tmp_path / "model")
+    file = tmp_path / "think.json"
+    flags = [f"--model={tmp_path}/model", "--input=31", "--hparams=eval_num_steps=3"]
+    assert insights.main([*flags, f"--json={file}"]) == 0
+    (run,) = json.loads(file.read_text(encoding="utf-8"))["runs"]
+    assert (run["name"], run["checkpoint"]) == ("model", 100)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import ut_tf
-from tests.bin.tiny_runs import digits_run, stories_run, translation_run
+from tests.bin.tiny_runs import digits_run, save, stories_run, translation_run
 from tests.insights.documents import STORED, attention, best, numbers, texts
 from tests.serving.toy import untrained_run
 from ut_tf.errors import UserError
@@ -196,6 +196,33 @@ def test_a_language_model(tmp_path: Path) -> None:
     assert best(part) == [symbols[number] for number in logits.argmax(-1)]
     assert (example["target"], thought["answer"]) == ("<end>", best(part)[-1])
     assert thought["correct"] == (thought["answer"] == "<end>")
+
+
+def test_cells_of_a_board_are_answered_one_by_one(tmp_path: Path) -> None:
+    run = ut_tf.Run.create(
+        "sudoku_4x4",
+        "ut_sudoku4",
+        "hidden_size=8,filter_size=8,num_heads=2,num_steps=2",
+        output_dir=tmp_path / "run",
+        data_dir=tmp_path / "data",
+        tmp_dir=tmp_path / "tmp",
+    )
+    save(run, (100,))
+    puzzle = "1..4 .... ..3. 2..."
+    document = ut_tf.inspect_run(run, puzzle)
+    (example,) = document["examples"]
+    (part,) = example["thoughts"][0]["parts"]
+    assert (document["runs"][0]["kind"], part["label"]) == ("board", "board")
+    assert part["board"] == {"rows": 4, "columns": 4, "box_rows": 2, "box_columns": 2}
+    assert "".join(texts(part)) == puzzle.replace(" ", "")
+    assert {position["role"] for position in part["positions"]} == {"cell"}
+    codec = run.text_codec()
+    features = codec.encode(tf.constant([puzzle]))
+    logits, details, views = seen_by(ut_tf.load_model(run), features)
+    assert_part(part, details.encoder, views)
+    symbols = tf.argmax(logits, -1, output_type=tf.int32)[None]
+    assert best(part) == [text.decode() for text in codec.target_tokens(symbols)[0].numpy()]
+    assert codec.input_text(texts(part)) == puzzle
 
 
 def test_two_runs_side_by_side(tmp_path: Path, stories: ut_tf.Run) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.insights.positions import texts_of
-from ut_tf.insights.samples import batches, count_of, in_order, test_set
+from ut_tf.insights.samples import batches, group_name, in_order, test_set
 from ut_tf.insights.thinker import Thinker
 from ut_tf.symbols import PADDING_ID
 
@@ -75,7 +75,7 @@ def _labels(thinker: Thinker, batch: dict[str, np.ndarray]) -> list[dict[str, An
     for feature in dict.fromkeys((chosen.ponder_by, chosen.group_by)):
         if feature in batch:
             for label, value in zip(labels, batch[feature], strict=True):
-                label[feature] = count_of(feature, int(value))
+                label[feature] = group_name(feature, value)
     if thinker.model.spec.targets == "class":
         answers = texts_of(thinker.codec.decode(tf.constant(batch["targets"], tf.int32)))
         for label, answer in zip(labels, answers, strict=True):

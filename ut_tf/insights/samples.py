@@ -65,9 +65,13 @@ def batches(thinker: Thinker, count: int) -> Iterator[dict[str, np.ndarray]]:
         yield {name: np.asarray(value) for name, value in batch.items()}
 
 
-def count_of(feature: str, value: int) -> str:
-    """The name of a group, "2 supporting facts" or "task 3"."""
+def group_name(feature: str, value: Any) -> str:
+    """The name of a group, "2 supporting facts", "task 3" or "label good", of a feature's value: a
+    number or a text.
+    """
     words = feature.replace("_", " ")
+    if isinstance(value, bytes):
+        return f"{words} {value.decode('utf-8', errors='replace')}"
     if not words.endswith("s"):
         return f"{words} {value}"
     return f"{value} {words.removesuffix('s') if value == 1 else words}"
@@ -82,16 +86,18 @@ def in_order(group: str | None) -> tuple[int, str]:
 def _group(chosen: EvaluationSet, thinker: Thinker, features: dict[str, Any]) -> str | None:
     for feature in (chosen.ponder_by, chosen.group_by):
         if feature in features:
-            return count_of(feature, int(features[feature]))
+            return group_name(feature, features[feature])
     if thinker.model.spec.has_one_answer:
         return None
     side: Sequence[int] = features["targets" if thinker.is_language_model else "inputs"]
     return f"length {len(side)}"
 
 
-def _trimmed(value: np.ndarray) -> np.ndarray:
-    """Ids of one example without the padding, or of facts the rows of padding, at their end."""
-    if not value.ndim:
+def _trimmed(value: Any) -> Any:
+    """Ids of one example without the padding, or of facts the rows of padding, at their end; a
+    number or a text as it is.
+    """
+    if not np.ndim(value):
         return value
     used = np.flatnonzero(value.reshape(len(value), -1).any(axis=1))
     return value[: used[-1] + 1 if len(used) else 0]

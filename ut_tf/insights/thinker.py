@@ -150,9 +150,9 @@ class Thinker:
             if name in features
         }
         if self.is_language_model:
-            (targets,) = batch["targets"]
-            text = texts_of(self.codec.decode(tf.constant(batch["targets"])))[0]
-            return Given({"targets": batch["targets"]}, text, self._symbols(targets[-1:])[0])
+            symbols = self._symbols(batch["targets"][0])
+            text = self.codec.input_text(symbols)
+            return Given({"targets": batch["targets"]}, text, symbols[-1])
         target = texts_of(self.codec.decode(tf.constant(batch["targets"])))[0]
         inputs = {"inputs": batch["inputs"]}
         return Given(inputs, self.codec.input_text(texts_of(self.codec.tokens(inputs)[0])), target)

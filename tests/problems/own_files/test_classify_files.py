@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import ut_tf
 from ut_tf.bin import decoder, exporter, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
@@ -227,3 +228,8 @@ def test_from_training_to_an_exported_model(
     answer = served(inputs=tf.constant(["red", "blue number"]))
     assert answer["outputs"].numpy().tolist() == [b"warm", b"cold"]
     assert (answer["probability"].numpy() > 0.5).all()
+    _, first, second = ut_tf.inspect_run(
+        ut_tf.Run.load(tmp_path / "run"), "a red one", examples=2, to_file=tmp_path / "think.html"
+    )["examples"]
+    assert {first["group"], second["group"]} == {"class cold", "class warm"}
+    assert first["thoughts"][0]["correct"] and second["thoughts"][0]["correct"]

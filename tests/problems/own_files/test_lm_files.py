@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import ut_tf
 from ut_tf.bin import decoder, exporter, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
@@ -115,3 +116,7 @@ def test_from_training_to_scores_of_lines(
     served = tf.saved_model.load(str(tmp_path / "exported" / "1")).signatures["score"]
     answer = served(targets=tf.constant(["line 3 of words"]))
     np.testing.assert_allclose(answer["log_probabilities"], [plausible], atol=1e-3)
+    trained = ut_tf.Run.load(tmp_path / "run")
+    example, window = ut_tf.inspect_run(trained, "line 3 of words", examples=1)["examples"]
+    assert (example["target"], window["thoughts"][0]["correct"] is None) == ("</s>", False)
+    assert 0 < len(window["thoughts"][0]["parts"][0]["positions"]) <= 32
