@@ -12,6 +12,7 @@ what ut-eval found.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -105,7 +106,7 @@ def _measured(record: Record | None) -> Rows:
     return _without_doubles(
         {
             name: [_number(value), _interval(record.intervals.get(name))]
-            for name, value in sorted(record.metrics.items())
+            for name, value in _in_order(record.metrics)
         }
     )
 
@@ -114,7 +115,17 @@ def _validated(run: Run, step: int) -> Rows:
     """What validation measured at that step."""
     state = read_state(find_checkpoint(run.output_dir, str(step)))
     metrics = state.get("metrics", {}) if state.get("evaluated_step") == step else {}
-    return _without_doubles({name: [_number(metrics[name]), ""] for name in sorted(metrics)})
+    return _without_doubles({name: [_number(value), ""] for name, value in _in_order(metrics)})
+
+
+def _in_order(metrics: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The metrics by name, "error/2" before "error/10"."""
+
+    def key(item: tuple[str, float]) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d+)", item[0])
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+    return sorted(metrics.items(), key=key)
 
 
 def _without_doubles(rows: Rows) -> Rows:
