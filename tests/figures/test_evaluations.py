@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,13 +102,19 @@ def test_ut_eval_draws_what_the_model_did(
 ) -> None:
     run = toy_run(tmp_path, "toy_class", model="universal_transformer", halting="basic")
     save(run, (1,))
-    observed = observe_checkpoint(run, run.make_problem())[""]
-    assert sum(observed.confusion.values()) == 16
-    assert observed.ponder_counts["encoder"][0] == 0
+    kept: dict[str, Observed] = {}
+
+    def observe(*arguments: Any) -> dict[str, Observed]:
+        kept.update(observe_checkpoint(*arguments))
+        return kept
+
+    monkeypatch.setattr("ut_tf.evaluation.observations.observe_checkpoint", observe)
     monkeypatch.setattr(Run, "load", lambda *_args, **_options: run)
     monkeypatch.setattr(Run, "prepare", lambda run, _problem: run)
     assert eval_command.main([f"--output_dir={tmp_path}", "--figures"]) == 0
-    metrics = json.loads(capsys.readouterr().out)
+    metrics, observed = json.loads(capsys.readouterr().out), kept[""]
+    assert sum(observed.confusion.values()) == 16
+    assert observed.ponder_counts["encoder"][0] == 0
     right = sum(n for (target, answer), n in observed.confusion.items() if target == answer)
     assert metrics["error"] == pytest.approx(100.0 * (1.0 - right / 16))
     counts = observed.ponder_counts["encoder"]
