@@ -20,6 +20,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
 }
 _LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
+_BADGES = re.compile(r"^\[!\[.*\n", re.MULTILINE)
 _CODE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 
 
@@ -35,6 +36,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrites the links of a page that lead out of docs/, or into it."""
     path = page.file.src_uri
     names = {site: name for name, site in PAGES.items()}
+    # Badges are images from elsewhere.
+    markdown = _BADGES.sub("", markdown)
     # Where the page lies in the checkout.
     place = names.get(path, f"docs/{path}")
     parts = _CODE.split(markdown)
