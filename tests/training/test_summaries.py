@@ -28,6 +28,7 @@ from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.run import Run
+from ut_tf.training.logs import RunLog
 from ut_tf.training.summaries import WrittenExamples
 from ut_tf.training.trackers import make_tracker
 from ut_tf.training.trainer import train
@@ -107,7 +108,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory, tracked: Tracked) -> Itera
         tmp_path_factory.mktemp("views") / "run",
         "toy_digits",
         model="universal_transformer",
-        halting="basic",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "wandb", tracked)
@@ -124,7 +124,7 @@ def _multiplexer(run: Run) -> Any:
     return multiplexer.Reload()
 
 
-def test_tensorboard_shows_examples_ponder_times_and_the_graph(trained: Run) -> None:
+def test_tensorboard_shows_examples_and_the_graph(trained: Run) -> None:
     multiplexer = _multiplexer(trained)
     (name,) = multiplexer.Runs()
     texts = multiplexer.Tensors(name, "eval/examples")
@@ -136,16 +136,26 @@ def test_tensorboard_shows_examples_ponder_times_and_the_graph(trained: Run) -> 
     assert len(rows) == 4 and all(target.isdigit() for target in targets)
     inputs = [row.split("|")[1].strip() for row in rows]
     assert [text.replace(" ", "").replace("<end>", "") for text in inputs] == targets
-    images = multiplexer.Tensors(name, "eval/ponder_time_over_steps")
-    assert [image.step for image in images] == [10]
-    width, height, png = images[-1].tensor_proto.string_val
-    assert tf.image.decode_png(png).shape[:2] == (int(height), int(width))
     graph = multiplexer.Graph(name)
     nodes = {node.name for node in graph.node}
     nodes |= {node.name for function in graph.library.function for node in function.node_def}
     layers = {re.sub(r"_\d+$", "", part) for node in nodes for part in node.split("/")}
-    named = {"encoder", "decoder", "block", "self_attention", "transition", "halting"}
+    named = {"encoder", "decoder", "block", "self_attention", "transition"}
     assert named <= layers
+
+
+def test_tensorboard_shows_ponder_times_over_the_steps(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    log.pondering(1)
+    for step in (5, 10):
+        log.train(step, {"loss": 0.5}, [0.0, 3.0, 7.0])
+    log.pondering(10)
+    log.close()
+    multiplexer = EventMultiplexer().AddRunsFromDirectory(str(tmp_path / "tensorboard")).Reload()
+    (image,) = multiplexer.Tensors(".", "eval/ponder_time_over_steps")
+    width, height, png = image.tensor_proto.string_val
+    assert image.step == 10
+    assert tf.image.decode_png(png).shape[:2] == (int(height), int(width))
 
 
 def test_tensorboard_compares_hyperparameters(trained: Run) -> None:
@@ -160,7 +170,7 @@ def test_tensorboard_compares_hyperparameters(trained: Run) -> None:
     assert kinds["num_heads"] == api_pb2.DATA_TYPE_FLOAT64
     assert kinds["halting"] == api_pb2.DATA_TYPE_STRING
     metrics = {info.name.tag for info in experiment.metric_infos}
-    assert {"eval/loss", "train/ponder_time"} <= metrics
+    assert {"eval/loss", "train/loss"} <= metrics
 
 
 def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(

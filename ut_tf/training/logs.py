@@ -87,7 +87,9 @@ class RunLog:
         from ut_tf.figures.pondering import pondering_over_steps
         from ut_tf.figures.style import as_png
 
-        lines = [json.loads(line) for line in self._metrics.read_text().splitlines()]
+        # Nothing is written before the first log point.
+        text = self._metrics.read_text() if self._metrics.is_file() else ""
+        lines = [json.loads(line) for line in text.splitlines()]
         points = [line for line in lines if line.get("ponder_histogram")]
         if not points:
             return
