@@ -13,6 +13,7 @@ interface Chip {
   word: HTMLElement;
   guess: HTMLElement | null;
   guessed: string;
+  attended: number;
 }
 
 export function tokensView(context: Context): View {
@@ -68,13 +69,23 @@ function strip(context: Context, part: Part) {
     const guess = guesses ? el("span", { class: "guess" }) : null;
     const node = el(
       "div",
-      { class: `chip role-${position.role}`, role: "option", "data-token": index },
+      {
+        class: `chip role-${position.role}`,
+        role: "option",
+        tabindex: -1,
+        "aria-selected": "false",
+        "data-token": index,
+      },
       el("span", { class: "tower" }, ghost, fill),
       word,
       guess,
     );
     node.addEventListener("click", () => state.set({ part: part.name, token: index }));
-    return { node, fill, word, guess, guessed: "" };
+    const chip = { node, fill, word, guess, guessed: "", attended: 0 };
+    // When somebody looks: written for all symbols at every step, it would take longest.
+    node.addEventListener("pointerenter", () => describe(chip, index));
+    node.addEventListener("focus", () => describe(chip, index));
+    return chip;
   });
   const size = chips.length <= FEW ? "few" : chips.length > MANY ? "many" : "";
   const list = el(
@@ -107,15 +118,26 @@ function strip(context: Context, part: Part) {
       chip.fill.style.height = `${(100 * taken) / longest}%`;
       chip.fill.style.backgroundColor = colors.ponder(0.3 + (0.6 * taken) / longest);
       chip.node.classList.toggle("halted", !isRunning(position, step + 1));
-      const selected = isChosen && index === token;
-      chip.node.setAttribute("aria-selected", String(selected));
-      chip.node.tabIndex = selected ? 0 : -1;
       shade(chip.word, row ? row[index] : 0, strongest);
       if (chip.guess) paintGuess(chip, index, step);
-      const name = positionName(part, index);
-      const attended = row && row[index] > 0 ? `, attended with ${percent(row[index])}` : "";
-      chip.node.title = `${name}: ${plural(position.ponder_time, "step")}${attended}`;
+      chip.attended = row ? row[index] : 0;
     });
+    select(isChosen ? token : -1);
+  };
+  let selected = -1;
+  // Of hundreds of symbols only two change: the others are left alone.
+  const select = (token: number) => {
+    if (token === selected) return;
+    for (const index of [selected, token].filter((index) => index >= 0)) {
+      chips[index].node.setAttribute("aria-selected", String(index === token));
+      chips[index].node.tabIndex = index === token ? 0 : -1;
+    }
+    selected = token;
+  };
+  const describe = (chip: Chip, index: number) => {
+    const attended = chip.attended > 0 ? `, attended with ${percent(chip.attended)}` : "";
+    const taken = plural(part.positions[index].ponder_time, "step");
+    chip.node.title = `${positionName(part, index)}: ${taken}${attended}`;
   };
   const shade = (word: HTMLElement, weight: number, strongest: number) => {
     // Relative to the strongest: over long texts all weights are small.
