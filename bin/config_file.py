@@ -23,7 +23,7 @@ from absl import flags as absl_flags
 from ut_tf.bin.flags import Flag, FlagError, hyperparameters, parse
 from ut_tf.bin.shared_flags import FILE_FLAGS
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.errors import UserError, did_you_mean
+from ut_tf.errors import did_you_mean
 
 CONFIG = Flag(
     "config",
@@ -84,7 +84,9 @@ def _with_config(
             name: value for name, value in arguments.items() if name not in files
         }
     plain = [
-        f"--{name}={_text(value, ',')}" for name, value in named.items() if name not in _ASSIGNMENTS
+        f"--{name}={_text(value, ',', f'--config={path}, {name}')}"
+        for name, value in named.items()
+        if name not in _ASSIGNMENTS
     ]
     joined = [
         f"--{name}={_joined(named[name], values[name].value, path, name)}"
@@ -141,17 +143,18 @@ def _joined(value: Any, given: str | None, path: Path, name: str) -> str:
 
 def _assignments(value: Any, path: Path, name: str) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return {str(key): _text(part, "+") for key, part in value.items()}
+        where = f"--config={path}, {name}"
+        return {str(key): _text(part, "+", f"{where}, {key}") for key, part in value.items()}
     values, mistakes = parse_assignments(str(value))
     if mistakes:
         raise FlagError(f"--config={path}, {name}: {'; '.join(mistakes)}.")
     return values
 
 
-def _text(value: Any, separator: str) -> str:
-    """A value as the command line has it."""
+def _text(value: Any, separator: str, where: str) -> str:
+    """A value as the command line has it; `where` it stands, for messages."""
     if isinstance(value, Mapping):
-        raise UserError(f"{value!r} is no value of a flag: expected a text or a number.")
+        raise FlagError(f"{where}: {value!r} is no value: expected a text or a number.")
     if isinstance(value, list | tuple):
-        return separator.join(_text(part, separator) for part in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return separator.join(_text(part, separator, where) for part in value)
+    return json.dumps(value) if isinstance(value, bool) or value is None else str(value)

@@ -248,6 +248,8 @@ def _check_figures(values: Any) -> None:
     for flag in ("test_problem", "exit_sweep"):
         if values[flag].value:
             raise FlagError(f"--figures and --{flag} do not go together: leave one flag out.")
+    if values.model and values.figures == _RUN_FIGURES:
+        raise FlagError("--figures needs a folder beside --model, such as --figures=figures.")
     from ut_tf.figures.style import check_installed
 
     check_installed()

@@ -20,7 +20,7 @@ from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.show_input import sentences, story_lines, unknown_words_message
 from ut_tf.bin.terminal import Terminal
 from ut_tf.errors import UserError
-from ut_tf.inference.text_files import read_input
+from ut_tf.inference.text_files import input_lines, read_input, readable
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def _main(argv: list[str]) -> None:
     texts = _texts(values)
     types = not texts and values.examples is None and sys.stdin.isatty()
     if not texts and values.examples is None and not types:
-        texts = [("standard input", sys.stdin.read())]
+        lines = input_lines(sys.stdin.buffer, "standard input")
+        texts = [("standard input", "\n".join(lines))]
     if not (values.output_dir or values.model):
         values.model = _SHIPPED
     run = load_run(values).in_use(values.hparams)
@@ -215,7 +216,7 @@ def _check(values: Any) -> None:
 def _texts(values: Any) -> list[tuple[str, str]]:
     """The names and texts of the inputs."""
     if values.input is not None:
-        return [("--input", values.input)]
+        return [("--input", readable(values.input))]
     if values.input_file:
         lines = read_input(Path(values.input_file).expanduser())
         return [(values.input_file, "\n".join(lines))]
@@ -255,7 +256,9 @@ def _answer(show: _Show, text: str) -> None:
 def _typed_lines() -> Iterator[str]:
     while True:
         try:
-            yield input("> ")
+            yield readable(input("> "))
+        except UnicodeDecodeError:
+            tell(COMMAND, "left out: a line that is no UTF-8.")
         except EOFError:
             print()
             return

@@ -198,6 +198,9 @@ class Run(RunConfig):
                 " wrote."
             )
         if holds_model(folder):
+            if usr_dir:
+                # The caller's own, which may register the model's problem.
+                registry.import_user_code(usr_dir)
             check_portable(values, folder)
             values = {
                 **values,

@@ -11,6 +11,7 @@ from ut_tf.bin import trainer
 from ut_tf.bin.config_file import parse_with_config
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.trainer_flags import COMMAND, DESCRIPTION, FLAGS, checked_run
+from ut_tf.factories import parse_problem_args
 
 FILE = """
 problem: babi_sim
@@ -86,6 +87,16 @@ def test_files_of_text_are_lists(tmp_path: Path) -> None:
     ]
 
 
+def test_values_are_those_of_json(tmp_path: Path) -> None:
+    config = written(tmp_path, "problem_args: {vocab_size: null, exact: true, shares: [1, 2]}")
+    values = parse_with_config(COMMAND, DESCRIPTION, FLAGS, [config])
+    assert parse_problem_args(values.problem_args) == {
+        "vocab_size": None,
+        "exact": True,
+        "shares": [1, 2],
+    }
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -94,6 +105,7 @@ def test_files_of_text_are_lists(tmp_path: Path) -> None:
         ("problem: [", "cannot be read"),
         ("- babi_sim", "holds no values by name"),
         ("hparams: num_steps", "hparams: 'num_steps' is no assignment"),
+        ("hparams: {num_steps: {a: 1}}", r"hparams, num_steps: {'a': 1} is no value"),
         ("config: other.yaml", "unknown name 'config'"),
         ("train_steps: many", "--train_steps=many: expected a whole number"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import types
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,16 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
     assert f"{page} shows every step." in printed.out
     assert "mary went to the kitchen" in page.read_text()
     assert opened == [page.as_uri()]
+
+
+def test_damaged_bytes_do_not_stop_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [f"--output_dir={STORED_RUN}", f"--data_dir={tmp_path}"]
+    piped = io.BytesIO(b"Mary \xff to the kitchen.\nWhere is Mary?\n")
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=piped, isatty=lambda: False))
+    assert show.main(arguments) == 0
+    assert show.main([*arguments, "--input=Mary \udcff to the kitchen. Where is Mary?"]) == 0
+    printed = capsys.readouterr()
+    assert "standard input, line 1: byte 6 is no UTF-8" in printed.err
+    assert printed.out.count("answer: ") == 2

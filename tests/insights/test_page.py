@@ -19,7 +19,7 @@ from tests.bin.tiny_runs import WORDS, stories_run
 from ut_tf.errors import UserError
 from ut_tf.insights.inspector import Inspector
 from ut_tf.insights.rendering import static_part, to_html
-from ut_tf.insights.server import MOST_BYTES, InsightsServer
+from ut_tf.insights.server import MOST_BYTES, InsightsPage, InsightsServer
 
 MARKUP = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>&\u2028"
@@ -128,6 +128,8 @@ def test_the_server_answers_what_is_typed(run: ut_tf.Run, server: InsightsServer
     expected = ut_tf.inspect_run(run, STORY)["examples"]
     (example,) = json.loads(answer)["examples"]
     assert (status, example["thoughts"]) == (200, expected[0]["thoughts"])
+    _, answer = ask(server, "think", b'{"input": "1 \\ud800.\\n2 Where?"}')
+    assert json.loads(answer)["examples"][0]["input"] == "1 \ufffd.\n2 Where?"
     assert server.url.startswith(("http://127.0.0.1:", "http://localhost:"))
 
 
@@ -146,3 +148,19 @@ def test_the_server_refuses_in_a_sentence(inspector: Inspector, server: Insights
     assert ask(server, "elsewhere")[0] == ask(server, "elsewhere", b"{}")[0] == 404
     with pytest.raises(UserError, match="cannot be listened at"):
         InsightsServer(inspector, inspector.document([]), port=server.server_address[1])
+
+
+def test_what_is_refused_never_reaches_the_model(
+    inspector: Inspector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = InsightsPage(inspector, inspector.document([]))
+    monkeypatch.setattr(inspector.thinkers[0], "think", lambda _: pytest.fail("the model ran"))
+    story = "1 Mary left.\n2 Where is Mary?\n"
+    refusals = {
+        json.dumps({"input": 9 * story}).encode(): "9 examples: give one at a time",
+        b"[" * 20_000: "not JSON of the form",
+        b" " * (MOST_BYTES + 1): "at most",
+    }
+    for body, words in refusals.items():
+        with pytest.raises(UserError, match=words):
+            page.think(body)

@@ -19,6 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 import ut_tf
 from tests.bin.tiny_runs import digits_run, stories_run
+from ut_tf import registry
 from ut_tf.bin import decoder, exporter
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
@@ -135,6 +136,21 @@ def test_commands_save_a_run_and_read_the_model(
     ):
         assert decoder.main([*wrong, *source]) != 0
         assert told in capfd.readouterr().err
+
+
+def test_user_code_may_register_the_problem_of_a_saved_model(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _config(copy, problem="own_stories")
+
+    def register(usr_dir: str) -> None:
+        assert usr_dir == "mine"
+        registered["own_stories"] = (object, "")
+
+    registered: dict[str, Any] = {}
+    monkeypatch.setattr(registry.problems, "_registered", registered)
+    monkeypatch.setattr(registry, "import_user_code", register)
+    assert ut_tf.Run.load(copy, usr_dir="mine").problem == "own_stories"
 
 
 def _config(folder: Path, **values: Any) -> None:

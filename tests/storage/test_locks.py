@@ -49,6 +49,14 @@ def test_the_lock_is_given_up_in_the_end(tmp_path: Path) -> None:
             pass
 
 
+def test_where_nothing_can_be_locked_it_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".lock").mkdir()
+    with held_alone(tmp_path):
+        assert "cannot be locked" in capsys.readouterr().err
+
+
 def test_a_mean_of_checkpoints_cannot_be_trained_on(tmp_path: Path) -> None:
     run = toy_run(tmp_path / "run")
     store = CheckpointStore(run.output_dir)

@@ -1,5 +1,5 @@
 """What a model computes for an example at every step, as a document and a page that show it.
 
-``document.py`` collects, ``rendering.py`` writes the page, ``server.py`` answers inputs that are
+``inspector.py`` collects, ``rendering.py`` writes the page, ``server.py`` answers inputs that are
 typed there; docs/insights.md describes the document.
 """

@@ -112,12 +112,12 @@ class Inspector:
             thinkers.append(Thinker.from_run(compare_with, compare_checkpoint))
         return cls(thinkers)
 
-    def read(self, text: str, name: str) -> list[dict[str, Any]]:
+    def read(self, text: str, name: str, single: bool = False) -> list[dict[str, Any]]:
         """The examples in lines of text, with each run's thoughts; arguments and errors as of
         ``Thinker.read``.
         """
         examples = []
-        for given in self.thinkers[0].read(text, name):
+        for given in self.thinkers[0].read(text, name, single):
             self._read += 1
             examples.append(self._example(f"input-{self._read}", given, None))
         return examples

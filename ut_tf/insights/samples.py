@@ -80,7 +80,7 @@ def group_name(feature: str, value: Any) -> str:
 def in_order(group: str | None) -> tuple[int, str]:
     """Sorts groups by the first number in their names."""
     words = (group or "").split()
-    return next((int(word) for word in words if word.isdigit()), 0), group or ""
+    return next((int(word) for word in words if word.isdecimal()), 0), group or ""
 
 
 def _group(chosen: EvaluationSet, thinker: Thinker, features: dict[str, Any]) -> str | None:

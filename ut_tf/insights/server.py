@@ -12,6 +12,7 @@ sentence} with status 400.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import traceback
 from http import HTTPStatus
@@ -26,6 +27,7 @@ from ut_tf.notices import worded
 MOST_BYTES = 64 * 1024
 """Of a request's body."""
 _SECONDS = 30
+_MOST_DIGITS = 18
 _JSON, _HTML = "application/json; charset=utf-8", "text/html; charset=utf-8"
 _THINK = "/think"
 
@@ -49,13 +51,18 @@ class InsightsPage:
         """The answer to a POST of {"input": text}, as JSON; one thread at a time.
 
         Raises:
-          UserError: the text is no example of the problem, or several.
+          UserError: the text is no example of the problem, or several, or too long.
         """
         text = _input(body)
-        with self._lock:
-            examples = self._inspector.read(text, "the input")
-        if len(examples) != 1:
-            raise UserError(f"the input has {len(examples)} examples: give one at a time.")
+        try:
+            with self._lock:
+                examples = self._inspector.read(text, "the input", single=True)
+        except Exception as error:
+            # A check inside a graph, where no UserError can be raised.
+            sentence = marked_in(error)
+            if sentence is None:
+                raise
+            raise UserError(sentence) from error
         return to_json({"examples": examples})
 
 
@@ -89,6 +96,11 @@ class InsightsServer(ThreadingHTTPServer):
                 f" {getattr(error, 'strerror', None) or error}; give another `port`."
             ) from error
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing where a client has gone."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
     @property
     def url(self) -> str:
         """Where the page is."""
@@ -117,18 +129,21 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path[:80]} here.")
             return
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        has_length = length.isdecimal() and len(length) < _MOST_DIGITS
+        if not has_length or int(length) > MOST_BYTES:
             # What follows is not read, so the connection cannot be used again.
             self.close_connection = True
             self._refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-                if length.isdigit()
+                if length.isdecimal()
                 else HTTPStatus.LENGTH_REQUIRED,
-                f"a request of {length or 'unknown'} bytes: expected at most {MOST_BYTES}.",
+                f"a request of {length[:_MOST_DIGITS] or 'unknown'} bytes: expected at most"
+                f" {MOST_BYTES}.",
             )
             return
+        body = self.rfile.read(int(length))
         try:
-            answer = self.server.page.think(self.rfile.read(int(length)))
+            answer = self.server.page.think(body)
         except Exception as error:
             self._tell(error)
             return
@@ -139,9 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _tell(self, error: Exception) -> None:
         """Answers with a user's mistake, or else prints the trace of a bug."""
-        sentence = str(error) if isinstance(error, UserError) else marked_in(error)
-        if sentence is not None:
-            self._refuse(HTTPStatus.BAD_REQUEST, " ".join(worded(sentence).split()))
+        if isinstance(error, UserError):
+            self._refuse(HTTPStatus.BAD_REQUEST, " ".join(worded(str(error)).split()))
             return
         traceback.print_exception(error)
         self._refuse(
@@ -164,9 +178,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _input(body: bytes) -> str:
     """The text in {"input": text}."""
+    if len(body) > MOST_BYTES:
+        raise UserError(f"the request has {len(body)} bytes: expected at most {MOST_BYTES}.")
     try:
         request = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         request = None
     text = request.get("input") if isinstance(request, dict) else None
     if not isinstance(text, str):

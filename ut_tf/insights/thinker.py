@@ -20,6 +20,7 @@ from ut_tf.data.example_table import trim_batch
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.inference.text_files import readable
 from ut_tf.inference.translator import check_vocabulary
 from ut_tf.insights.encoding import encoded_attention, rounded
 from ut_tf.insights.exits import exit_steps, make_rules
@@ -104,17 +105,19 @@ class Thinker:
         """Whether the model has no inputs."""
         return not self.model.has_encoder
 
-    def read(self, text: str, name: str) -> list[Given]:
+    def read(self, text: str, name: str, single: bool = False) -> list[Given]:
         """The examples in lines of text, as ut-decoder reads them; of a language model each line is
         a text.
 
         Args:
           text: lines.
           name: where they come from, for messages.
+          single: whether there may be no more than one example.
 
         Raises:
           UserError: a line is not of the problem's format, has nothing to read, or too much.
         """
+        text = readable(text)
         lines = text.rstrip("\n").split("\n")
         sources: list[tuple[str, ...]]
         if self.is_language_model:
@@ -125,6 +128,8 @@ class Thinker:
             ]
         if not sources:
             raise UserError(f"{name} has no example to read: {self.hint}.")
+        if single and len(sources) > 1:
+            raise UserError(f"{name} has {len(sources)} examples: give one at a time.")
         if unknown := self.codec.unknown_words(text for texts in sources for text in texts):
             shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
             warn(f"{name} has words that the run's vocabulary lacks, read as unknown: {shown}.")

@@ -38,7 +38,7 @@ class ServedModel:
       version: its number.
 
     Raises:
-      UserError: it cannot be loaded, or takes something else than texts.
+      UserError: it cannot be loaded or run, or takes something else than texts.
     """
 
     def __init__(self, folder: Path, version: int) -> None:
@@ -50,8 +50,17 @@ class ServedModel:
             name: _info(function, folder, name) for name, function in self._functions.items()
         }
         for name, info in self._infos.items():
-            # TensorFlow optimizes a graph at its first call.
+            self._try(name, info, folder)
+
+    def _try(self, name: str, info: SignatureInfo, folder: Path) -> None:
+        """Calls a signature once: TensorFlow optimizes its graph then."""
+        try:
             self.answer(name, {field: [_SAMPLE] for field in info.inputs})
+        except RequestError as error:
+            raise UserError(
+                f"{folder} cannot be run here (signature {name}: {error}): export the run again on"
+                " a machine like this one."
+            ) from error
 
     @property
     def signatures(self) -> Mapping[str, SignatureInfo]:

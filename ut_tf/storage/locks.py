@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.storage.layout import LOCK_FILE
 
 
@@ -24,7 +25,7 @@ def exclusive(path: Path) -> Iterator[None]:
 def held_alone(output_dir: Path) -> Iterator[None]:
     """Holds the lock on a run directory within the context: one process trains in it.
 
-    Where the file system has no locks (some of networks), nothing is locked.
+    Where the file system has no locks (some of networks), nothing is locked, with a warning.
 
     Raises:
       UserError: another process holds it.
@@ -37,6 +38,9 @@ def held_alone(output_dir: Path) -> Iterator[None]:
                 f"another process trains in {output_dir}: wait until it ends, or stop it, or give"
                 " another `output_dir`."
             ) from None
-        except OSError:
-            pass
+        except OSError as error:
+            warn(
+                f"{output_dir} cannot be locked ({error.strerror or error}): train in it with one"
+                " process alone."
+            )
         yield
