@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tabulate import tabulate
 
 from ut_tf.metrics.intervals import Interval
-from ut_tf.metrics.sums import PONDER_ROLES
+from ut_tf.metrics.sums import PONDER_ROLES, group_title
 
 if TYPE_CHECKING:
     from ut_tf.metrics.sums import Group
@@ -200,15 +200,7 @@ def _title(place: _Place, groups: Mapping[str, Group]) -> str:
     name = f"{place.set_name}/{place.group}" if place.set_name else place.group
     if name not in groups:
         return name
-    return f"{place.set_name} {_group_title(groups[name])}".strip()
-
-
-def _group_title(group: Group) -> str:
-    """ "task 3", or of a feature that counts "1 supporting fact"."""
-    words = group.feature.replace("_", " ")
-    if not words.endswith("s"):
-        return f"{words} {group.value}".strip()
-    return f"{group.value} {words.removesuffix('s') if group.value == '1' else words}"
+    return f"{place.set_name} {group_title(groups[name].feature, groups[name].value)}".strip()
 
 
 def _label(row: str) -> str:

@@ -52,21 +52,21 @@ class ClassesCodec(TextCodec):
         self.vocab_sizes = (subwords.size, len(names))
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]}: subwords, END_ID, padding."""
+        """{"inputs": int32 [batch, length]}: subwords, END_ID, padding."""
         ids = self._texts.encode(tf.strings.strip(texts[0]))["inputs"]
         rows = tf.RaggedTensor.from_tensor(ids, padding=0)
         return {"inputs": rows[:, -self._most :].to_tensor()}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns the classes int32 [batch] of their names, strings [batch]; -1 for another."""
+        """The classes int32 [batch] of their names, strings [batch]; -1 for another."""
         return tf.cast(self._classes.lookup(tf.strings.strip(texts)), tf.int32)
 
     def decode(self, outputs: Any) -> Any:
-        """Returns the names, strings [batch], of classes int32 [batch]."""
+        """The names, strings [batch], of classes int32 [batch]."""
         return tf.gather(self._names, outputs)
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns strings [batch, length]: the pieces of features["inputs"], "" on padding."""
+        """The pieces of features["inputs"], strings [batch, length], "" on padding."""
         return self._texts.tokens(features)
 
     def input_text(self, tokens: Sequence[str]) -> str:
@@ -99,21 +99,21 @@ class LinesCodec(TextCodec):
         raise UserError("a language model has no inputs to encode: it can score texts.")
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, length] of strings [batch]: subwords, END_ID, padding."""
+        """int32 [batch, length] of strings [batch]: subwords, END_ID, padding."""
         return self._texts.encode_targets(tf.strings.strip(texts))
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
+        """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
         return self._texts.decode(outputs)
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns strings [batch, length]: the pieces of features["targets"], "" on padding."""
+        """The pieces of features["targets"], strings [batch, length], "" on padding."""
         return self._texts.tokens({"inputs": features["targets"]})
 
     def target_tokens(self, symbols: Any) -> Any:
-        """Returns the pieces of symbols int32 [batch, length], as ``tokens`` does."""
+        """The pieces of symbols int32 [batch, length], as ``tokens`` does."""
         return self._texts.target_tokens(symbols)
 
     def input_text(self, tokens: Sequence[str]) -> str:

@@ -52,11 +52,11 @@ class AlignedCodec(TextCodec):
         self._written = tf.constant(["", "", *symbols])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]} of strings [batch], padded with 0."""
+        """{"inputs": int32 [batch, length]} of strings [batch], padded with 0."""
         return {"inputs": self.encode_targets(texts[0])}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, length] of strings [batch], padded with 0."""
+        """int32 [batch, length] of strings [batch], padded with 0."""
         plain = tf.strings.regex_replace(texts, r"\s", "")
         if self._other_blank:
             plain = tf.strings.regex_replace(plain, self._other_blank, BLANK)
@@ -64,7 +64,7 @@ class AlignedCodec(TextCodec):
         return ids[:, : self._length] if self._length else ids
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
+        """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
@@ -76,8 +76,8 @@ class AlignedCodec(TextCodec):
         return tf.strings.strip(tf.strings.reduce_join(characters, axis=1))
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the character at each position of features["inputs"], strings [batch, length]; ""
-        on padding.
+        """The character at each position of features["inputs"], strings [batch, length]; "" on
+        padding.
         """
         return tf.gather(self._written, features["inputs"])
 

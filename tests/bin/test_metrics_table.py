@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ut_tf.bin.metrics_table import figure, metrics_table
-from ut_tf.metrics.sums import Group
+from ut_tf.metrics.sums import Group, group_title
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,20 @@ from ut_tf.metrics.sums import Group
 )
 def test_a_figure_has_the_digits_that_its_interval_supports(value, interval, expected):
     assert figure(value, interval) == expected
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "title"),
+    [
+        ("supporting_facts", "1", "1 supporting fact"),
+        ("blanks", "9", "9 blanks"),
+        ("task", "3", "task 3"),
+        ("class", "1", "class 1"),
+        ("class", "good", "class good"),
+    ],
+)
+def test_groups_have_titles(feature, value, title):
+    assert group_title(feature, value) == title
 
 
 STORY_METRICS = {

@@ -58,6 +58,14 @@ def test_groups_are_bars_in_the_order_of_their_numbers() -> None:
     assert [label.get_text() for label in axis.get_xticklabels()] == ["2", "10"]
 
 
+def test_names_with_dollars_are_no_formulas() -> None:
+    confusion = Counter({("$5 to $10", "$\\frac$"): 1, ("$\\frac$", "$\\frac$"): 1})
+    sets = [EvaluationSet("", "test", "classify")]
+    figures = evaluation_figures(Measurement({}), sets, {"": Observed(confusion=confusion)})
+    drawn = as_svg(figures["confusion"])
+    assert "$5 to $10" in drawn and "$\\frac$" in drawn
+
+
 def test_ponder_times_and_confusions_are_shares() -> None:
     confusion = Counter({("hall", "hall"): 3, ("hall", "garden"): 1, ("garden", "garden"): 2})
     observed = {"": Observed({"encoder": np.array([0.0, 1.0, 3.0])}, confusion)}

@@ -169,7 +169,7 @@ def _by_group(measured: Measurement, prefix: str) -> dict[str, dict[str, str]]:
 
 
 def _group_figure(title: str, groups: Mapping[str, str], measured: Measurement) -> Any:
-    ordered = sorted(groups, key=lambda group: (not group.isdigit(), group.zfill(9)))
+    ordered = sorted(groups, key=lambda group: (not group.isdecimal(), group.zfill(9)))
     values, errors = _values_and_errors([groups[group] for group in ordered], measured)
     figure, (axis,) = new_figure(panel=(max(3.0, 1.4 + 0.35 * len(ordered)), 3.2))
     with in_style():

@@ -36,6 +36,8 @@ _STYLE = {
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "ut-tf",
+    # Names of classes and folders may have dollar signs.
+    "text.parse_math": False,
 }
 
 

@@ -148,10 +148,9 @@ class Translator:
 
         Yields:
           config.n_best hypotheses (of classes no more than there are, of aligned targets one). An
-          example without any text
-          gives empty ones with score 0. Where an input has more than config.max_input_length
-          symbols those beyond are left out, with a warning that gives its number; of inputs whose
-          answer is a class those at the beginning.
+          example without any text gives empty ones with score 0. Where an input has more than
+          config.max_input_length symbols those beyond are left out, with a warning that gives its
+          number; of inputs whose answer is a class those at the beginning.
 
         Raises:
           UserError: what `texts` raises, once all texts before it are answered; or the model is a

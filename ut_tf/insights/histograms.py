@@ -16,8 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.insights.positions import texts_of
-from ut_tf.insights.samples import batches, group_name, in_order, test_set
+from ut_tf.insights.samples import batches, in_order, test_set
 from ut_tf.insights.thinker import Thinker
+from ut_tf.metrics.sums import group_name, group_title
 from ut_tf.symbols import PADDING_ID
 
 _MOST_GROUPS = 12
@@ -75,7 +76,7 @@ def _labels(thinker: Thinker, batch: dict[str, np.ndarray]) -> list[dict[str, An
     for feature in dict.fromkeys((chosen.ponder_by, chosen.group_by)):
         if feature in batch:
             for label, value in zip(labels, batch[feature], strict=True):
-                label[feature] = group_name(feature, value)
+                label[feature] = group_title(feature, group_name(value))
     if thinker.model.spec.targets == "class":
         answers = texts_of(thinker.codec.decode(tf.constant(batch["targets"], tf.int32)))
         for label, answer in zip(labels, answers, strict=True):

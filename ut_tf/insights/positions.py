@@ -27,7 +27,7 @@ class IdCodec(TextCodec):
         self._problem = problem
 
     def decode(self, outputs: Any) -> Any:
-        """Returns ids with blanks between them, strings [batch]; of classes their numbers."""
+        """Ids with blanks between them, strings [batch]; of classes their numbers."""
         if outputs.shape.rank == 1:
             return tf.strings.as_string(outputs)
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
@@ -35,9 +35,7 @@ class IdCodec(TextCodec):
         return tf.strings.strip(tf.strings.reduce_join(written, axis=1, separator=" "))
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the ids of features["inputs"], strings [batch, length]; of facts those of each
-        row.
-        """
+        """The ids of features["inputs"], strings [batch, length]; of facts those of each row."""
         inputs = features["inputs"]
         if inputs.shape.rank == 3:
             written = tf.where(inputs == PADDING_ID, "", tf.strings.as_string(inputs))

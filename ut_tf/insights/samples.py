@@ -12,6 +12,7 @@ from ut_tf.data.batch_plan import evenly_spaced
 from ut_tf.data.pipeline import eval_batches
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.insights.thinker import MOST_POSITIONS, Thinker
+from ut_tf.metrics.sums import group_name, group_title
 
 T = TypeVar("T")
 
@@ -65,18 +66,6 @@ def batches(thinker: Thinker, count: int) -> Iterator[dict[str, np.ndarray]]:
         yield {name: np.asarray(value) for name, value in batch.items()}
 
 
-def group_name(feature: str, value: Any) -> str:
-    """The name of a group, "2 supporting facts", "task 3" or "label good", of a feature's value: a
-    number or a text.
-    """
-    words = feature.replace("_", " ")
-    if isinstance(value, bytes):
-        return f"{words} {value.decode('utf-8', errors='replace')}"
-    if not words.endswith("s"):
-        return f"{words} {value}"
-    return f"{value} {words.removesuffix('s') if value == 1 else words}"
-
-
 def in_order(group: str | None) -> tuple[int, str]:
     """Sorts groups by the first number in their names."""
     words = (group or "").split()
@@ -86,7 +75,7 @@ def in_order(group: str | None) -> tuple[int, str]:
 def _group(chosen: EvaluationSet, thinker: Thinker, features: dict[str, Any]) -> str | None:
     for feature in (chosen.ponder_by, chosen.group_by):
         if feature in features:
-            return group_name(feature, features[feature])
+            return group_title(feature, group_name(features[feature]))
     if thinker.model.spec.has_one_answer:
         return None
     side: Sequence[int] = features["targets" if thinker.is_language_model else "inputs"]

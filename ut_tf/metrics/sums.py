@@ -258,3 +258,12 @@ def group_name(group: Any) -> str:
     or a string, as text.
     """
     return group.decode() if isinstance(group, bytes) else str(group)
+
+
+def group_title(feature: str, value: str) -> str:
+    """A group as readers see it: "task 3", or of a feature that counts "1 supporting fact"."""
+    words = feature.replace("_", " ")
+    counts = words.endswith("s") and not words.endswith("ss") and value.isdecimal()
+    if not counts:
+        return f"{words} {value}".strip()
+    return f"{value} {words.removesuffix('s') if value == '1' else words}"

@@ -75,7 +75,7 @@ class TranslationCodec(TextCodec):
         return self.target_tokens(features["inputs"])
 
     def target_tokens(self, symbols: Any) -> Any:
-        """Returns the pieces of symbols int32 [batch, length], as ``tokens`` does."""
+        """The pieces of symbols int32 [batch, length], as ``tokens`` does."""
         pieces = self._tokenizer.id_to_string(tf.maximum(symbols - self._shift, 0))
         pieces = tf.where(tf.equal(symbols, END_ID), self.end_token, pieces)
         return tf.where(tf.equal(symbols, PADDING_ID), "", pieces)
