@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import logging as standard_logging
 import os
 import sys
 import tempfile
@@ -100,6 +101,8 @@ def import_tensorflow() -> None:
         os.dup2(held_back.fileno(), 2)
         try:
             importlib.import_module("tensorflow")
+            # It warns of graphs that are traced again, as one of each rule of a sweep has to be.
+            standard_logging.getLogger("tensorflow").setLevel(standard_logging.ERROR)
         except BaseException:
             held_back.seek(0)
             os.write(stderr, held_back.read())
