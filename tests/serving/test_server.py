@@ -270,8 +270,10 @@ def test_a_port_in_use(server):
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(tmp_path):
+    broken = {3}
+
     def load(folder, version):
-        if version == 3:
+        if version in broken:
             raise UserError(f"{folder} is broken.")
         return PythonModel(SIGNATURES, version=version)
 
@@ -294,3 +296,8 @@ def test_a_new_version_takes_the_place_of_the_old_one(tmp_path):
     newest.refresh()
     assert newest.model.version == 2
     assert reports == ["version 2 is served now", f"version 2 stays: {tmp_path}/3 is broken."]
+    # Its copy was not complete.
+    broken.clear()
+    (tmp_path / "3" / "variables").touch()
+    newest.refresh()
+    assert newest.model.version == 3

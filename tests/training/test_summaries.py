@@ -28,6 +28,7 @@ from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.run import Run
+from ut_tf.training import trackers
 from ut_tf.training.logs import RunLog
 from ut_tf.training.summaries import WrittenExamples
 from ut_tf.training.trackers import make_tracker
@@ -234,3 +235,15 @@ def test_what_cannot_be_shown_is_refused_before_training(
     assert trainer.main([*names, "--tracker=wandb"]) == 1
     assert "--tracker=wandb: the package wandb is not installed" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_a_tracker_that_cannot_begin_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(_run: Run) -> None:
+        raise ConnectionError("no route\nto the host")
+
+    monkeypatch.setitem(trackers._TRACKERS, "json", begin)
+    message = r"`tracker`=json cannot begin \(ConnectionError: no route to the host\): check"
+    with pytest.raises(UserError, match=message):
+        make_tracker("json", toy_run(tmp_path / "run"))

@@ -54,15 +54,18 @@ class InsightsPage:
           UserError: the text is no example of the problem, or several, or too long.
         """
         text = _input(body)
+        if not self._lock.acquire(timeout=_SECONDS):
+            raise UserError("the model is busy with other inputs: try again later.")
         try:
-            with self._lock:
-                examples = self._inspector.read(text, "the input", single=True)
+            examples = self._inspector.read(text, "the input", single=True)
         except Exception as error:
             # A check inside a graph, where no UserError can be raised.
             sentence = marked_in(error)
             if sentence is None:
                 raise
             raise UserError(sentence) from error
+        finally:
+            self._lock.release()
         return to_json({"examples": examples})
 
 

@@ -10,6 +10,9 @@ from ut_tf.errors import UserError
 from ut_tf.serving.batching import Model
 from ut_tf.serving.versions import newest_saved, saved_versions
 
+_Files = dict[str, tuple[int, int]]
+"""Size and time of change by path."""
+
 
 class NewestVersion:
     """A context in which ``model`` is the highest version in a folder.
@@ -36,8 +39,10 @@ class NewestVersion:
         self._report = report
         self._interval = interval
         self._ended = threading.Event()
-        self._seen, folder = newest_saved(export_dir)
-        self.model = load(folder, self._seen)
+        number, folder = newest_saved(export_dir)
+        self.model = load(folder, number)
+        # The version that could not be loaded, and its files then.
+        self._failed: tuple[int, _Files] | None = None
         self._thread = threading.Thread(target=self._watch, name="versions", daemon=True)
 
     def __enter__(self) -> NewestVersion:
@@ -49,16 +54,21 @@ class NewestVersion:
         self._ended.set()
 
     def refresh(self) -> None:
-        """Loads the highest version if it is another one than at the last look."""
+        """Loads the highest version if it is another one than is served; one that could not be
+        loaded again when its files have changed.
+        """
         versions = saved_versions(self._export_dir)
-        highest = max(versions, default=self._seen)
-        if highest == self._seen:
+        highest = max(versions, default=self.model.version)
+        if highest == self.model.version:
             return
-        self._seen = highest
+        tried = highest, _files_of(versions[highest])
+        if tried == self._failed:
+            return
         try:
             self.model = self._load(versions[highest], highest)
         except Exception as error:
-            # A server outlives an export that is broken.
+            # A server outlives an export that is broken, or that is still being copied.
+            self._failed = tried
             reason = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             self._report(f"version {self.model.version} stays: {reason}")
             return
@@ -70,3 +80,8 @@ class NewestVersion:
                 self.refresh()
             except OSError as error:
                 self._report(f"version {self.model.version} stays: {error}")
+
+
+def _files_of(folder: Path) -> _Files:
+    states = {str(path): path.stat() for path in folder.rglob("*")}
+    return {path: (state.st_size, state.st_mtime_ns) for path, state in states.items()}

@@ -103,9 +103,17 @@ def check_tracker(name: str) -> None:
 
 
 def make_tracker(name: str, run: Run) -> Tracker:
-    """The tracker of a run; errors as of ``check_tracker``."""
+    """The tracker of a run; errors as of ``check_tracker``, and where the tracker cannot begin."""
     check_tracker(name)
-    return _TRACKERS[name](run)
+    try:
+        return _TRACKERS[name](run)
+    except Exception as error:
+        # Which classes of errors there are depends on the tracker's package.
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(
+            f"`tracker`={name} cannot begin ({type(error).__name__}: {reason}): check its login and"
+            f" address, and {run.output_dir / TRACKER_FILE}; or leave the tracker out."
+        ) from error
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float]:
