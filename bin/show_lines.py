@@ -12,6 +12,7 @@ Example::
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ _INDENT = "  "
 _PER_STEP = 2
 _WIDEST_BAR = 24
 _LEAST_SHARE = 0.2
+# All but the codes of colours: words of data and of others' models must not command a terminal.
+_CONTROL = re.compile(r"(?!\033\[\d*m)[\x00-\x1f\x7f-\x9f]")
 _ROLE_COLOURS = {"fact": "blue", "question": "red"}
 
 
@@ -44,7 +47,8 @@ def example_lines(example: Mapping[str, Any], terminal: Terminal) -> list[str]:
         board = _board_lines(part, terminal) if part["board"] else None
         lines += board or _position_lines(part, encoder, terminal)
     answer = _answer_line(thought, example["target"], terminal)
-    return [line if terminal.has_drawing else _in_ascii(line) for line in [*lines, answer]]
+    shown = [_CONTROL.sub("?", line) for line in [*lines, answer]]
+    return [line if terminal.has_drawing else _in_ascii(line) for line in shown]
 
 
 def attention_weights(attention: Mapping[str, Any], step: int) -> np.ndarray:

@@ -158,6 +158,15 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
     assert opened == [page.as_uri()]
 
 
+def test_no_word_commands_the_terminal() -> None:
+    example = story()
+    thought = example["thoughts"][0]
+    thought["answer"] = thought["parts"][0]["positions"][0]["text"] = "a\x1b]0;title\x07\nb\x9b2J"
+    lines = example_lines(example, Terminal(has_colour=True))
+    assert "a?]0;title??b?2J" in lines[1] and "a?]0;title??b?2J" in lines[-1]
+    assert "\033[1m" in lines[0]
+
+
 def test_damaged_bytes_do_not_stop_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
