@@ -45,13 +45,17 @@ class _Place(NamedTuple):
     group: str
 
 
+_Figures = dict[str, str]
+"""Figures as text by metric."""
+
+
 class _Column(NamedTuple):
     """What is shown of some examples: `figures` as text by metric."""
 
     set_name: str
     is_whole: bool
     titles: list[str]
-    figures: dict[str, str]
+    figures: _Figures
 
 
 def metrics_table(
@@ -158,30 +162,52 @@ def _merged(
     counts: Mapping[_Place, int],
     groups: Mapping[str, Group],
 ) -> list[_Column]:
-    """The columns, in the order of the numbers in their names. A group whose figures are those of
-    another of as many examples joins it, under both titles.
+    """The columns, in the order of the numbers in their names. A group of as many examples as
+    another, and with its figures, joins it under both titles.
     """
-    columns: list[_Column] = []
-    for place in sorted({place for place, _ in cells}, key=_place_order):
-        figures = {row: text for (own, row), text in cells.items() if own == place}
-        if place in counts:
-            figures[_EXAMPLES] = f"{counts[place]:,}"
+    places = sorted({place for place, _ in cells}, key=_place_order)
+    figures: dict[_Place, _Figures] = {place: {} for place in places}
+    for (place, row), text in cells.items():
+        figures[place][row] = text
+    for place in figures.keys() & counts.keys():
+        figures[place][_EXAMPLES] = f"{counts[place]:,}"
+    columns: dict[_Place, _Column] = {}
+    for place in figures:
         title = _title(place, groups)
-        twin = next((other for other in columns if _are_twins(other, place, figures)), None)
+        twin = next((other for other in columns if _joins(place, other, figures)), None)
         if twin is None:
-            columns.append(_Column(place.set_name, not place.group, [title], figures))
-        else:
-            twin.figures.update(figures)
-            if not twin.is_whole:
-                twin.titles.append(title)
-    return columns
+            own = dict(figures[place])
+            columns[place] = _Column(place.set_name, not place.group, [title], own)
+            continue
+        columns[twin].figures.update(figures[place])
+        if twin.group:
+            columns[twin].titles.append(title)
+    return list(columns.values())
 
 
-def _are_twins(column: _Column, place: _Place, figures: Mapping[str, str]) -> bool:
-    if column.set_name != place.set_name or column.figures.get(_EXAMPLES) is None:
+def _joins(place: _Place, other: _Place, figures: Mapping[_Place, _Figures]) -> bool:
+    """Whether two places have the same figures, and what only one of them has is the other's, too:
+    the other is the whole set, or no third place could be meant.
+    """
+    if not _are_twins(place, other, figures):
         return False
-    common = column.figures.keys() & figures.keys()
-    return len(common) > 1 and all(column.figures[row] == figures[row] for row in common)
+    if not other.group or figures[place].keys() == figures[other].keys():
+        return True
+    return _twins(place, figures) == [other] and _twins(other, figures) == [place]
+
+
+def _twins(place: _Place, figures: Mapping[_Place, _Figures]) -> list[_Place]:
+    return [other for other in figures if other != place and _are_twins(place, other, figures)]
+
+
+def _are_twins(place: _Place, other: _Place, figures: Mapping[_Place, _Figures]) -> bool:
+    common = figures[place].keys() & figures[other].keys()
+    return (
+        place.set_name == other.set_name
+        and _EXAMPLES in common
+        and len(common) > 1
+        and all(figures[place][row] == figures[other][row] for row in common)
+    )
 
 
 def _place_order(place: _Place) -> tuple[tuple[tuple[int, int | str], ...], ...]:
