@@ -104,16 +104,13 @@ def _main(argv: list[str]) -> None:
         other = Run.load(values.compare_with, **folders)
         check_checkpoint(other.output_dir, values.compare_checkpoint)
     import_tensorflow()
-    from ut_tf.insights.inspector import EXAMPLES, HISTOGRAM_EXAMPLES, Inspector
+    from ut_tf.insights.inspector import Inspector, example_counts
 
     with stdout_to_stderr():
         inspector = Inspector.from_run(run, other, values.checkpoint, values.compare_checkpoint)
         examples = [example for name, text in texts for example in inspector.read(text, name)]
-        count = (0 if texts else EXAMPLES) if values.examples is None else values.examples
-        examples += inspector.test_examples(count)
-        counted = values.histogram_examples
-        if counted is None:
-            counted = HISTOGRAM_EXAMPLES if count else 0
+        shown, counted = example_counts(bool(texts), values.examples, values.histogram_examples)
+        examples += inspector.test_examples(shown)
         document = inspector.document(examples, counted)
     _write(document, values)
     if values.serve:

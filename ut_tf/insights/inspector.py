@@ -57,10 +57,7 @@ def inspect_run(
         is not of the problem's format, or a file cannot be read or written.
     """
     inputs = [inputs] if isinstance(inputs, str) else list(inputs)
-    shown = (0 if inputs else EXAMPLES) if examples is None else examples
-    counted = histogram_examples
-    if counted is None:
-        counted = HISTOGRAM_EXAMPLES if shown else 0
+    shown, counted = example_counts(bool(inputs), examples, histogram_examples)
     inspector = Inspector.from_run(run, compare_with, checkpoint)
     thoughts = [
         example
@@ -71,6 +68,15 @@ def inspect_run(
     if to_file is not None:
         write_document(document, Path(to_file).expanduser())
     return document
+
+
+def example_counts(
+    has_inputs: bool, examples: int | None, histogram_examples: int | None
+) -> tuple[int, int]:
+    """The test examples to show and to count in histograms; arguments as of ``inspect_run``."""
+    shown = (0 if has_inputs else EXAMPLES) if examples is None else examples
+    counted = HISTOGRAM_EXAMPLES if shown else 0
+    return shown, counted if histogram_examples is None else histogram_examples
 
 
 class Inspector:
