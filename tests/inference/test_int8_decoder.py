@@ -70,6 +70,15 @@ def test_without_int8_products_the_model_computes_in_float_and_says_so(
     assert "no int8 products" in capsys.readouterr().err
 
 
+def test_a_classifier_computes_in_float_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    network = UniversalTransformerConfig(hidden_size=16, filter_size=32, num_heads=2, num_steps=1)
+    model = registry.models.get("universal_transformer")(
+        network, ProblemSpec("tokens", "class", 12, 3)
+    )
+    assert decoder_in(model, "int8") is model
+    assert "decodes nothing" in capsys.readouterr().err
+
+
 def test_a_model_that_computes_whole_prefixes_is_refused() -> None:
     with pytest.raises(UserError, match="cannot decode incrementally"):
         decoder_in(make_model("universal_transformer", halting="global"), "int8")

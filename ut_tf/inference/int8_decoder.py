@@ -21,12 +21,15 @@ from ut_tf.search.contract import CONSTANTS, Cache, DecoderModel
 
 def decoder_in(model: Any, compute_type: str) -> Any:
     """The decoder of a model in a ``DecodeConfig.compute_type``; with a warning the model itself,
-    where the processor has no int8 products.
+    where nothing is decoded or the processor has no int8 products.
 
     Raises:
       UserError: the model computes whole prefixes, whose weights stay in float.
     """
-    if compute_type != "int8" or model.spec.targets != "tokens":
+    if compute_type != "int8":
+        return model
+    if model.spec.targets != "tokens":
+        warn("compute_type=int8: this model decodes nothing, so it computes in float.")
         return model
     if not model.supports_incremental_decoding:
         raise UserError(
