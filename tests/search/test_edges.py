@@ -88,7 +88,7 @@ def test_features_and_models_that_cannot_be_decoded() -> None:
         random_model(spec=LANGUAGE, num_steps=1),
         random_model(num_steps=1, halting="global"),
     )
-    with pytest.raises(UserError, match="a classifier writes no sequence"):
+    with pytest.raises(UserError, match="writes no sequence"):
         random_model(spec=CLASSES, num_steps=1).generate({"inputs": INPUTS})
     for features in ({}, {"inputs": INPUTS}):
         with pytest.raises(UserError, match="batch_size or prefix"):

@@ -21,16 +21,20 @@ class Tab:
         self.driver = driver
         self._folder = folder
 
-    def open(self, document: dict[str, Any], fragment: str = "") -> None:
-        """Opens the page of a document."""
+    def open(self, document: dict[str, Any], fragment: str = "", drawn: bool = True) -> None:
+        """Opens the page of a document; `drawn`: waits until its script has drawn it."""
         path = self._folder / "page.html"
         path.write_text(page_of(document), encoding="utf-8")
-        self.visit(f"file://{path}{fragment}")
+        self.visit(f"file://{path}{fragment}", drawn)
 
-    def visit(self, address: str) -> None:
+    def visit(self, address: str, drawn: bool = True) -> None:
         """Opens an address anew, even where only the fragment is another."""
         self.driver.get("about:blank")
         self.driver.get(address)
+        if drawn:
+            # A busy machine may run the page's script after the browser calls it loaded.
+            script = "return document.querySelector('#static') === null"
+            self.wait(lambda: self.run(script), "the page draws nothing")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """The result of a script in the page."""

@@ -271,13 +271,13 @@ def test_the_page_can_be_read_without_javascript(tab: Tab) -> None:
     disable = "Emulation.setScriptExecutionDisabled"
     tab.driver.execute_cdp_cmd(disable, {"value": True})
     try:
-        tab.open(synthetic.document("facts", [synthetic.facts_example()]))
+        tab.open(synthetic.document("facts", [synthetic.facts_example()]), drawn=False)
         assert "where is the letter" in tab.find("#static table").text
         assert not tab.find("#app").is_displayed()
     finally:
         tab.driver.execute_cdp_cmd(disable, {"value": False})
     tab.driver.refresh()
-    assert tab.count("#static") == 0
+    tab.wait(lambda: tab.count("#static") == 0, "the page draws nothing")
     assert tab.count(".static-table td") == 18
 
 
