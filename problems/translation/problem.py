@@ -50,6 +50,8 @@ class Translation(Problem):
       processes: how many encode a large corpus at once; 0: one for each core.
       beam_pipeline_options: "name=value,name=value": Apache Beam encodes instead, with these
         options; empty: it does not.
+      exact: whether a training text that supports fewer subwords than `vocab_size` is an error;
+        otherwise the vocabulary is smaller.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {"vocab_file": "file"}
@@ -67,6 +69,7 @@ class Translation(Problem):
         reverse: bool = False,
         processes: int = 0,
         beam_pipeline_options: str = "",
+        exact: bool = True,
     ) -> None:
         _check(
             vocab_size=vocab_size,
@@ -86,7 +89,7 @@ class Translation(Problem):
         self._beam_options = beam_pipeline_options
         self._settings = CorpusSettings(
             vocab_size=vocab_size or default_vocab_size,
-            exact=vocab_size > 0,
+            exact=exact and vocab_size > 0,
             subword_model=subword_model,
             vocab_file=str(Path(vocab_file).expanduser().absolute()) if vocab_file else "",
             filters=Filters(max_characters, max_length_ratio),

@@ -166,6 +166,21 @@ def test_one_file_with_tabs_and_no_validation(
         problem.examples("test", tmp_path / "data")
 
 
+def test_a_small_corpus_shrinks_the_vocabulary_of_a_set_and_a_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"{pair[0]}\t{pair[1]}\n" for pair in TRAIN[:36]))
+    training = TrainingConfig(vocab_size=5000)
+    arguments = {"source_files": [str(tmp_path / "pairs.tsv")]}
+    problem = make_problem("translate_files", arguments, training)
+    problem.prepare(tmp_path / "data", tmp_path)
+    size = problem.spec(tmp_path / "data").input_vocab_size
+    assert 256 < size < 5000
+    told_once = f"supports {size} subwords, fewer than the 5000 asked for"
+    assert capsys.readouterr().err.count(told_once) == 1
+    problem.prepare(tmp_path / "data", tmp_path)
+
+
 def test_prepared_data_needs_no_files_and_changed_files_are_told(
     folder: Path, tmp_path: Path
 ) -> None:

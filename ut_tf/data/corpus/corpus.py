@@ -315,7 +315,7 @@ class Corpus:
         if subwords.size < self.settings.vocab_size and not self.settings.vocab_file:
             yield (
                 f"{name}: the training text supports {subwords.size} subwords, fewer than the"
-                f" {self.settings.vocab_size} by default"
+                f" {self.settings.vocab_size} asked for; the vocabulary has {subwords.size}"
             )
 
 
