@@ -38,16 +38,16 @@ COMMAND = "ut-eval"
 DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem names.
 
   ut-eval --output_dir=runs/babi_qa-ut_base
-  ut-eval --output_dir=runs/copy --lengths=40,80,400 | tail -n 1 > metrics.json
+  ut-eval --output_dir=runs/copy --lengths=40,80,400 > metrics.json
   ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
   ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
   ut-eval --output_dir=runs/task1 --exit_sweep
   ut-eval --output_dir=runs/task1 --figures
   ut-eval --model=babi
 
-The last line on standard output is one JSON object with every metric; everything else goes to
-standard error. Metrics are shown with 95% intervals, which cover the choice of the test examples,
-and groups of examples as columns.
+The table goes to standard error. It shows metrics with 95% intervals, which cover the choice of the
+test examples, and groups of examples as columns. Standard output gets one line, a JSON object with
+every metric, where it is a file or a pipe; in a terminal only with --json.
 The results are added to evaluations.jsonl in the run directory; a saved model stays as it is."""
 
 _RUN_FIGURES = "{output_dir}/figures"
@@ -68,10 +68,12 @@ FLAGS = (
     ),
     Flag(
         "json",
-        "What the JSON line holds: metrics (name and number), or record (the line added to"
-        " evaluations.jsonl, with the intervals).",
+        "Prints the JSON line in a terminal, too, and says what it holds: metrics (name and number;"
+        " also --json alone), or record (the line added to evaluations.jsonl, with the intervals).",
         "What",
-        default="metrics",
+        default="",
+        shown_default="metrics in a file or a pipe, no line in a terminal",
+        alone="metrics",
     ),
     Flag(
         "split",
@@ -128,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     lengths = flags.integers(values.lengths, "lengths")
-    if values.json not in ("metrics", "record"):
+    if values.json not in ("", "metrics", "record"):
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
     _check_exit_sweep(values)
@@ -139,7 +141,8 @@ def _main(argv: list[str]) -> None:
         check_checkpoint(run.output_dir, values.checkpoint)
         judge = _sweep_exits if values.exit_sweep else _judge
         line = judge(run, trained, values, lengths)
-    print(line)
+    if values.json or not sys.stdout.isatty():
+        print(line)
 
 
 def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:

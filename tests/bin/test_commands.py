@@ -338,7 +338,7 @@ def test_a_warm_start_needs_a_run(tmp_path, capsys):
     assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 0
 
 
-def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
+def test_eval_prints_one_json_object_on_stdout_and_in_a_terminal_only_if_asked(
     stub_library, monkeypatch, tmp_path, capsys
 ):
     loaded = types.SimpleNamespace(
@@ -386,6 +386,14 @@ def test_eval_ends_with_one_json_object_and_nothing_else_on_stdout(
     assert Record.from_dict(json.loads(capsys.readouterr().out)) == read_records(tmp_path)[1]
     assert eval_command.main(["--output_dir=x", "--json=table"]) == 2
     capsys.readouterr()
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stdout, "isatty", lambda: True)
+        assert eval_command.main(["--output_dir=x"]) == 0
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "  z  2\n  a  1.00 [0.50, 1.25]\n" in captured.err
+        assert eval_command.main(["--output_dir=x", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"a": 1.0, "z": 2.0}
     loaded.output_dir = tmp_path / "gone"
     assert eval_command.main(["--output_dir=x"]) == 0
     captured = capsys.readouterr()
