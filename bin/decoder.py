@@ -26,7 +26,6 @@ from ut_tf.inference.text_files import (
     shard_path,
     share,
 )
-from ut_tf.notices import warn
 from ut_tf.run import LARGEST_SEED
 from ut_tf.storage.checkpoints import check_checkpoint
 
@@ -184,23 +183,14 @@ def _decode(
         )
         return (
             output_line(hypotheses, config.write_beam_scores)
-            for hypotheses in translator.translate(texts)
+            for hypotheses in translator.translate(texts, name="standard input")
         ), None
     read = list(codec.read(lines, values.decode_from_file))
-    _warn_of_unknown_words(codec, read, values.decode_from_file)
     examples, first = share(read, values.decode_shards, values.shard)
     return (
         output_line(hypotheses, config.write_beam_scores)
-        for hypotheses in translator.translate(examples, first)
+        for hypotheses in translator.translate(examples, first, values.decode_from_file)
     ), len(examples)
-
-
-def _warn_of_unknown_words(codec: TextCodec, examples: Sequence[Texts], name: str) -> None:
-    words = codec.unknown_words(text for texts in examples for text in texts)
-    if words:
-        shown = ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
-        lacks = "words that the run's vocabulary lacks, read as unknown"
-        warn(f"{name} has {len(words)} {lacks}: {shown}.")
 
 
 def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Iterator[str], int]:
@@ -208,7 +198,10 @@ def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Itera
         scored_pairs(translator.codec, lines, values.score_file), values.decode_shards, values.shard
     )
     scores = translator.score(
-        (source for source, _ in pairs), (target for _, target in pairs), first
+        (source for source, _ in pairs),
+        (target for _, target in pairs),
+        first,
+        values.score_file,
     )
     return (f"{value:.6f}" for value in scores), len(pairs)
 
@@ -276,8 +269,7 @@ def _interact(translator: Translator) -> None:
         try:
             for texts in translator.codec.read(lines, "standard input"):
                 count += 1
-                _warn_of_unknown_words(translator.codec, [texts], "standard input")
-                for hypothesis in next(translator.translate([texts], count)):
+                for hypothesis in next(translator.translate([texts], count, "standard input")):
                     print(
                         output_line([hypothesis], translator.config.write_beam_scores), flush=True
                     )

@@ -219,10 +219,14 @@ def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):
     stories.write_text(QUESTIONS.replace("Where is", "Whither is"))
     _, answers, errors = decode(f"--decode_from_file={stories}", output_dir=stories_dir)
     assert (
-        f"warning: {stories} has 2 words that the run's vocabulary lacks, read as unknown: there,"
+        f"warning: {stories} has words that the model's vocabulary lacks, read as unknown: there,"
         " whither." in errors
     )
-    answers = decode(stdin=QUESTIONS.encode(), output_dir=stories_dir)[1]
+    _, answers, errors = decode(stdin=QUESTIONS.encode(), output_dir=stories_dir)
+    assert [line for line in errors if "lacks" in line] == [
+        "warning: standard input has words that the model's vocabulary lacks, read as unknown:"
+        " there."
+    ]
     assert len(answers) == 3
     assert {*answers} <= {"hall", "kitchen", "garden"}
     scored = tmp_path / "stories.tsv"

@@ -213,6 +213,20 @@ def test_classes_are_answered_by_words_with_log_probabilities(stories: StoryCode
     assert scores == [pytest.approx(8 - normaliser), -np.inf]
 
 
+def test_words_that_the_vocabulary_lacks_are_named_once_a_call(
+    stories: StoryCodec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = Translator(Oracle(), stories, DecodeConfig(batch_size=1), read_ahead=1)
+    texts = [("Mary left.", "where is Mary"), ("My dog ate.", "where is a shoe or hat")]
+    list(ours.translate([*texts, ("Mary slept.", "where")]))
+    lacks = "has words that the model's vocabulary lacks, read as unknown"
+    assert (
+        capsys.readouterr().err == f"warning: the input {lacks}: a, ate, dog, hat, my and 2 more.\n"
+    )
+    list(ours.translate(texts[:1]))
+    assert capsys.readouterr().err == ""
+
+
 def test_more_outputs_than_classes_are_all_classes(stories: StoryCodec) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig(beam_size=10, n_best=10))
     assert [len(pair) for pair in ours.translate([("", "where"), ("", "")])] == [4, 4]

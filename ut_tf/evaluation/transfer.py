@@ -78,7 +78,8 @@ def measure_transfer(
     texts = _columns(sources, codec, test_problem)
     _warn_of_the_unknown(codec, texts, answers, test_problem, run)
     _warn_of_cut_facts(codec, texts, test_problem, run)
-    written = [best[0].text for best in Translator(model, codec, _DECODE).translate(texts)]
+    translator = Translator(model, codec, _DECODE)
+    written = [best[0].text for best in translator.translate(texts, name=None)]
     right = [_plain(text) == _plain(answer) for text, answer in zip(written, answers, strict=True)]
     feature = next((part.group_by for part in other.evaluation_sets() if part.group_by), None)
     groups = _groups(other, feature, split, run.data_dir)

@@ -44,6 +44,7 @@ _ENCODED_TEXTS = 256
 _ENCODED_CHARACTERS = 1_000_000
 # Characters of a text that are looked at, for each symbol that may be read.
 _CHARACTERS_PER_SYMBOL = 32
+_NAMED_WORDS = 5
 
 Texts = tuple[str, ...]
 # The texts of an example, and where it is scored its target.
@@ -138,13 +139,17 @@ class Translator:
         translator.step = step
         return translator
 
-    def translate(self, texts: Iterable[Texts], first: int = 1) -> Iterator[list[Hypothesis]]:
+    def translate(
+        self, texts: Iterable[Texts], first: int = 1, name: str | None = "the input"
+    ) -> Iterator[list[Hypothesis]]:
         """Yields the hypotheses of each example, best first, in the order of the texts and each as
         soon as its batch is done.
 
         Args:
           texts: the raw texts of each example, one for each of the codec's fields.
           first: number of the first example, in warnings and for sampling.
+          name: what the texts are, in the warning about words that the vocabulary lacks; a call
+            gives it at most once. None: the caller warns.
 
         Yields:
           config.n_best hypotheses (of classes no more than there are, of aligned targets one). An
@@ -158,10 +163,15 @@ class Translator:
         """
         if self._model.spec.inputs == "none":
             raise UserError("a language model has no inputs to translate: it can score texts.")
-        return self._in_order(((columns, None) for columns in texts), first, self._hypotheses)
+        given = ((columns, None) for columns in texts)
+        return self._in_order(given, first, name, self._hypotheses)
 
     def score(
-        self, sources: Iterable[Texts], targets: Iterable[str], first: int = 1
+        self,
+        sources: Iterable[Texts],
+        targets: Iterable[str],
+        first: int = 1,
+        name: str | None = "the input",
     ) -> Iterator[float]:
         """Yields log p(target | source) in nats of each example, the target's end included, in
         their order.
@@ -170,18 +180,26 @@ class Translator:
           sources: the raw texts of each example; empty tuples for a language model.
           targets: a text for each; an answer that is no class of the problem has the score -inf.
           first: number of the first example, in warnings.
+          name: as for ``translate``.
 
         Raises:
           UserError: what `sources` or `targets` raises, once all texts before it are answered.
         """
-        return self._in_order(zip(sources, targets, strict=True), first, self._scores)
+        return self._in_order(zip(sources, targets, strict=True), first, name, self._scores)
 
     def _in_order(
-        self, given: Iterable[_Given], first: int, answer: Callable[[list[Example]], Sequence[Any]]
+        self,
+        given: Iterable[_Given],
+        first: int,
+        name: str | None,
+        answer: Callable[[list[Example]], Sequence[Any]],
     ) -> Iterator[Any]:
-        source = iter(given)
+        source, has_warned = iter(given), False
         while True:
             window, error = _read(source, self._at_once)
+            if name is not None and not has_warned:
+                sources = (texts for texts, _ in window)
+                has_warned = warn_of_unknown_words(self.codec, sources, name)
             yield from self._window_answers(dict(enumerate(window, first)), answer)
             if error is not None:
                 raise error
@@ -342,6 +360,22 @@ def _read(source: Iterator[_Given], count: int) -> tuple[list[_Given], UserError
 
 def _strings(texts: Iterable[str]) -> Any:
     return tf.constant([text.encode("utf-8", errors="replace") for text in texts], tf.string)
+
+
+def warn_of_unknown_words(codec: TextCodec, examples: Iterable[Texts], name: str) -> bool:
+    """Warns where the vocabulary lacks words of the examples, with the first ones; whether it did.
+
+    Args:
+      codec: of the model.
+      examples: raw texts, one for each of the codec's fields.
+      name: what the texts are.
+    """
+    words = codec.unknown_words(text for texts in examples for text in texts)
+    if words:
+        others = f" and {len(words) - _NAMED_WORDS} more" if len(words) > _NAMED_WORDS else ""
+        shown = ", ".join(words[:_NAMED_WORDS]) + others
+        warn(f"{name} has words that the model's vocabulary lacks, read as unknown: {shown}.")
+    return bool(words)
 
 
 def check_vocabulary(codec: TextCodec, run: Run) -> None:

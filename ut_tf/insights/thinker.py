@@ -21,14 +21,13 @@ from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import readable
-from ut_tf.inference.translator import check_vocabulary
+from ut_tf.inference.translator import check_vocabulary, warn_of_unknown_words
 from ut_tf.insights.encoding import encoded_attention, rounded
 from ut_tf.insights.exits import exit_steps, make_rules
 from ut_tf.insights.observed import Observed, PartSteps, observe
 from ut_tf.insights.positions import IdCodec, input_positions, target_positions, texts_of
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
-from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
@@ -130,9 +129,7 @@ class Thinker:
             raise UserError(f"{name} has no example to read: {self.hint}.")
         if single and len(sources) > 1:
             raise UserError(f"{name} has {len(sources)} examples: give one at a time.")
-        if unknown := self.codec.unknown_words(text for texts in sources for text in texts):
-            shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-            warn(f"{name} has words that the run's vocabulary lacks, read as unknown: {shown}.")
+        warn_of_unknown_words(self.codec, sources, name)
         if len(sources) == 1:
             return [self._encoded(sources[0], name, text.strip())]
         return [self._encoded(texts, name) for texts in sources]
