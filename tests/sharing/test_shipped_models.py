@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,11 @@ def test_babi_answers_new_stories(tmp_path: Path) -> None:
     run = Run.load(model_folder("babi"), data_dir=tmp_path, tmp_dir=tmp_path)
     arguments = {"train_questions": 40, "test_questions": 200, "seed": 7}
     assert measure_transfer(run, "babi_sim", arguments).metrics["error"] < 5
-    assert ut_tf.load("babi").answer(STORY, "Where is the coin?") == "attic"
+    babi = ut_tf.load("babi")
+    assert babi.answer(STORY, "Where is the coin?") == "attic"
+    assert re.fullmatch(
+        r"LoadedModel\(babi_sim, \w+, [\d,]+ parameters; \.answer\(story, question\)\)", repr(babi)
+    )
 
 
 def test_digits_are_reversed_at_twice_the_training_length() -> None:

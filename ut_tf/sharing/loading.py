@@ -38,6 +38,17 @@ class LoadedModel:
     model: Any
     decode: DecodeConfig
 
+    def __repr__(self) -> str:
+        run = self.run
+        try:
+            fields = run.text_codec().fields
+        except UserError:
+            # It has no text form, or its vocabulary is damaged: that is told where it is used.
+            fields = ()
+        use = f"; .answer({', '.join(fields)})" if fields else ""
+        parameters = self.model.count_params()
+        return f"LoadedModel({run.problem}, {run.hparams_set}, {parameters:,} parameters{use})"
+
     @cached_property
     def translator(self) -> Translator:
         """Text in, text out, many at a time.
