@@ -29,6 +29,11 @@ def warn(sentence: str) -> None:
     print(f"warning: {worded(sentence)}", file=sys.stderr, flush=True)
 
 
+def note(sentence: str) -> None:
+    """Prints to standard error what is as it should be, and good to know."""
+    print(f"note: {worded(sentence)}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def worded_by(wording: Callable[[str], str]) -> Iterator[None]:
     """Words the texts of the library by `wording` in the body of the ``with`` statement."""

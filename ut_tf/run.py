@@ -29,7 +29,7 @@ from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
-from ut_tf.notices import warn
+from ut_tf.notices import note, warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run_config import (
     RunConfig,
@@ -134,7 +134,7 @@ class Run(RunConfig):
             problem_args=absolute_files(problem, arguments),
             hparams_set=hparams_set,
             hparams=made,
-            notes=tuple(f"{note}." for note in notes),
+            notes=tuple(f"{sentence}." for sentence in notes),
             overrides=hparams,
             seed=seed,
             data_dir=absolute(options.get("data_dir") or default_data_dir()),
@@ -159,8 +159,8 @@ class Run(RunConfig):
             directory is left behind.
         """
         run = self._suiting(on_accelerator)
-        for note in run.notes:
-            warn(note)
+        for sentence in run.notes:
+            warn(sentence)
         existed = self.output_dir.exists()
         make_writable(self.output_dir)
         try:
@@ -346,7 +346,7 @@ class Run(RunConfig):
 
     def _suiting(self, on_accelerator: bool | None) -> Self:
         """The run in float32 where its set asks for products in bfloat16 and whatever computes here
-        would emulate them; an override of dtype_policy stays.
+        would emulate them, and a note of it; an override of dtype_policy stays.
         """
         asked = self.hparams.training.dtype_policy
         used = policy_in_use(asked, multiplies_bfloat16())
@@ -354,15 +354,14 @@ class Run(RunConfig):
             return self
         if _finds_accelerator() if on_accelerator is None else on_accelerator:
             return self
-        note = (
-            f"dtype_policy={used} is used instead of {asked}, which is slow on this processor (it"
-            f" has no bfloat16 instructions); `hparams`=dtype_policy={asked} uses it anyway."
+        note(
+            f"training in {used}: this processor has no bfloat16 products, and {asked} would be"
+            f" slow; `hparams`=dtype_policy={asked} uses it anyway."
         )
         return dataclasses.replace(
             self,
             hparams=self.hparams.change(dtype_policy=used),
             asked={"dtype_policy": asked},
-            notes=(*self.notes, note),
         )
 
     def _check_vocabulary(self, problem: Problem) -> None:
