@@ -64,6 +64,7 @@ class ClassifyFiles(OwnFiles):
     }
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
     method: ClassVar[str] = "classify"
+    unit: ClassVar[str] = "text"
 
     def __init__(
         self,
@@ -252,7 +253,7 @@ def _held_out(examples: Sequence[Labelled]) -> tuple[list[Labelled], list[Labell
         if number not in chosen and example.text not in texts
     ]
     if like := len(examples) - len(train) - len(validation):
-        _tell(f"{counted(like, 'text')} left out of training: held out for validation as well")
+        _tell(f"{counted(like, 'training text')} left out, since the same texts are in validation")
     if not train or not validation:
         raise UserError(
             f"{counted(len(examples), 'text')} leave none to hold out for validation: give more, or"

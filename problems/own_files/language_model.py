@@ -48,6 +48,7 @@ class LmFiles(OwnFiles):
 
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("loss", "min")  # type: ignore[misc]
     method: ClassVar[str] = "language_model"
+    unit: ClassVar[str] = "line"
 
     def __init__(
         self,

@@ -21,11 +21,12 @@ from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.prepared import PreparedFolder, source_record
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords, train_subwords
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import write_bytes
 
 Files = tuple[str, ...]
 SPLITS = ("train", "validation", "test")
+_PURPOSES = {"train": "training", "validation": "validation", "test": "testing"}
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,9 @@ class OwnFiles(Problem):
     method: ClassVar[str] = ""
     """The evaluation method."""
 
+    unit: ClassVar[str] = ""
+    """What an example of the files is called."""
+
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """The vocabularies."""
         return [self._folder(data_dir).path / name for name in self.needed]
@@ -191,8 +195,10 @@ class OwnFiles(Problem):
                 "sha256": digests,
             }
         )
-        told = ", ".join(f"{count:,} of {split}" for split, count in counts.items())
-        print(f"{told}; {vocab_size:,} subwords", file=sys.stderr, flush=True)
+        told = ", ".join(
+            f"{counted(count, self.unit)} for {_PURPOSES[split]}" for split, count in counts.items()
+        )
+        print(f"{self.name}: {told}; {vocab_size:,} subwords", file=sys.stderr, flush=True)
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
         digest = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()[:8]

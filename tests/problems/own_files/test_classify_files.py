@@ -97,6 +97,19 @@ def test_a_tenth_of_each_class_is_held_out_and_not_trained_on(tmp_path: Path) ->
     assert again != train and sorted(again) == sorted(train)
 
 
+def test_lines_say_what_is_prepared_and_what_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [f"{label}\t{label} text\n" for label in ("cold", "warm") for _ in range(2)]
+    others = [f"cold\ta text of number {number}\n" for number in range(3)]
+    (tmp_path / "own.tsv").write_text("".join(texts + others))
+    problem = ClassifyFiles(source_files=str(tmp_path / "own.tsv"))
+    problem.prepare(tmp_path / "data", tmp_path)
+    errors = capsys.readouterr().err
+    assert "1 training text left out, since the same text" in errors
+    assert "classify_files: 4 texts for training, 2 texts for validation; " in errors
+
+
 def test_files_for_validation_and_test_are_judged_as_they_are(tmp_path: Path) -> None:
     dev, test = write(tmp_path, "dev.tsv", DEV), write(tmp_path, "test.tsv", DEV[:2])
     problem = problem_of(tmp_path, dev_source_files=dev, test_source_files=test)
