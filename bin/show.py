@@ -17,10 +17,11 @@ from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
-from ut_tf.bin.show_input import sentences, story_lines, unknown_words_message
+from ut_tf.bin.show_input import unknown_words_message
 from ut_tf.bin.terminal import Terminal
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, read_input, readable
+from ut_tf.insights.story_lines import sentences, story_lines
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:

@@ -78,5 +78,5 @@ def malformed(file: str, count: int, line: str, expected: str) -> UserError:
     """The error about a line that is not of bAbI's format."""
     return UserError(
         f"{file}, line {count}: {line.rstrip()[:80]!r} is not in bAbI's format: expected"
-        f" {expected}; correct or replace the file."
+        f" {expected}; correct that line."
     )

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from ut_tf.bin import show
-from ut_tf.bin.show_input import story_lines, unknown_words_message
+from ut_tf.bin.show_input import unknown_words_message
 from ut_tf.bin.show_lines import attention_weights, example_lines
 from ut_tf.bin.terminal import Terminal, width_of
+from ut_tf.insights.story_lines import story_lines
 
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "ut_facts" / "run"
 

@@ -130,13 +130,15 @@ def test_the_server_answers_what_is_typed(run: ut_tf.Run, server: InsightsServer
     assert (status, example["thoughts"]) == (200, expected[0]["thoughts"])
     _, answer = ask(server, "think", b'{"input": "1 \\ud800.\\n2 Where?"}')
     assert json.loads(answer)["examples"][0]["input"] == "1 \ufffd.\n2 Where?"
+    _, answer = ask(server, "think", b'{"input": "Mary left. Where is Mary?"}')
+    assert json.loads(answer)["examples"][0]["input"] == "1 Mary left.\n2 Where is Mary?"
     assert server.url.startswith(("http://127.0.0.1:", "http://localhost:"))
 
 
 def test_the_server_refuses_in_a_sentence(inspector: Inspector, server: InsightsServer) -> None:
     two = "1 Mary left.\n2 Where is Mary?\n3 Where is John?"
     refusals = {
-        json.dumps({"input": "Where is Mary?"}): (400, "bAbI's format"),
+        json.dumps({"input": "2 Where is Mary?"}): (400, "; correct that line."),
         json.dumps({"input": two}): (400, "2 examples"),
         json.dumps(["input"]): (400, "not JSON of the form"),
         "{": (400, "not JSON of the form"),

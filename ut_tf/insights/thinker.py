@@ -26,6 +26,7 @@ from ut_tf.insights.encoding import encoded_attention, rounded
 from ut_tf.insights.exits import exit_steps, make_rules
 from ut_tf.insights.observed import Observed, PartSteps, observe
 from ut_tf.insights.positions import IdCodec, input_positions, target_positions, texts_of
+from ut_tf.insights.story_lines import story_lines
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
 from ut_tf.run import Run
@@ -106,7 +107,7 @@ class Thinker:
 
     def read(self, text: str, name: str, single: bool = False) -> list[Given]:
         """The examples in lines of text, as ut-decoder reads them; of a language model each line is
-        a text.
+        a text. Sentences of stories need no numbers.
 
         Args:
           text: lines.
@@ -117,7 +118,8 @@ class Thinker:
           UserError: a line is not of the problem's format, has nothing to read, or too much.
         """
         text = readable(text)
-        lines = text.rstrip("\n").split("\n")
+        reads_stories = self.model.spec.inputs == "facts"
+        lines = story_lines(text) if reads_stories else text.rstrip("\n").split("\n")
         sources: list[tuple[str, ...]]
         if self.is_language_model:
             sources = [(line,) for line in self.codec.read_targets(lines, name) if line.strip()]
@@ -131,14 +133,14 @@ class Thinker:
             raise UserError(f"{name} has {len(sources)} examples: give one at a time.")
         warn_of_unknown_words(self.codec, sources, name)
         if len(sources) == 1:
-            return [self._encoded(sources[0], name, text.strip())]
+            return [self._encoded(sources[0], name, "\n".join(lines).strip())]
         return [self._encoded(texts, name) for texts in sources]
 
     @property
     def hint(self) -> str:
         """What an input looks like, in a few words."""
         if self.model.spec.inputs == "facts":
-            return "numbered sentences, one a line, the last of them a question"
+            return 'sentences, one a line, the last of them a question that ends with "?"'
         fields = self.codec.fields
         if len(fields) > 1:
             return f"a line with {', a tab, '.join(fields)}"

@@ -1,0 +1,37 @@
+"""What a reader types, as the lines of a story that a problem reads; needs no TensorFlow.
+
+A story may be written as people write it: sentences on lines or one after the other, without
+numbers. Example::
+
+    story_lines("Anna went to the attic. Where is Anna?")
+    # ["1 Anna went to the attic.", "2 Where is Anna?"]
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBERED = re.compile(r"\s*\d+\s+\S")
+_SENTENCE = re.compile(r"[^.?!\t]*[^.?!\t\s][^.?!\t]*(?:[.?!]|$)(?:\t.*$)?")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a line, without blanks at their ends; what follows a tab stays."""
+    return [match.strip() for match in _SENTENCE.findall(text)]
+
+
+def story_lines(text: str) -> list[str]:
+    """The lines of stories in bAbI's format; lines with numbers are taken as they are. An empty
+    line begins a new story.
+    """
+    lines = text.rstrip("\n").split("\n")
+    if any(_NUMBERED.match(line) for line in lines):
+        return lines
+    numbered, number = [], 0
+    for line in lines:
+        if not line.strip():
+            number = 0
+        for sentence in sentences(line):
+            number += 1
+            numbered.append(f"{number} {sentence}")
+    return numbered
