@@ -17,11 +17,12 @@ from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
-from ut_tf.bin.show_input import unknown_words_message
+from ut_tf.bin.show_input import is_question, known_words_message, unknown_words_message
 from ut_tf.bin.terminal import Terminal
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, read_input, readable
-from ut_tf.insights.story_lines import sentences, story_lines
+from ut_tf.insights.story_lines import sentences, stories, story_lines
+from ut_tf.notices import warn
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ _RUN_DIR = dataclasses.replace(shared_flags.READ_RUN_DIR, shown_default="none")
 _MODEL = dataclasses.replace(
     shared_flags.SAVED_MODEL, shown_default=f"{_SHIPPED}, where no run directory is given"
 )
+_LEAVE, _HELP = frozenset({"exit", "quit"}), frozenset({"help", "?"})
+_COMMANDS = '"exit", "quit" or Ctrl-D leaves; "help" or "?" shows this again.'
 _EXAMPLES, _OUT = "Examples", "Output"
 FLAGS = (
     shared_flags.CHECKPOINT,
@@ -149,10 +152,17 @@ class _Show:
         """What to type."""
         if self.reads_stories:
             return (
-                'Type facts, one a line, then a question that ends with "?". An empty line begins a'
-                " new story, Ctrl-D ends."
+                'Type facts, one a line, then a question that ends with "?".\n'
+                "An empty line begins a new story; words that the model does not know are refused."
+                f"\n{_COMMANDS}"
             )
-        return f"Type {self._thinker.hint}. Ctrl-D ends."
+        return f"Type {self._thinker.hint}.\nEach line is answered at once.\n{_COMMANDS}"
+
+    @property
+    def vocabulary(self) -> str:
+        """A line about the words that the model knows; empty where it reads any."""
+        known = self._thinker.codec.known_words
+        return known_words_message(known) if known else ""
 
     def words_message(self, text: str) -> str | None:
         """A sentence about the words of a text that the model does not know; None: it knows all."""
@@ -161,18 +171,42 @@ class _Show:
         return unknown_words_message(unknown, codec.known_words) if unknown else None
 
     def read(self, text: str, name: str) -> None:
-        """Shows the examples in a text.
+        """Shows the examples in a text; one with unknown words is left out, with a warning.
 
         Raises:
-          UserError: it has unknown words, or is not of the problem's format.
+          UserError: every example has unknown words, or the text is not of the problem's format.
         """
-        lines = story_lines(text) if self.reads_stories else text.split("\n")
-        plain = [_without_number(line) if self.reads_stories else line for line in lines]
-        if message := self.words_message("\n".join(plain)):
-            raise UserError(f"{name}: {message}")
+        if self.words_message(self._plain(text)):
+            text = self._known(text, name)
         with stdout_to_stderr():
-            examples = self._inspector.read("\n".join(lines), name)
+            examples = self._inspector.read(text, name)
         self._print(examples)
+
+    def _known(self, text: str, name: str) -> str:
+        """The text with empty lines for the stories, or lines, that have unknown words."""
+        lines = text.split("\n")
+        parts = (
+            stories(text) if self.reads_stories else [range(n, n + 1) for n in range(len(lines))]
+        )
+        parts = [part for part in parts if any(lines[number].strip() for number in part)]
+        refusals = []
+        for part in parts:
+            messages = {n: self.words_message(self._plain(lines[n])) for n in part}
+            refused = [f"{name}, line {n + 1}: {told}" for n, told in messages.items() if told]
+            if refused:
+                refusals.append(refused[0])
+                lines[part.start : part.stop] = [""] * len(part)
+        if len(refusals) == len(parts):
+            raise UserError(f"{refusals[0]} {self.vocabulary}")
+        for refusal in refusals:
+            warn(f"{refusal} This {'story' if self.reads_stories else 'line'} is left out.")
+        return "\n".join(lines)
+
+    def _plain(self, text: str) -> str:
+        """The text without the numbers of bAbI's lines, and without answers."""
+        if not self.reads_stories:
+            return text
+        return "\n".join(_without_number(line).partition("\t")[0] for line in story_lines(text))
 
     def test_examples(self, count: int) -> None:
         """Shows test examples of the problem."""
@@ -227,21 +261,60 @@ def _texts(values: Any) -> list[tuple[str, str]]:
 def _converse(show: _Show) -> None:
     """Answers what is typed until the input ends."""
     print(f"\n{show.hint}", flush=True)
-    facts: list[str] = []
+    if show.vocabulary:
+        print(show.vocabulary, flush=True)
+    story = _TypedStory(show)
     for line in _typed_lines():
-        if not show.reads_stories:
+        command = line.strip().lower()
+        if command in _LEAVE:
+            return
+        if command in _HELP:
+            print(show.hint, flush=True)
+        elif show.reads_stories:
+            story.add(line)
+        else:
             _answer(show, line)
-            continue
+
+
+class _TypedStory:
+    """The story that is being typed.
+
+    Args:
+      show: answers its questions.
+    """
+
+    def __init__(self, show: _Show) -> None:
+        self._show = show
+        self._facts: list[str] = []
+        self._waits = False
+
+    def add(self, line: str) -> None:
+        """Takes a line: sentences, or an empty one that ends the story."""
         if not line.strip():
-            facts = []
-            continue
+            self._end()
         for sentence in sentences(line):
-            if message := show.words_message(sentence):
+            if message := self._show.words_message(sentence):
                 tell(COMMAND, f"left out: {message}")
             elif sentence.endswith("?"):
-                _answer(show, "\n".join([*facts, sentence]))
+                self._ask(sentence)
             else:
-                facts.append(sentence)
+                self._facts.append(sentence)
+                self._waits = True
+
+    def _ask(self, question: str) -> None:
+        _answer(self._show, "\n".join([*self._facts, question]))
+        self._waits = False
+
+    def _end(self) -> None:
+        """Answers a question that lacks its "?"; a story without one is kept once, with a word."""
+        if self._waits and is_question(self._facts[-1]):
+            self._ask(self._facts.pop().rstrip(".! ") + "?")
+        elif self._waits:
+            self._waits = False
+            tell(COMMAND, "no question yet: end it with ?; another empty line begins a new story.")
+        elif self._facts:
+            self._facts = []
+            tell(COMMAND, "a new story begins.")
 
 
 def _answer(show: _Show, text: str) -> None:

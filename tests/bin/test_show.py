@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from ut_tf.bin import show
-from ut_tf.bin.show_input import unknown_words_message
+from ut_tf.bin.show_input import known_words_message, unknown_words_message
 from ut_tf.bin.show_lines import attention_weights, example_lines
 from ut_tf.bin.terminal import Terminal, width_of
 from ut_tf.insights.story_lines import story_lines
 
+PLACES = ("kitchen", "kichen", "hallway")
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "ut_facts" / "run"
 
 
@@ -126,16 +127,17 @@ def test_unknown_words_are_told_with_near_ones() -> None:
     assert unknown_words_message(["kichen"], ["attic", "kitchen"]) == (
         'the model does not know "kichen"; near words that it knows: kitchen.'
     )
-    assert unknown_words_message(["xyz"], ["attic", "hall"]) == (
-        'the model does not know "xyz"; it knows attic, hall.'
-    )
+    assert unknown_words_message(["xyz"], ["attic"]) == 'the model does not know "xyz".'
+    assert known_words_message(["attic", "hall"]) == "The model knows attic, hall."
 
 
 def test_a_stored_run_is_shown_and_answers_what_is_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
-    typed = iter(["Mary went to the kichen.", "Mary went to the kitchen.", "Where is Mary?"])
+    mary = "Mary went to the kitchen."
+    asked = ["Mary went to the kichen.", "xyzzy.", mary, "Where is Mary?", "", "?"]
+    typed = iter([*asked, mary, "Where is Mary", "", "", mary, "", "exit", "Where is Mary?"])
 
     def read(_prompt: str = "") -> str:
         try:
@@ -153,10 +155,34 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
     assert 'the model does not know "kichen"; near words that it knows: kitchen' in printed.err
     assert "1 supporting fact" in printed.out
     assert "where is mary" in printed.out
-    assert printed.out.count("answer: ") == 2
+    assert 'left out: the model does not know "xyzzy".\n' in printed.err
+    # The stored sample, the question, and the one that lacks its "?"; nothing after "exit".
+    assert printed.out.count("answer: ") == 3
+    assert printed.err.count("ut-show: a new story begins.") == 2
+    assert printed.err.count("no question yet: end it with ?") == 1
+    assert printed.out.count("The model knows ") == 1
+    assert printed.out.count('a question that ends with "?"') == 2
     assert f"{page} shows every step." in printed.out
     assert "mary went to the kitchen" in page.read_text()
     assert opened == [page.as_uri()]
+
+
+@pytest.mark.parametrize("numbers", [("1 ", "2 "), ("", "")])
+def test_a_story_with_unknown_words_leaves_the_others(
+    numbers: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, second = numbers
+    whole = [f"{first}Mary went to the {place}.\n{second}Where is Mary?\n" for place in PLACES]
+    piped = io.BytesIO("\n".join(whole).encode())
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=piped, isatty=lambda: False))
+    assert show.main([f"--output_dir={STORED_RUN}", f"--data_dir={tmp_path}"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("answer: ") == 2
+    assert 'warning: standard input, line 4: the model does not know "kichen"' in printed.err
+    assert printed.err.count("is left out") == 1
 
 
 def test_no_word_commands_the_terminal() -> None:

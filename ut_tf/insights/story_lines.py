@@ -35,3 +35,17 @@ def story_lines(text: str) -> list[str]:
             number += 1
             numbered.append(f"{number} {sentence}")
     return numbered
+
+
+def stories(text: str) -> list[range]:
+    """The lines of each story in a text, from 0: one begins with the number 1 or, without numbers,
+    after an empty line.
+    """
+    lines = text.split("\n")
+    has_numbers = any(_NUMBERED.match(line) for line in lines)
+    starts = [
+        number
+        for number, line in enumerate(lines)
+        if number == 0 or (line.split()[:1] == ["1"] if has_numbers else not line.strip())
+    ]
+    return [range(*pair) for pair in zip(starts, [*starts[1:], len(lines)], strict=True)]
