@@ -10,7 +10,7 @@ import pytest
 from tests.bin.quick_commands import call_commands
 from tests.serving import toy
 from ut_tf.bin import exporter
-from ut_tf.serving.export import SUMMARY_FILE
+from ut_tf.serving.versions import SUMMARY_FILE
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
 
 

@@ -170,7 +170,9 @@ def test_an_exported_model_behind_the_protocol(ask, tmp_path):
     loaded = toy.Loaded(folder)
     expected = loaded.ask("serving_default", story=["abc", "abc\ndef"], question=["a?", "d?"])
     lines = "1 abc\n2 a?\n3 def\n4 d?\n"
-    with served(ServedModel(folder, 1)) as server:
+    model = ServedModel(folder, 1)
+    assert model.title == "letter_questions"
+    with served(model) as server:
         status, out, err = ask(server, lines)
         assert (status, err) == (0, "")
         assert out.splitlines() == [text.decode() for text in expected["outputs"]]

@@ -32,6 +32,7 @@ class PythonModel:
         version: int = 3,
     ) -> None:
         self.version = version
+        self.title = "reversing <letters>"
         self.calls: list[list[dict[str, str]]] = []
         self._functions = {name: answer for name, (_, answer) in signatures.items()}
         self._gate = gate

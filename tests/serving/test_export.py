@@ -24,8 +24,8 @@ from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode
-from ut_tf.serving.export import SUMMARY_FILE, export_run, saved_operations
-from ut_tf.serving.versions import new_version, put_in_place
+from ut_tf.serving.export import export_run, saved_operations
+from ut_tf.serving.versions import SUMMARY_FILE, new_version, put_in_place
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
 from ut_tf.storage.disk_errors import readable_disk_errors
 

@@ -94,7 +94,7 @@ def test_the_state_and_the_signatures_of_a_model(server):
     assert score["inputs"]["targets"]["dtype"] == "DT_STRING"
     assert score["inputs"]["targets"]["tensor_shape"]["dim"] == [{"size": "-1", "name": ""}]
     page = requests.get(server.address, timeout=9)
-    assert 'data-model="toy"' in page.text
+    assert 'data-model="toy"' in page.text and "<title>toy</title>" in page.text
     assert "insights" not in page.text
     assert "'none'" in page.headers["Content-Security-Policy"]
 
@@ -241,6 +241,13 @@ def test_the_end_comes_after_the_answers_to_what_has_arrived():
         ending.result()
         with pytest.raises(requests.ConnectionError):
             requests.get(server.address, timeout=5)
+
+
+def test_the_page_of_a_model_without_a_name_is_titled_by_what_it_was_trained_on():
+    model = PythonModel(SIGNATURES)
+    with ModelServer(lambda: model, Batcher(), port=0) as server:
+        page = requests.get(server.address, timeout=9).text
+    assert "<h1>reversing &lt;letters&gt;</h1>" in page and 'data-model="model"' in page
 
 
 def test_the_page_of_insights_is_asked_for_by_its_own_paths():

@@ -29,6 +29,10 @@ class Model(Protocol):
         """Its number."""
 
     @property
+    def title(self) -> str:
+        """What it was trained on, for people; empty where that is not known."""
+
+    @property
     def signatures(self) -> Mapping[str, SignatureInfo]:
         """Its signatures by name."""
 

@@ -32,13 +32,11 @@ from ut_tf.run_config import installed_versions
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.signatures import Servable, Signature
-from ut_tf.serving.versions import ADVICE, new_version, written_version
+from ut_tf.serving.versions import ADVICE, SUMMARY_FILE, new_version, written_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
-
-SUMMARY_FILE = "assets.extra/ut_tf.json"
 
 # Operations that call back into the Python process that traced them: no other process can run them.
 _PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from ut_tf.serving.rest_messages import (
     SignatureInfo,
     TensorInfo,
 )
+from ut_tf.serving.versions import SUMMARY_FILE
 
 _SAMPLE = b"1 2 3"
 
@@ -43,6 +45,7 @@ class ServedModel:
 
     def __init__(self, folder: Path, version: int) -> None:
         self.version = version
+        self.title = _problem(folder)
         # It owns the weights.
         self._module = _loaded(folder)
         self._functions = dict(self._module.signatures)
@@ -83,6 +86,15 @@ class ServedModel:
             message = marked_in(error) or error.message.partition("\n")[0]
             raise RequestError(400 if wrong_input else 500, message) from error
         return {name: np.asarray(value.numpy()) for name, value in outputs.items()}
+
+
+def _problem(folder: Path) -> str:
+    """The problem that the summary of an export names; empty where there is no such summary."""
+    try:
+        summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(summary.get("problem", "")) if isinstance(summary, dict) else ""
 
 
 def _loaded(folder: Path) -> Any:

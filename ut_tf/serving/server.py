@@ -26,6 +26,7 @@ from ut_tf.serving.batching import Batcher, Model
 from ut_tf.serving.rest_messages import RequestError
 from ut_tf.version import __version__
 
+DEFAULT_NAME = "model"
 _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 # The page has its script and style in itself and asks nobody else.
@@ -58,7 +59,7 @@ class ModelServer:
     Args:
       model: returns the version to ask, each time anew.
       batcher: answers the requests.
-      name: of the model, in the paths of requests.
+      name: of the model, in the paths of requests; other than the default, the page's title.
       host: address to listen at; 127.0.0.1: this machine alone.
       port: 0: any that is free.
       limits: of requests.
@@ -74,7 +75,7 @@ class ModelServer:
         self,
         model: Callable[[], Model],
         batcher: Batcher,
-        name: str = "model",
+        name: str = DEFAULT_NAME,
         host: str = "127.0.0.1",
         port: int = 8501,
         limits: Limits | None = None,
@@ -167,6 +168,8 @@ class ModelServer:
 
     def _page(self) -> str:
         page = files("ut_tf.serving").joinpath("page.html").read_text(encoding="utf-8")
+        title = self.model().title if self.name == DEFAULT_NAME else ""
+        page = page.replace("{{title}}", html.escape(title or self.name))
         page = page.replace("{{model}}", html.escape(self.name, quote=True))
         return page.replace("{{insights}}", "" if self.insights is None else _LINK)
 

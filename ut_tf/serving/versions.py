@@ -15,6 +15,7 @@ from ut_tf.errors import UserError
 
 ADVICE = "name another `export_dir`, or change its permissions"
 SAVED_MODEL = "saved_model.pb"
+SUMMARY_FILE = "assets.extra/ut_tf.json"
 
 
 def new_version(export_dir: Path, version: int | None = None) -> Path:
