@@ -90,6 +90,8 @@ def test_two_workers_end_with_equal_weights_and_those_of_one_device(
         'batch_unit="examples"',
         "min_length_bucket=8",
         "dropout=0.0",
+        "attention_dropout=0.0",
+        "relu_dropout=0.0",
         'halting="basic"',
         "average_decay=0.9",
     ]

@@ -52,6 +52,7 @@ def test_replicas_train_as_one_device_with_the_same_global_batch(
         assert_close(weight, other, 1e-4)
 
 
+@pytest.mark.slow
 def test_replicas_that_skip_halted_positions_train_as_one_device_that_computes_all(
     tmp_path: Path,
 ) -> None:
