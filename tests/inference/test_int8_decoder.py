@@ -63,11 +63,16 @@ def test_without_int8_products_the_model_computes_in_float_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = make_model("universal_transformer")
-    monkeypatch.setattr(int8_decoder, "multiplies_int8", lambda: False)
+    monkeypatch.setattr(int8_decoder, "has_exact_sums", lambda: tf.constant(False))
     assert decoder_in(model, "float") is model
     assert not capsys.readouterr().err
     assert decoder_in(model, "int8") is model
     assert "no int8 products" in capsys.readouterr().err
+    # An export that was made elsewhere.
+    decoder = Int8Decoder(model, least_size=1)
+    run = tf.function(lambda: decoder.start_decoding(FEATURES, tf.constant(3)), autograph=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="export with compute_type=float"):
+        run()
 
 
 def test_a_classifier_computes_in_float_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.config.processor import multiplies_int8
+from ut_tf.inference.int8_decoder import sums_are_exact_here
 from ut_tf.layers.int8 import Int8Kernel, int8_product, with_int8_kernels
 from ut_tf.layers.linear import affine
 
 needs_int8 = pytest.mark.skipif(
-    not multiplies_int8(), reason="this processor has no int8 products (avx512_vnni, avx_vnni)"
+    not sums_are_exact_here(), reason="this processor has no int8 products (avx512_vnni, avx_vnni)"
 )
 
 

@@ -16,9 +16,6 @@ CPUINFO = Path("/proc/cpuinfo")
 # On x86 and on ARM.
 _BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
-# Products of int8 that are added up in int32.
-_INT8_FLAGS = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
-
 
 def processor_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
     """The instruction sets of the first core; empty where the system does not say."""
@@ -37,11 +34,6 @@ def multiplies_bfloat16(cpuinfo: Path = CPUINFO) -> bool | None:
     """Whether the processor multiplies bfloat16 in hardware; None: the system does not say."""
     flags = processor_flags(cpuinfo)
     return bool(flags & _BFLOAT16_FLAGS) if flags else None
-
-
-def multiplies_int8(cpuinfo: Path = CPUINFO) -> bool:
-    """Whether the processor says that it multiplies int8 and adds up in int32 in hardware."""
-    return bool(processor_flags(cpuinfo) & _INT8_FLAGS)
 
 
 def policy_in_use(policy: str, in_hardware: bool | None) -> str:

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ut_tf.config.processor import multiplies_int8
-from ut_tf.errors import UserError
-from ut_tf.layers.int8 import with_int8_kernels
+import tensorflow as tf
+
+from ut_tf.errors import UserError, marked
+from ut_tf.layers.int8 import has_exact_sums, with_int8_kernels
 from ut_tf.notices import warn
 from ut_tf.search.contract import CONSTANTS, Cache, DecoderModel
+
+_INEXACT = "this processor has no int8 products with exact sums (avx512_vnni, avx_vnni)"
 
 
 def decoder_in(model: Any, compute_type: str) -> Any:
@@ -36,17 +39,21 @@ def decoder_in(model: Any, compute_type: str) -> Any:
             f"compute_type=int8: this {type(model).__name__} cannot decode incrementally, so its"
             " products stay in float: use compute_type=float."
         )
-    if not multiplies_int8():
-        warn(
-            "compute_type=int8: this processor has no int8 products (avx512_vnni, avx_vnni), so"
-            " decoding computes in float."
-        )
+    if not sums_are_exact_here():
+        warn(f"compute_type=int8: {_INEXACT}, so decoding computes in float.")
         return model
     return Int8Decoder(model)
 
 
+def sums_are_exact_here() -> bool:
+    """Whether this processor has int8 products with exact sums."""
+    with tf.init_scope():
+        return bool(has_exact_sums())
+
+
 class Int8Decoder(DecoderModel):
-    """A decoder model with its weights in int8.
+    """A decoder model with its weights in int8. In a graph it checks the processor that runs it,
+    which may be another than the one that exported it.
 
     Args:
       model: a built model with ``prepare_decoding``.
@@ -67,6 +74,10 @@ class Int8Decoder(DecoderModel):
         return True
 
     def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> Cache:
+        sentence = f"compute_type=int8: {_INEXACT}: export with compute_type=float to run here."
+        check = tf.debugging.Assert(has_exact_sums(), [marked(sentence)])
+        with tf.control_dependencies([] if check is None else [check]):
+            features = tf.nest.map_structure(tf.identity, features)
         cache: Cache = self.model.start_decoding(features, capacity, beam_size)
         return {**cache, CONSTANTS: self.weights}
 

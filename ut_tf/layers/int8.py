@@ -23,6 +23,8 @@ _LEVELS = 127
 _SHIFT = 128
 # Smaller kernels take as long in float32: rounding x costs what the product saves.
 _LEAST_SIZE = 2**17
+# Of the matrices that show whether sums are exact.
+_CHECK_SIZE = 64
 
 
 class Int8Kernel(NamedTuple):
@@ -52,10 +54,28 @@ def int8_product(x: Any, kernel: Int8Kernel) -> Any:
     rows = tf.cast(x, tf.float32)
     scale = tf.reduce_max(tf.abs(rows), -1, keepdims=True) / _LEVELS
     levels = tf.round(rows / tf.maximum(scale, np.finfo(np.float32).tiny)) + _SHIFT
-    product = tf.raw_ops.QuantizedMatMulWithBiasAndDequantize(
+    product = _product(levels, kernel.levels, kernel.shift)
+    return tf.cast(product * (scale * tf.constant(kernel.scale)), x.dtype)
+
+
+def has_exact_sums() -> Any:
+    """Whether the processor that runs this adds up int8 products in int32, bool []. Others may add
+    pairs of them in 16 bits, in which large values are cut off.
+    """
+    largest = np.full([_CHECK_SIZE, _CHECK_SIZE], _LEVELS, np.int8)
+    levels = tf.fill([_CHECK_SIZE, _CHECK_SIZE], 255.0)
+    sums = _product(levels, largest, np.zeros([_CHECK_SIZE], np.float32))
+    return tf.reduce_all(sums == float(_CHECK_SIZE * 255 * _LEVELS))
+
+
+def _product(levels: Any, kernel: Any, shift: Any) -> Any:
+    """levels · kernel + shift, float32 [rows, units], of whole numbers 0 .. 255 [rows, inputs] and
+    int8 [inputs, units].
+    """
+    return tf.raw_ops.QuantizedMatMulWithBiasAndDequantize(
         a=tf.bitcast(tf.cast(levels, tf.uint8), tf.quint8),
-        b=tf.bitcast(tf.constant(kernel.levels), tf.qint8),
-        bias=tf.constant(kernel.shift),
+        b=tf.bitcast(tf.constant(kernel), tf.qint8),
+        bias=tf.constant(shift),
         # These ranges make one level one unit.
         min_a=0.0,
         max_a=255.0,
@@ -66,7 +86,6 @@ def int8_product(x: Any, kernel: Int8Kernel) -> Any:
         Toutput=tf.float32,
         input_quant_mode="SCALED",
     )
-    return tf.cast(product * (scale * tf.constant(kernel.scale)), x.dtype)
 
 
 def with_int8_kernels(weights: Any, least_size: int = _LEAST_SIZE) -> Any:
