@@ -19,12 +19,19 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import Board, TextCodec
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.problems.reasoning.grids import SudokuSize
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 BLANK = "."
 BITS = "01"
+
+
+def aligned_spec(symbols: int) -> ProblemSpec:
+    """Tokens with aligned targets over one vocabulary: padding, end, and so many symbols."""
+    size = FIRST_SYMBOL_ID + symbols
+    return ProblemSpec("tokens", "aligned", size, size, shared_vocab=True)
 
 
 class AlignedCodec(TextCodec):

@@ -16,7 +16,7 @@ from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.problems.reasoning.codec import BITS, BitsCodec
+from ut_tf.problems.reasoning.codec import BITS, BitsCodec, aligned_spec
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 MIDDLE = "middle"
@@ -72,14 +72,7 @@ class PrefixSums(Problem):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens with aligned targets over one vocabulary: padding, end and the two bits."""
         del data_dir
-        size = FIRST_SYMBOL_ID + len(BITS)
-        return ProblemSpec(
-            inputs="tokens",
-            targets="aligned",
-            input_vocab_size=size,
-            target_vocab_size=size,
-            shared_vocab=True,
-        )
+        return aligned_spec(len(BITS))
 
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None

@@ -23,7 +23,7 @@ from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.problems.reasoning.codec import SudokuCodec
+from ut_tf.problems.reasoning.codec import SudokuCodec, aligned_spec
 from ut_tf.problems.reasoning.grids import SudokuSize, dig, patterns
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
@@ -98,14 +98,7 @@ class Sudoku(Problem):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens with aligned targets over one vocabulary: padding, end, blank, the digits."""
         del data_dir
-        size = BLANK_ID + 1 + self.size.digits
-        return ProblemSpec(
-            inputs="tokens",
-            targets="aligned",
-            input_vocab_size=size,
-            target_vocab_size=size,
-            shared_vocab=True,
-        )
+        return aligned_spec(1 + self.size.digits)
 
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
