@@ -327,16 +327,18 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_networks(flags: argparse.Namespace) -> dict[str, Any]:
-    """A network for each model that the flags name, and sets the models where they name none."""
+    """A network for each model that the flags name, and for CTranslate2 where they want it; sets
+    the models where they name none.
+    """
     if flags.hparams_set:
         from ut_tf.registry import hparams_sets
 
         hparams = hparams_sets.get(flags.hparams_set)()
         flags.models = flags.models or hparams.model
-        made = {name: converted(hparams, name)[0] for name in _names(flags)}
+        made = {name: converted(hparams, name)[0] for name in _needed(flags)}
     else:
         flags.models = flags.models or "universal_transformer,transformer"
-        made = {name: HParams(name) for name in _names(flags)}
+        made = {name: HParams(name) for name in _needed(flags)}
         made = {
             name: hparams.override(_own(hparams, DEFAULT_SIZES)) for name, hparams in made.items()
         }
@@ -348,6 +350,12 @@ def make_networks(flags: argparse.Namespace) -> dict[str, Any]:
 
 def _names(flags: argparse.Namespace) -> list[str]:
     return [name for name in flags.models.split(",") if name]
+
+
+def _needed(flags: argparse.Namespace) -> list[str]:
+    """The models that are measured, and the one whose sizes CTranslate2 takes."""
+    peer = ["transformer"] if flags.ctranslate2 == "yes" else []
+    return list(dict.fromkeys([*_names(flags), *peer]))
 
 
 def _own(hparams: HParams, text: str) -> str:
