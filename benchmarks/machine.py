@@ -25,17 +25,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ut_tf.config.processor import CPUINFO, processor_flags
+from ut_tf.config.processor import speed_flags
 
-FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 PEAK_SIZE = 3000
 BUSY_LOAD = 0.5
-
-
-def speed_flags(cpuinfo: Path = CPUINFO) -> list[str]:
-    """Those of ``FLAGS`` that the processor has; none where the system does not say."""
-    present = processor_flags(cpuinfo)
-    return [flag for flag in FLAGS if flag in present]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,11 +21,13 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.storage.processes import minutes_until, read_processes
 from ut_tf.training.batches import Position, TrainingBatches
 from ut_tf.training.distribution import Workers
 from ut_tf.training.saver import Saver
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
+from ut_tf.version import __version__
 
 
 def saved_weights(run: Run) -> list[Any]:
@@ -109,6 +111,16 @@ def test_a_signal_saves_and_the_same_call_goes_on(
         assert signal.getsignal(number) == before
     assert train(stopped, log_frequency=3).stopped_by == "train_steps"
     assert losses(stopped) == losses(whole)
+    assert train(stopped).stopped_by == "train_steps"  # There is nothing left to train.
+    processes = read_processes(stopped.output_dir)
+    assert [
+        (process.begun_at, [point.step for point in process.points], process.ended)
+        for process in processes
+    ] == [(0, [7], "signal"), (7, [10, 12], "signal"), (12, [20], "train_steps")]
+    assert processes[0].versions["ut_tf"] == __version__
+    until_10, all_minutes = (minutes_until(processes, step) for step in (10, 20))
+    assert until_10 is not None and all_minutes is not None
+    assert 0 < until_10.wall < all_minutes.wall
 
 
 def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

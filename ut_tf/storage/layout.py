@@ -6,6 +6,7 @@ runs/babi_qa-ut_base/
   checkpoints/         best.json and step-00000100/{variables.*, state.json, manifest.json}
   metrics.jsonl        one line per log point and per validation
   tensorboard/         the same for TensorBoard
+  processes.jsonl      one line per process that trained: machine, versions, commit, minutes
   tracker.json         the identifiers of the tracked runs (ut-trainer --tracker)
   evaluations.jsonl    what ut-eval measured
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
@@ -29,6 +30,7 @@ from pathlib import Path
 CONFIG_FILE = "config.json"
 VOCAB_FOLDER = "vocab"
 SUBWORDS_FILE = "subwords.model"
+PROCESSES_FILE = "processes.jsonl"
 TRACKER_FILE = "tracker.json"
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"

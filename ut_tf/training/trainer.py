@@ -23,12 +23,15 @@ from typing import Any
 
 import keras
 
+from ut_tf.config.processor import describe_processor
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.evaluation.records import now
 from ut_tf.notices import worded
 from ut_tf.run import Run
+from ut_tf.run_config import installed_versions
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
@@ -41,6 +44,7 @@ from ut_tf.storage.layout import (
     VOCAB_FOLDER,
 )
 from ut_tf.storage.locks import held_alone
+from ut_tf.storage.processes import TrainingProcess, checkout_commit
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.distribution import Workers, describe_devices, make_strategy
@@ -49,6 +53,7 @@ from ut_tf.training.hooks.graph import GraphOfUpdate
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.hooks.logging import Logging
 from ut_tf.training.hooks.ponder_watch import PonderWatch
+from ut_tf.training.hooks.process_log import ProcessLog, Stopwatch
 from ut_tf.training.hooks.stages import Stages
 from ut_tf.training.hooks.stopping import LastUpdate, Signal
 from ut_tf.training.hooks.validation import Validation
@@ -122,15 +127,17 @@ def train(
     check_views(tensorboard)
     if tracker is not None:
         check_tracker(tracker)
+    stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
     with _alone(run.output_dir, workers), StopRequest() as stop:
         with _withdrawn_if_refused(run.output_dir, workers):
             parts = _make_parts(run, workers, train_steps, keep, warm_start_from)
+        process_log = _make_process_log(parts, stopwatch, warm_start_from)
         stopped_by = parts.ended
         if stopped_by is None:
             _say_what_begins(parts)
             views = _Views(frozenset(tensorboard), tracker)
-            stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, views)
+            stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, process_log, views)
             # A worker that leaves before the chief has saved would take the chief down with it.
             workers.total(0.0)
             if stopped_by == "signal":
@@ -142,6 +149,8 @@ def train(
             parts.progress.say(
                 f"{run.output_dir} is trained already, to step {parts.state.step} ({stopped_by})."
             )
+        if process_log is not None:
+            process_log.end(parts.state.step, stopped_by)
     metrics = dict(parts.state.metrics) if workers.is_chief else {}
     return TrainingResult(parts.state.step, metrics, stopped_by, parts.state.evaluated_step)
 
@@ -239,7 +248,12 @@ def _make_curriculum(
 
 
 def _updates(
-    parts: _Parts, stop: StopRequest, log_frequency: int, hooks: Sequence[Hook], views: _Views
+    parts: _Parts,
+    stop: StopRequest,
+    log_frequency: int,
+    hooks: Sequence[Hook],
+    process_log: ProcessLog | None,
+    views: _Views,
 ) -> StoppedBy:
     """Trains on, and says why it stopped."""
     run, workers, state = parts.run, parts.workers, parts.state
@@ -266,8 +280,9 @@ def _updates(
         ]
         if "graph" in views.tensorboard:
             logging.append(GraphOfUpdate(state.step + 1, step, log))
-        endings = [
+        endings: list[Hook] = [
             _validation(parts, log, speedometer, views),
+            *([] if process_log is None else [process_log]),
             LastUpdate(parts.train_steps),
             Signal(stop, parts.saver, workers),
         ]
@@ -282,6 +297,26 @@ def _updates(
         # A hook of the user's own may have ended it without a checkpoint.
         parts.saver.save(state)
         return ended
+
+
+def _make_process_log(
+    parts: _Parts, stopwatch: Stopwatch, warm_start: Run | None
+) -> ProcessLog | None:
+    """Keeps what trains the run; None on workers that are not the chief."""
+    if not parts.workers.is_chief:
+        return None
+    process = TrainingProcess(
+        now(),
+        parts.state.step,
+        parts.train_steps,
+        processor=describe_processor(),
+        devices=describe_devices(parts.workers.strategy).partition(" (")[0],
+        versions=installed_versions(),
+        commit=checkout_commit(),
+        warm_start_from=None if warm_start is None else str(warm_start.output_dir),
+    )
+    schedule = Schedule(parts.run.hparams.training.eval_frequency, parts.train_steps)
+    return ProcessLog(parts.run.output_dir, process, stopwatch, schedule)
 
 
 def _make_log(run: Run, state: TrainingState, views: _Views) -> RunLog:
