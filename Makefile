@@ -14,7 +14,7 @@ DEMO_TRAINER := ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo test slow-test lint typecheck imports format docs page site notebooks install clean
+.PHONY: help demo test slow-test lint typecheck imports format docs results page site notebooks install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
+	@echo "make results    writes the tables of docs/results.md and docs/results/ anew from the records in results/"
 	@echo "make page       builds page/ into ut_tf/insights/page/index.html; needs Node.js 20 or newer"
 	@echo "make site       writes the documentation as a site to build/site; fails on dead links"
 	@echo "make notebooks  runs notebooks/ in full, into build/notebooks; takes a quarter of an hour"
@@ -73,6 +74,9 @@ format: $(VENV)/.installed-test
 
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
+
+results: $(VENV)/.installed
+	$(BIN)/ut-report results/*.jsonl $(addprefix --page=,docs/results.md $(wildcard docs/results/*.md))
 
 page:
 	cd page && npm ci --no-audit --no-fund && npm run lint && npm run build

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ut_tf.bin import flags
+from ut_tf.bin import flags, report_results
 from ut_tf.bin.command import execute, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError, did_you_mean
@@ -28,16 +28,21 @@ directories.
   ut-report runs/copy runs/reverse --tables=4 --format=csv --output=table4.csv
   ut-report runs --format=html --output=report.html
   ut-report runs/copy runs/reverse --curves --output=curves.svg
+  ut-report runs/copy --record=results/lengths.jsonl --table=lengths
+  ut-report results/*.jsonl --page=docs/results.md
 
 It reads what ut-eval found; runs without an evaluation are listed with the command that evaluates
 them. Rows of ours stand beneath the paper's; where several runs differ in their seed alone, the
-best by validation and the mean are given. Figures of other data than the table's have a mark."""
+best by validation and the mean are given. Figures of other data than the table's have a mark.
+
+--record keeps the figures of finished runs as records, with command, commit, processor and
+versions. From files of records it writes tables of your own, also into pages."""
 
 _MAIN_CURVES = "main"
 FLAGS = (
     Flag(
         "runs",
-        "Run directories, or folders with runs at any depth.",
+        "Run directories, or folders with runs at any depth; or files of kept records (.jsonl).",
         "What",
         "words",
         required=True,
@@ -46,7 +51,7 @@ FLAGS = (
     Flag(
         "tables",
         "Numbers of the tables to print, such as 1,4 (1 is 1, 1a and 1b), whether or not there are"
-        " runs.",
+        " runs; of kept records their names.",
         "What",
         default="",
         shown_default="all with runs",
@@ -63,8 +68,8 @@ FLAGS = (
     ),
     Flag(
         "format",
-        "markdown, csv (one figure a line), json, or html (with plots and links to the runs; needs"
-        " pip install 'ut-tf[figures]').",
+        "markdown (or md), csv (one figure a line), json, or html (with plots and links to the"
+        " runs; needs pip install 'ut-tf[figures]').",
         "How",
         default="markdown",
     ),
@@ -75,8 +80,9 @@ FLAGS = (
         default="",
         shown_default="standard output; of curves curves.svg and curves.png",
     ),
+    *report_results.FLAGS,
 )
-_FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
+_FORMATS = {"markdown": as_markdown, "md": as_markdown, "csv": as_csv, "json": as_json}
 _HTML = "html"
 
 
@@ -93,21 +99,35 @@ def _main(argv: list[str]) -> None:
             f"--format={values.format}: expected one of"
             f" {', '.join(formats)}{did_you_mean(values.format, formats).rstrip('?')}."
         )
+    report_results.check(values)
+    output = Path(values.output).expanduser() if values.output else None
+    if report_results.are_records(values.runs):
+        text = report_results.tables_of_records(values)
+        _show(text, output)
+        return
     numbers = [number.strip() for number in values.tables.split(",") if number.strip()]
     runs, warnings = find_runs([Path(place).expanduser() for place in values.runs])
     for warning in warnings:
         tell(COMMAND, f"warning: {warning}")
     if not runs:
         raise UserError("no run could be read, see the warnings: name other folders.")
-    output = Path(values.output).expanduser() if values.output else None
+    if values.record:
+        report_results.record(runs, values)
+        return
     if values.curves:
         _draw_curves(runs, values.curves, output or Path("curves"))
         return
     report = make_report(PAPER_TABLES, runs, numbers, _evaluation)
-    text = _as_html(report, output) if values.format == _HTML else _FORMATS[values.format](report)
+    _show(
+        _as_html(report, output) if values.format == _HTML else _FORMATS[values.format](report),
+        output,
+    )
+
+
+def _show(text: str, output: Path | None) -> None:
     if output is not None:
         _write(output, text.rstrip("\n") + "\n")
-    else:
+    elif text:
         print(text.rstrip("\n"))
 
 

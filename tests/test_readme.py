@@ -41,7 +41,13 @@ from ut_tf.problems.catalogue import PROBLEMS
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted(
-    [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    [
+        README,
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "results").glob("*.md"),
+    ]
 )
 MODULES = (
     trainer,

@@ -1,0 +1,35 @@
+"""The records in results/ and the pages that are written from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ut_tf.results.kept_tables import KeptTables, written_anew
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "docs" / "results.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
+
+
+@pytest.fixture(scope="module")
+def kept() -> KeptTables:
+    return KeptTables.read(sorted((ROOT / "results").glob("*.jsonl")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_shows_what_the_records_say(page: Path, kept: KeptTables) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == written_anew(text, page.name, kept), "run make results"
+
+
+def test_every_table_of_records_is_on_a_page(kept: KeptTables) -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    sources = {kept.layouts[name].source for name in kept.layouts if f": {name} -->" in shown}
+    assert {record.table for record in kept.records} <= sources
+
+
+def test_records_name_what_is_beside_them(kept: KeptTables) -> None:
+    for record in kept.records:
+        assert record.curve is None or (ROOT / "results" / record.curve).is_file()
+        assert "/tmp" not in record.to_json() and "/home" not in record.to_json()

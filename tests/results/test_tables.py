@@ -1,0 +1,151 @@
+"""Tables and pages from records: best by validation, means, failed tasks, marks, and mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ut_tf.bin import report
+from ut_tf.errors import UserError
+from ut_tf.results.record import ResultRecord, keep_records
+from ut_tf.results.rendering import as_html, as_markdown, render
+from ut_tf.results.tables import Figure, ResultTable, Total, read_tables
+
+SINGLE = ResultTable(
+    "babi",
+    lines=("task", "set"),
+    figures=(Figure("error", ("error",), digits=1),),
+    task=r"babi_qa_task(\d+)_10k",
+    total=Total(tasks=20, failed_above=5.0, paper={"UT": "0.23 (0)"}),
+)
+
+
+def error(task: int, value: float, validation: float | None, seed: int = 0, **more: Any) -> Any:
+    selection = None
+    if validation is not None:
+        selection = {"metric": "error", "direction": "min", "value": validation}
+    values: dict[str, Any] = {"hparams_set": "ut_babi", "paper": "0", "minutes": 1.0, **more}
+    return ResultRecord(
+        table="babi",
+        row="UT",
+        metric="error",
+        value=value,
+        problem=f"babi_qa_task{task}_10k",
+        version="0.5.0",
+        seed=seed,
+        selection=selection,
+        **values,
+    )
+
+
+def test_the_best_seed_is_validation_s_and_failed_tasks_are_counted() -> None:
+    records = [
+        error(10, 0.0, 0.0),
+        # The best by validation is not the best on the test data.
+        error(2, 9.0, 1.0, seed=0),
+        error(2, 1.0, 2.0, seed=1, minutes=3.0),
+        # Of two sets the one that validation ranks first stands for the task.
+        error(16, 50.0, 40.0),
+        error(16, 6.0, 7.0, hparams_set="ut_babi_induction"),
+    ]
+    text = as_markdown(render(SINGLE, records))
+    assert [line.split(" | ")[0] for line in text.splitlines()] == [
+        "| task",
+        "| ---",
+        "| 2",
+        "| 10",
+        "| 16",
+        "| 16",
+        "| **3 of 20**",
+    ]
+    assert "| 2 | `ut_babi` | 2 | 1.0 to 3.0 | 9.0 | 5.0 ± 5.7 | 0 |" in text
+    assert "| 16 | `ut_babi_induction` | 1 | 1.0 | 6.0 |  | 0 |" in text
+    # (0 + 9 + 6) / 3 and, over the seeds, (0 + 5 + 6) / 3.
+    assert "| **5.00** (2 failed) | **3.67** (1 failed) | 0.23 (0) |" in text
+
+
+def test_without_validation_no_seed_is_the_best() -> None:
+    text = as_markdown(render(SINGLE, [error(2, 9.0, None, seed=0), error(2, 1.0, 2.0, seed=1)]))
+    assert "| 2 | `ut_babi` | 2 | 1.0 |  | 5.0 ± 5.7 | 0 |" in text
+
+
+def test_cells_of_two_figures_need_both_and_show_the_interval_of_the_last() -> None:
+    figure = Figure("400", ("length_400/char_acc", "length_400/seq_acc"), digits=3)
+    table = ResultTable("lengths", ("task", "seed"), (figure,), task=r"algorithmic_(\w+)_decimal40")
+    both = {
+        "table": "lengths",
+        "row": "UT",
+        "problem": "algorithmic_copy_decimal40",
+        "hparams_set": "ut_length_generalization",
+        "version": "0.4.0",
+        "note": "trained for 10 minutes",
+    }
+    records = [
+        ResultRecord(metric="length_400/char_acc", value=0.9, **both),
+        ResultRecord(metric="length_400/seq_acc", value=0.5, interval=(0.4, 0.6), **both),
+        ResultRecord(metric="length_400/char_acc", value=0.8, **{**both, "seed": 1}),
+    ]
+    rendered = render(table, records)
+    assert as_markdown(rendered).splitlines()[2:] == [
+        "| copy† | 0 |  | 0.900 / 0.500 [0.400, 0.600] |",
+        "| copy† | 1 |  |  |",
+        "",
+        "† trained for 10 minutes",
+    ]
+    assert "<td>copy†</td>" in as_html(rendered)
+
+
+def test_a_page_is_written_anew_between_its_markers_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, page = tmp_path / "babi.jsonl", tmp_path / "page.md"
+    keep_records(file, [error(2, 1.0, 2.0)])
+    page.write_text("# Errors\n\n<!-- table: babi -->\nold\n<!-- end -->\n\nProse of ours.\n")
+    assert report.main([str(file), f"--page={page}"]) == 0
+    text = page.read_text()
+    assert text.startswith("# Errors\n\n<!-- table: babi -->\n\n| problem | system |")
+    assert "| `babi_qa_task2_10k` | UT | `ut_babi` | 1.0 | 1.000 | 0 |\n\n<!-- end -->" in text
+    assert text.endswith("\n\nProse of ours.\n")
+    assert report.main([str(file), f"--page={page}"]) == 0
+    assert page.read_text() == text
+    page.write_text("<!-- table: bbi -->\n<!-- end -->\n")
+    assert report.main([str(file), f"--page={page}"]) == 1
+    assert "no record is of a table 'bbi'; did you mean babi?" in capsys.readouterr().err
+    assert report.main([str(file), "--format=html"]) == 0
+    assert "<h2>babi</h2>" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        ("t: {figurs: []}", r"t: unknown 'figurs'; did you mean figures\?"),
+        ("t: {lines: [tsk]}", r"lines cannot have 'tsk'; did you mean task\?"),
+        ("t: {figures: [{title: a}]}", "a figure has no metrics"),
+        ("t: 3", "t is 3: expected names with values"),
+        ("[1", "cannot be read"),
+    ],
+)
+def test_mistakes_in_a_layout_name_their_place(tmp_path: Path, layout: str, expected: str) -> None:
+    (tmp_path / "tables.yaml").write_text(layout)
+    with pytest.raises(UserError, match=expected):
+        read_tables(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["a.jsonl", "runs"], "runs and a.jsonl: give run directories, or files of records"),
+        (["a.jsonl", "--record=b.jsonl"], "--record needs run directories"),
+        (["runs", "--record=b.jsonl"], "--record needs --table"),
+        (["runs", "--table=1"], "did you mean --tables?"),
+        (["runs", "--page=x.md"], "--page needs files of records"),
+        (["a.jsonl", "--format=csv"], "expected md or html"),
+    ],
+)
+def test_flags_that_do_not_go_together(
+    flags: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report.main(flags) == 2
+    assert expected in capsys.readouterr().err

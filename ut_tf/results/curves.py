@@ -1,0 +1,74 @@
+"""Learning curves that are kept beside records: small CSV files, a line for each validation.
+
+::
+
+    name = keep_curve(Path("results"), run_folder, record)     # curves/babi_qa-ut_babi-....csv
+
+The columns are the update, the mean training loss since the line before, and what validation
+measured: the loss and the metric that chose the checkpoint.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from pathlib import Path
+
+from ut_tf.figures.curves import Curve, read_curves
+from ut_tf.results.record import ResultRecord
+from ut_tf.results.recording import name_of_curve
+from ut_tf.storage.files import write_text
+
+FOLDER = "curves"
+MOST_LINES = 100
+_LOSS = "train/loss"
+
+
+def keep_curve(folder: Path, run_folder: Path, record: ResultRecord) -> str:
+    """Writes the learning curve of a run below `folder`; returns the file's name there.
+
+    Args:
+      folder: of the records.
+      run_folder: the run directory.
+      record: of the run.
+
+    Raises:
+      UserError: the run has no log.
+    """
+    curves = read_curves(run_folder)
+    name = f"{FOLDER}/{name_of_curve(record)}"
+    chosen = "" if record.selection is None else str(record.selection["metric"])
+    validation = [
+        column for column in dict.fromkeys((f"eval/{chosen}", "eval/loss")) if column in curves
+    ]
+    write_text(folder / name, _text(curves, validation, record.step))
+    return name
+
+
+def _text(curves: dict[str, Curve], validation: list[str], chosen: int | None) -> str:
+    values = {column: dict(curves[column]) for column in validation}
+    steps = sorted({step for column in values.values() for step in column})
+    losses = curves.get(_LOSS, [])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["step", *([_LOSS] if losses else []), *validation])
+    before = 0
+    for step in _thinned(steps, chosen):
+        line = [str(step)]
+        if losses:
+            since = [value for at, value in losses if before < at <= step]
+            line.append(f"{statistics.fmean(since):.6g}" if since else "")
+        line += [
+            f"{values[column][step]:.6g}" if step in values[column] else "" for column in validation
+        ]
+        writer.writerow(line)
+        before = step
+    return text.getvalue()
+
+
+def _thinned(steps: list[int], chosen: int | None) -> list[int]:
+    """At most ``MOST_LINES`` of the steps and one more: the last and the chosen one among them."""
+    stride = -(-len(steps) // MOST_LINES)
+    kept = set(steps[::-1][::stride])
+    return [step for step in steps if step in kept or step == chosen]

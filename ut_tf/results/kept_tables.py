@@ -1,0 +1,103 @@
+"""All tables of kept results, and the pages that show them.
+
+::
+
+    kept = KeptTables.read([Path("results/babi.jsonl")])
+    as_markdown(kept.render("babi_10k_single"))
+    written_anew(page.read_text(), str(page), kept)
+
+::
+
+    <!-- table: babi_10k_single -->
+    <!-- end -->
+
+A section of a page begins with the name of a table; what stands between its markers is generated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ut_tf.errors import UserError, did_you_mean
+from ut_tf.results.record import ResultRecord, read_records
+from ut_tf.results.rendering import RenderedTable, as_markdown, render, render_summary
+from ut_tf.results.tables import ResultTable, read_tables
+
+_SECTION = re.compile(r"^<!-- table: (\S+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class KeptTables:
+    """Records and the tables that show them.
+
+    Args:
+      records: of all tables.
+      layouts: of the tables that have one, by name.
+    """
+
+    records: Sequence[ResultRecord]
+    layouts: Mapping[str, ResultTable]
+
+    @classmethod
+    def read(cls, files: Iterable[Path]) -> Self:
+        """The records in files, with the layouts beside them.
+
+        Raises:
+          UserError: a file cannot be read.
+        """
+        files = list(files)
+        layouts: dict[str, ResultTable] = {}
+        for folder in dict.fromkeys(file.parent for file in files):
+            layouts |= read_tables(folder)
+        return cls(read_records(files), layouts)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tables that have records, those with a layout first."""
+        recorded = dict.fromkeys(record.table for record in self.records)
+        laid_out = [
+            name
+            for name, table in self.layouts.items()
+            if table.summary or table.source in recorded
+        ]
+        return list(dict.fromkeys([*laid_out, *recorded]))
+
+    def render(self, name: str) -> RenderedTable:
+        """A table with its records."""
+        table = self.layouts.get(name, ResultTable(name))
+        if table.summary:
+            return render_summary(table, self.layouts, self.records)
+        return render(table, [item for item in self.records if item.table == table.source])
+
+
+def written_anew(text: str, place: str, kept: KeptTables) -> str:
+    """A page with every section between markers written anew.
+
+    Args:
+      text: of the page.
+      place: its name, for messages.
+      kept: the tables that there are.
+
+    Raises:
+      UserError: the page has no section, or names a table without records.
+    """
+    names = [match[1] for match in _SECTION.finditer(text)]
+    if not names:
+        raise UserError(
+            f"{place} has no table: write <!-- table: NAME --> and, on a line below it,"
+            " <!-- end -->."
+        )
+    for name in names:
+        if name not in kept.names:
+            near = did_you_mean(name, kept.names) or "."
+            raise UserError(f"{place}: no record is of a table {name!r}{near}")
+
+    def section(match: re.Match[str]) -> str:
+        table = as_markdown(kept.render(match[1]))
+        return f"<!-- table: {match[1]} -->\n\n{table}\n\n<!-- end -->"
+
+    return _SECTION.sub(section, text)

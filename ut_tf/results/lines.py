@@ -1,0 +1,179 @@
+"""The lines of a table of kept results: records that differ in their seeds alone, made one.
+
+::
+
+    for line in make_lines(table, records):
+        line.values                             # ("copy", "ut_length_generalization")
+        cell = line.cells["400"]
+        cell.best, cell.mean, cell.deviation, cell.interval, cell.paper
+
+The best seed is the one whose checkpoint was best on the validation data, never on the test data.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ut_tf.results.record import ResultRecord
+from ut_tf.results.tables import Figure, ResultTable
+
+Values = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ResultCell:
+    """The figures of a line in a column, one for each of its metrics.
+
+    Args:
+      best: of the seed that validation chose, or of the only one; None: validation says nothing.
+      interval: of the last metric of that seed; None: it has none.
+      mean: over the seeds.
+      deviation: standard deviation over the seeds (n - 1); None: there is only one.
+      paper: the publication's, as printed; empty: none.
+    """
+
+    best: Values | None
+    interval: tuple[float, float] | None
+    mean: Values
+    deviation: Values | None
+    paper: str
+
+
+@dataclass(frozen=True)
+class ResultLine:
+    """A line of a table.
+
+    Args:
+      values: of the fields that tell the lines apart.
+      runs: a record of each run, for facts.
+      cells: by the column's title; a column without all its metrics is missing.
+      notes: what is other than in the publication's data.
+    """
+
+    values: tuple[str, ...]
+    runs: tuple[ResultRecord, ...]
+    cells: Mapping[str, ResultCell]
+    notes: tuple[str, ...]
+
+
+def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[ResultLine]:
+    """The lines of a table in their order."""
+    groups: dict[tuple[str, ...], list[ResultRecord]] = {}
+    for record in records:
+        values = tuple(table.value_of(record, name) for name in table.lines)
+        if "group" in table.lines and not values[table.lines.index("group")]:
+            continue
+        groups.setdefault(values, []).append(record)
+    lines = [_line(table, values, group) for values, group in groups.items()]
+    first = [{line.values[place]: None for line in lines} for place in range(len(table.lines))]
+    order = [_order(table, place, list(values)) for place, values in enumerate(first)]
+
+    def place_of(line: ResultLine) -> list[int]:
+        return [order[place][value] for place, value in enumerate(line.values)]
+
+    return sorted(lines, key=place_of)
+
+
+def best_of(records: Sequence[ResultRecord]) -> ResultRecord | None:
+    """The record that validation puts first (of equals the lowest seed), or the only one; None
+    where not all of them say what validation found, or not in the same metric.
+    """
+    if len(records) == 1:
+        return records[0]
+    if len({(record.selection or {}).get("metric") for record in records}) > 1:
+        return None
+    scores = [_validation_score(record) for record in records]
+    if None in scores:
+        return None
+    return min(
+        zip(scores, records, strict=True),
+        key=lambda scored: (-(scored[0] or 0.0), scored[1].seed or 0),
+    )[1]
+
+
+def _validation_score(record: ResultRecord) -> float | None:
+    """The score on the validation data, the higher the better."""
+    if record.selection is None or record.selection.get("value") is None:
+        return None
+    return float(record.selection["value"]) * (
+        1.0 if record.selection["direction"] == "max" else -1.0
+    )
+
+
+def _line(
+    table: ResultTable, values: tuple[str, ...], records: Sequence[ResultRecord]
+) -> ResultLine:
+    cells = {
+        figure.title: cell
+        for figure in table.figures
+        if (cell := make_cell(table, figure, records))
+    }
+    runs = {record.run_key: record for record in records}
+    notes = tuple(dict.fromkeys(record.note for record in records if record.note))
+    return ResultLine(values, tuple(runs.values()), cells, notes)
+
+
+def make_cell(
+    table: ResultTable, figure: Figure, records: Iterable[ResultRecord]
+) -> ResultCell | None:
+    """The cell of the runs that have all the metrics of a column; None where there are none."""
+    by_run: dict[tuple[object, ...], dict[str, ResultRecord]] = {}
+    for record in records:
+        if table.fits(record, figure):
+            metric = table.metric_in(figure, record.metric)
+            by_run.setdefault(record.run_key, {})[metric] = record
+    whole = [
+        [run[name] for name in figure.metrics]
+        for run in by_run.values()
+        if all(name in run for name in figure.metrics)
+    ]
+    if not whole:
+        return None
+    chosen = best_of([run[0] for run in whole])
+    best = next((run for run in whole if run[0] is chosen), None)
+    columns = [
+        [shown(figure, record.value) for record in column] for column in zip(*whole, strict=True)
+    ]
+    papers = [record.paper for record in whole[0]]
+    return ResultCell(
+        best=None if best is None else tuple(shown(figure, record.value) for record in best),
+        interval=None if best is None else _interval(figure, best[-1]),
+        mean=tuple(map(statistics.fmean, columns)),
+        deviation=tuple(map(statistics.stdev, columns)) if len(whole) > 1 else None,
+        paper="" if None in papers else " / ".join(filter(None, papers)),
+    )
+
+
+def shown(figure: Figure, value: float) -> float:
+    """A figure as its column shows it."""
+    return 1.0 - value / 100.0 if figure.from_error else value
+
+
+def _interval(figure: Figure, record: ResultRecord) -> tuple[float, float] | None:
+    if record.interval is None or not figure.interval:
+        return None
+    low, high = sorted(shown(figure, bound) for bound in record.interval)
+    return low, high
+
+
+def _order(table: ResultTable, place: int, values: Sequence[str]) -> dict[str, int]:
+    """The places of the values of a line's field: tasks and seeds by number, others as they came,
+    the first field as the layout says.
+    """
+    key: Callable[[str], object] = values.index
+    if place == 0 and table.order:
+        known = [*table.order, *(value for value in values if value not in table.order)]
+        key = known.index
+    elif table.lines[place] in ("task", "seed", "problem"):
+        key = _natural
+    ordered = sorted(values, key=key)  # type: ignore[arg-type]
+    return {value: number for number, value in enumerate(ordered)}
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    return [
+        (int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", text)
+    ]

@@ -1,0 +1,227 @@
+"""The kept records of results: a file of JSON lines, one for each figure of a finished run.
+
+::
+
+    keep_records(Path("results/babi.jsonl"), records)      # the same run and figure is replaced
+    for record in read_records([Path("results/babi.jsonl")]):
+        record.table, record.metric, record.value, record.interval, record.command
+
+Unlike the evaluations in a run directory, a record says all that a reader needs to judge a figure
+and to measure it again: it is kept when the run directory is gone. Facts that are not known are
+null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from ut_tf.config.overrides import parse_assignments
+from ut_tf.errors import UserError
+from ut_tf.storage.files import write_text
+from ut_tf.storage.layout import LOCK_FILE
+from ut_tf.storage.locks import exclusive
+
+# Overrides that say how often, and leave the result as it is.
+_NO_RECIPE = ("eval_frequency", "keep_checkpoint_max")
+_TEXT = (str, type(None))
+_NUMBER = (int, float, type(None))
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "table": str,
+    "row": str,
+    "metric": str,
+    "value": (int, float),
+    "problem": str,
+    "hparams_set": str,
+    "version": str,
+    "overrides": str,
+    "problem_args": dict,
+    "used_with": str,
+    "test_problem": str,
+    "split": str,
+    "note": str,
+    "seed": (int, type(None)),
+    "step": (int, type(None)),
+    "examples": (int, type(None)),
+    "parameters": (int, type(None)),
+    "minutes": _NUMBER,
+    "processor_minutes": _NUMBER,
+    "command": _TEXT,
+    "evaluation": _TEXT,
+    "commit": _TEXT,
+    "paper": _TEXT,
+    "curve": _TEXT,
+    "interval": (list, type(None)),
+    "selection": (dict, type(None)),
+    "processor": (dict, type(None)),
+    "versions": (dict, type(None)),
+    "test_read": (list, type(None)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRecord:
+    """A figure of a finished run.
+
+    Args:
+      table: name of the table that it belongs to.
+      row: what the table's row calls the system.
+      metric: name of the figure, as ut-eval has it.
+      value: the figure.
+      interval: (low, high) at 95 % confidence; None: it has none.
+      examples: that were judged.
+      split: that they came from.
+      test_problem: the problem that they are of, where it is another than the run's.
+      problem, problem_args: that the run was trained on; files by their names alone.
+      hparams_set, overrides: the hyperparameters.
+      used_with: hyperparameters that were changed for the evaluation.
+      seed: of the training.
+      command: trains the run.
+      evaluation: the command that measures the figure.
+      step: of the checkpoint.
+      parameters: numbers in the weights.
+      minutes: that training to the checkpoint took, validation included.
+      processor_minutes: of processor time likewise.
+      processor: {"model", "flags", "cores", "devices"}; of the last process that trained.
+      commit: of the checkout that trained; None: ut_tf was installed, or nobody noted it.
+      version: of ut_tf.
+      versions: of tensorflow, keras and python.
+      selection: what chose the checkpoint, {"metric", "direction", "value"} on validation data.
+      test_read: when the run's figures on this split were read, each time.
+      paper: the figure of the publication, as printed; None: it has none.
+      note: in a few words, what is other than in the published benchmark.
+      curve: file of the learning curve, beside the records.
+    """
+
+    table: str
+    row: str
+    metric: str
+    value: float
+    problem: str
+    hparams_set: str
+    version: str
+    interval: tuple[float, float] | None = None
+    examples: int | None = None
+    split: str = "test"
+    test_problem: str = ""
+    problem_args: dict[str, Any] = field(default_factory=dict)
+    overrides: str = ""
+    used_with: str = ""
+    seed: int | None = 0
+    command: str | None = None
+    evaluation: str | None = None
+    step: int | None = None
+    parameters: int | None = None
+    minutes: float | None = None
+    processor_minutes: float | None = None
+    processor: dict[str, Any] | None = None
+    commit: str | None = None
+    versions: dict[str, str] | None = None
+    selection: dict[str, Any] | None = None
+    test_read: tuple[str, ...] | None = None
+    paper: str | None = None
+    note: str = ""
+    curve: str | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The run and the figure; a record with the same key replaces another."""
+        return (*self.run_key, self.table, self.row, self.metric, self.split, self.test_problem)
+
+    @property
+    def run_key(self) -> tuple[Any, ...]:
+        """The run, and how it was used."""
+        arguments = json.dumps(self.problem_args, sort_keys=True)
+        recipe = (self.hparams_set, self.overrides, self.used_with)
+        return (self.problem, arguments, *recipe, self.seed)
+
+    @property
+    def recipe(self) -> str:
+        """The set with what is other than in it."""
+        values, _ = parse_assignments(self.overrides)
+        changed = [f"{name}={value}" for name, value in values.items() if name not in _NO_RECIPE]
+        used = [f"used with {self.used_with}"] if self.used_with else []
+        return ", ".join([self.hparams_set, *changed, *used])
+
+    def to_json(self) -> str:
+        """The record as one line of JSON; ``from_dict`` reads it."""
+        return json.dumps(dataclasses.asdict(self), allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The record of a line.
+
+        Raises:
+          TypeError, ValueError: a field is missing, unknown or of a wrong type.
+        """
+        required = ("table", "row", "metric", "value", "problem", "hparams_set", "version")
+        if missing := [name for name in required if name not in values]:
+            raise ValueError(f"it has no {missing[0]}")
+        for name, value in values.items():
+            if name not in _TYPES:
+                raise ValueError(f"it has an unknown {name!r}")
+            if not isinstance(value, _TYPES[name]):
+                raise TypeError(f"{name} cannot be {json.dumps(value)}")
+        if not math.isfinite(values["value"]):
+            raise ValueError("value is not finite")
+        known = dict(values)
+        for name in ("interval", "test_read"):
+            if known.get(name) is not None:
+                known[name] = tuple(known[name])
+        if known.get("interval") is not None and len(known["interval"]) != 2:
+            raise ValueError("interval is no pair")
+        return cls(**known)
+
+
+def read_records(files: Iterable[Path]) -> list[ResultRecord]:
+    """The records in files, in their order.
+
+    Raises:
+      UserError: a file cannot be read, or a line is no record; names file and line.
+    """
+    records: list[ResultRecord] = []
+    for path in files:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be read: {error.strerror or error}; name a file of kept records."
+            ) from error
+        records += [_record(line, path, number) for number, line in enumerate(lines, 1)]
+    return records
+
+
+def keep_records(path: Path, records: Sequence[ResultRecord]) -> int:
+    """Adds records to a file, which is whole at any moment; one of the same run and figure stands
+    in the place of the earlier one. Returns how many were replaced.
+
+    Raises:
+      UserError: the file cannot be read or written.
+    """
+    try:
+        with exclusive(path.parent / LOCK_FILE):
+            before = read_records([path]) if path.exists() else []
+            kept = {record.key: record for record in before}
+            replaced = sum(record.key in kept for record in records)
+            kept |= {record.key: record for record in records}
+            write_text(path, "".join(f"{record.to_json()}\n" for record in kept.values()))
+            return replaced
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written: {error.strerror or error}; name another file."
+        ) from error
+
+
+def _record(line: str, path: Path, number: int) -> ResultRecord:
+    try:
+        return ResultRecord.from_dict(json.loads(line))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path}:{number} is no record of a result ({error}): remove that line, and record the"
+            " run again."
+        ) from error

@@ -1,0 +1,262 @@
+"""A table of kept results as text: Markdown for pages, HTML for the browser.
+
+::
+
+    rendered = render(table, records)
+    as_markdown(rendered)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ut_tf.errors import UserError, counted
+from ut_tf.results.lines import ResultCell, ResultLine, make_cell, make_lines
+from ut_tf.results.record import ResultRecord
+from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, Total
+from ut_tf.results.totals import TotalLine, make_totals
+
+_MARKS = "†‡§¶"
+_TITLES = {"row": "system", "updates": "updates", "processor_minutes": "processor minutes"}
+_CODE = ("set", "problem")
+_FACTS: dict[str, tuple[Callable[[ResultRecord], float | str | None], str]] = {
+    "parameters": (lambda record: record.parameters, ",.0f"),
+    "updates": (lambda record: record.step, ",.0f"),
+    "minutes": (lambda record: record.minutes, ".1f"),
+    "processor_minutes": (lambda record: record.processor_minutes, ".1f"),
+    "examples": (lambda record: record.examples, ",.0f"),
+    "version": (lambda record: record.version, ""),
+}
+
+
+@dataclass(frozen=True)
+class RenderedTable:
+    """A table as texts.
+
+    Args:
+      name: of its layout.
+      header: a text for each column.
+      rows: likewise.
+      below: sentences below the table.
+    """
+
+    name: str
+    header: list[str]
+    rows: list[list[str]]
+    below: list[str]
+
+
+def render(table: ResultTable, records: Sequence[ResultRecord]) -> RenderedTable:
+    """A table with the lines of its records."""
+    table = _with_figures(table, records)
+    lines = make_lines(table, records)
+    marks = {} if "note" in table.lines else _marks(lines)
+    columns: list[tuple[str, list[str]]] = [
+        (
+            table.titles.get(name, _TITLES.get(name, name)),
+            [_key_text(name, line.values[place], line, marks, place == 0) for line in lines],
+        )
+        for place, name in enumerate(table.lines)
+    ]
+    seeds = [len({record.seed for record in line.runs}) for line in lines]
+    if max(seeds, default=1) > 1:
+        columns.append(("seeds", [str(count) for count in seeds]))
+    for fact in table.facts:
+        columns.append((_TITLES.get(fact, fact), [_fact(fact, line) for line in lines]))
+    for figure in table.figures:
+        columns += _figure_columns(figure, lines)
+    rows = [list(row) for row in zip(*(texts for _, texts in columns), strict=True)]
+    header = [title for title, _ in columns]
+    rows += _total_rows(table, records, header)
+    if table.upright:
+        header, *rows = (list(column) for column in zip(header, *rows, strict=True))
+    below = [f"{mark} {note}" for note, mark in marks.items()]
+    return RenderedTable(table.name, header, rows, [*below, *_measured_on(records)])
+
+
+def render_summary(
+    table: ResultTable, tables: Mapping[str, ResultTable], records: Sequence[ResultRecord]
+) -> RenderedTable:
+    """A table of the most telling figures of other tables.
+
+    Args:
+      table: its layout.
+      tables: the other tables, by name.
+      records: of all tables.
+
+    Raises:
+      UserError: no record is of a line.
+    """
+    rows = []
+    for line in table.summary:
+        source = tables.get(line.records, ResultTable(line.records))
+        kept = [item for item in records if item.table == source.source]
+        cell = make_cell(source, line.figure, kept)
+        if cell is None:
+            raise UserError(f"{table.name}: no record of {line.records!r} is of {line.text!r}.")
+        fitting = [item for item in kept if source.fits(item, line.figure)]
+        runs = tuple({item.run_key: item for item in fitting}.values())
+        sets = dict.fromkeys(f"`{item.recipe}`" for item in runs)
+        minutes = _fact("minutes", ResultLine((), runs, {}, ()))
+        score = f"{line.figure.title} {_score(line.figure, cell, len(runs))}"
+        rows.append([line.text, ", ".join(sets), minutes, score, cell.paper, line.link])
+    header = ["task", "set", "minutes", "score, with 95% interval", "the paper's UT", "details"]
+    return RenderedTable(table.name, header, rows, [])
+
+
+def _score(figure: Figure, cell: ResultCell, seeds: int) -> str:
+    if cell.deviation is None:
+        return _best_text(figure, cell)
+    best = f", the best {_best_text(figure, cell)}" if cell.best else ""
+    return f"{_mean_text(figure, cell)} ({seeds} seeds{best})"
+
+
+def as_markdown(rendered: RenderedTable) -> str:
+    """The table as Markdown."""
+    lines = [rendered.header, ["---"] * len(rendered.header), *rendered.rows]
+    grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n\n".join([grid, *rendered.below])
+
+
+def as_html(rendered: RenderedTable) -> str:
+    """The table as a part of an HTML page."""
+    head = "".join(f"<th>{_escaped(text)}</th>" for text in rendered.header)
+    body = "\n".join(
+        f"<tr>{''.join(f'<td>{_escaped(text)}</td>' for text in row)}</tr>" for row in rendered.rows
+    )
+    below = "".join(f"\n<p>{_escaped(text)}</p>" for text in rendered.below)
+    return f"<h2>{_escaped(rendered.name)}</h2>\n<table>\n<tr>{head}</tr>\n{body}\n</table>{below}"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text.replace("`", ""))
+
+
+def _with_figures(table: ResultTable, records: Iterable[ResultRecord]) -> ResultTable:
+    """The layout with a column for each metric where it names none."""
+    if table.figures:
+        return table
+    metrics = dict.fromkeys(record.metric for record in records)
+    figures = tuple(Figure(metric, (metric,), where={"test_problem": ".*"}) for metric in metrics)
+    return dataclasses.replace(table, figures=figures)
+
+
+def _key_text(
+    name: str, value: str, line: ResultLine, marks: dict[str, str], is_first: bool
+) -> str:
+    mark = "".join(marks.get(note, "") for note in line.notes) if is_first else ""
+    return (f"`{value}`" if name in _CODE and value else value) + mark
+
+
+def _marks(lines: Iterable[ResultLine]) -> dict[str, str]:
+    notes = dict.fromkeys(note for line in lines for note in line.notes)
+    return {
+        note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS))
+        for number, note in enumerate(notes)
+    }
+
+
+def _fact(name: str, line: ResultLine) -> str:
+    """A fact of a line's runs: one text, or the least and the greatest."""
+    read, form = _FACTS[name]
+    known = [value for record in line.runs if (value := read(record)) is not None]
+    if not known:
+        return ""
+    if isinstance(known[0], str):
+        return ", ".join(dict.fromkeys(map(str, known)))
+    texts = dict.fromkeys(format(value, form) for value in (min(known), max(known)))  # type: ignore[type-var]
+    return " to ".join(texts)
+
+
+def _figure_columns(figure: Figure, lines: Sequence[ResultLine]) -> list[tuple[str, list[str]]]:
+    cells = [line.cells.get(figure.title) for line in lines]
+    several = any(cell is not None and cell.deviation is not None for cell in cells)
+    best_title = f"{figure.title}, best seed" if several and figure.mean else figure.title
+    columns = [(best_title, [_best_text(figure, cell) for cell in cells])]
+    if several and figure.mean:
+        columns.append((f"{figure.title}, mean", [_mean_text(figure, cell) for cell in cells]))
+    if any(cell is not None and cell.paper for cell in cells):
+        columns.append((figure.paper_title, [cell.paper if cell else "" for cell in cells]))
+    return columns
+
+
+def _best_text(figure: Figure, cell: ResultCell | None) -> str:
+    if cell is None or cell.best is None:
+        return ""
+    text = SEPARATOR.join(_number(value, figure) for value in cell.best)
+    if cell.interval is None:
+        return text
+    low, high = (_number(bound, figure) for bound in cell.interval)
+    return f"{text} [{low}, {high}]"
+
+
+def _mean_text(figure: Figure, cell: ResultCell | None) -> str:
+    if cell is None or cell.deviation is None:
+        return ""
+    return SEPARATOR.join(
+        f"{_number(mean, figure)} ± {_number(deviation, figure)}"
+        for mean, deviation in zip(cell.mean, cell.deviation, strict=True)
+    )
+
+
+def _number(value: float, figure: Figure) -> str:
+    return f"{value:.{figure.digits}f}"
+
+
+def _total_rows(
+    table: ResultTable, records: Sequence[ResultRecord], header: Sequence[str]
+) -> list[list[str]]:
+    """A line for each row of which all tasks are summed up."""
+    if table.total is None:
+        return []
+    rows: dict[str, list[str]] = {}
+    names_rows = len({record.row for record in records}) > 1
+    for figure in table.figures:
+        for line in make_totals(table, figure, table.total, records):
+            if line.best is None:
+                continue
+            texts = rows.setdefault(line.row, [""] * len(header))
+            texts[0] = _all_tasks(table.total, line) + (f" ({line.row})" if names_rows else "")
+            _fill_total(table.total, figure, line, header, texts)
+    return list(rows.values())
+
+
+def _all_tasks(total: Total, line: TotalLine) -> str:
+    if line.tasks == total.tasks:
+        return f"**all {total.tasks}**"
+    return f"**{line.tasks} of {total.tasks}**"
+
+
+def _fill_total(
+    total: Total, figure: Figure, line: TotalLine, header: Sequence[str], texts: list[str]
+) -> None:
+    for title, summed in (
+        (figure.title, line.best),
+        (f"{figure.title}, best seed", line.best),
+        (f"{figure.title}, mean", line.mean),
+    ):
+        if title in header and summed is not None:
+            mean, failed = summed
+            texts[header.index(title)] = f"**{mean:.2f}** ({failed} failed)"
+    if "seeds" in header:
+        texts[header.index("seeds")] = " to ".join(map(str, dict.fromkeys(line.seeds)))
+    if figure.paper_title in header and line.row in total.paper:
+        texts[header.index(figure.paper_title)] = total.paper[line.row]
+
+
+def _measured_on(records: Sequence[ResultRecord]) -> list[str]:
+    """A sentence on the processors and versions that the records name; nothing where none does."""
+    processors = dict.fromkeys(
+        f"{record.processor.get('model') or 'a processor without a name'}"
+        f" ({', '.join(record.processor.get('flags') or ['flags unknown'])}),"
+        f" {counted(int(record.processor.get('cores', 1)), 'core')}"
+        for record in records
+        if record.processor
+    )
+    if not processors:
+        return []
+    versions = dict.fromkeys(f"ut-tf {record.version}" for record in records if record.processor)
+    return [f"Measured on {'; '.join(processors)}; {', '.join(versions)}."]
