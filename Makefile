@@ -14,7 +14,7 @@ DEMO_TRAINER := ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo test slow-test lint typecheck imports format docs results page site notebooks install clean
+.PHONY: help demo test slow-test lint typecheck imports format docs results reproduce page site notebooks install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
 	@echo "make results    writes the tables of docs/results.md and docs/results/ anew from the records in results/"
+	@echo "make reproduce  trains a cheap run of each table of results/ again and compares (half an hour on two cores); make ROWS=lengths reproduce"
 	@echo "make page       builds page/ into ut_tf/insights/page/index.html; needs Node.js 20 or newer"
 	@echo "make site       writes the documentation as a site to build/site; fails on dead links"
 	@echo "make notebooks  runs notebooks/ in full, into build/notebooks; takes a quarter of an hour"
@@ -77,6 +78,9 @@ docs: $(VENV)/.installed
 
 results: $(VENV)/.installed
 	$(BIN)/ut-report results/*.jsonl $(addprefix --page=,docs/results.md $(wildcard docs/results/*.md))
+
+reproduce: $(VENV)/.installed
+	$(BIN)/python benchmarks/reproduce.py $(if $(ROWS),--rows='$(ROWS)')
 
 page:
 	cd page && npm ci --no-audit --no-fund && npm run lint && npm run build

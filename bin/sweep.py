@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import re
 import shlex
 import sys
@@ -23,7 +25,9 @@ from ut_tf.notices import warn
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone
+from ut_tf.sweeping.expected import parse_minutes
 from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, make_cells
+from ut_tf.sweeping.halving import rung_step
 from ut_tf.sweeping.sweep import Sweep, run_sweep, summary
 
 COMMAND = "ut-sweep"
@@ -96,6 +100,24 @@ FLAGS = (
         "integer",
         default=1,
     ),
+    Flag(
+        "minutes",
+        "Expected minutes of a run, name=minutes with commas between, where a name is a problem, a"
+        " set or <problem>-<set>; for the order of several runs at a time (longest first), and for"
+        " the time left.",
+        "How",
+        default="",
+        shown_default="those of finished runs",
+    ),
+    Flag(
+        "halving",
+        "Stops hopeless seeds: shares of the updates, such as 0.25,0.5, at each of which half of"
+        " the seeds of a problem and set go on, by validation alone.",
+        "How",
+        default="",
+        shown_default="none; alone: 0.25,0.5",
+        alone="0.25,0.5",
+    ),
     Flag("dry_run", "Prints the commands and runs none.", "How", "boolean", default=False),
 )
 T = TypeVar("T")
@@ -109,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> int:
     values = _values(argv)
     sweep = _sweep(values)
-    _check(sweep)
+    sweep = dataclasses.replace(sweep, rungs=_rungs(values, _check(sweep)))
     if values.dry_run:
         print("\n".join(sweep.described()))
         return 0
@@ -187,13 +209,52 @@ def _sweep(values: Any) -> Sweep:
         cells_of(values),
         CellCommands(values.trainer_flags, evaluation_options),
         values.parallel,
+        _minutes(values.minutes),
     )
 
 
-def _check(sweep: Sweep) -> None:
+def _minutes(text: str) -> dict[str, float]:
+    try:
+        return parse_minutes(text)
+    except ValueError as error:
+        raise FlagError(
+            f"--minutes={text}: {error}; expected a list like babi_qa_task3_10k=30,ut_babi=8."
+        ) from None
+
+
+def _rungs(values: Any, ends: dict[Cell, tuple[int, int]]) -> list[dict[Cell, int]]:
+    """The update of each cell at each rung of --halving.
+
+    Args:
+      values: of the flags.
+      ends: the last update of each cell, and the updates between its validations.
+    """
+    try:
+        shares = [float(part) for part in values.halving.split(",") if part.strip()]
+    except ValueError:
+        shares = [math.nan]
+    if shares != sorted(set(shares)) or not all(0 < share < 1 for share in shares):
+        raise FlagError(
+            f"--halving={values.halving}: expected rising numbers between 0 and 1, such as"
+            " 0.25,0.5."
+        )
+    rungs = [{cell: rung_step(share, *end) for cell, end in ends.items()} for share in shares]
+    for rung in rungs:
+        for cell, step in rung.items():
+            if step >= ends[cell][0]:
+                raise UserError(
+                    f"--halving={values.halving}: {cell.problem} with {cell.hparams_set} is"
+                    f" validated every {ends[cell][1]} of {ends[cell][0]} updates, too seldom to"
+                    " stop a seed early; set a smaller eval_frequency."
+                )
+    return rungs
+
+
+def _check(sweep: Sweep) -> dict[Cell, tuple[int, int]]:
     """Raises what ut-trainer would say of any of the runs, and warns of what it would warn of.
 
-    That is an unknown name, an impossible hyperparameter, or another run in its place.
+    That is an unknown name, an impossible hyperparameter, or another run in its place. Returns the
+    last update of each cell and the updates between its validations.
     """
     with _told_where(FLAGS, COMMAND, "before"):
         given = flags.parse(
@@ -216,6 +277,11 @@ def _check(sweep: Sweep) -> None:
     runs = [checked_run(sweep.training(cell).arguments) for cell in sweep.cells]
     for note in dict.fromkeys(note for run in runs for note in run.notes):
         warn(note)
+    training = [run.hparams.training for run in runs]
+    return {
+        cell: (given.train_steps or of_cell.train_steps, of_cell.eval_frequency)
+        for cell, of_cell in zip(sweep.cells, training, strict=True)
+    }
 
 
 def _run(sweep: Sweep) -> int:

@@ -25,6 +25,10 @@ from ut_tf.storage.layout import (
 from ut_tf.storage.processes import read_processes
 
 _ENDINGS = ("train_steps", "early_stopping")
+_HOW = {
+    "": "is still being trained, or was killed,",
+    "hopeless": "was stopped by ut-sweep as hopeless",
+}
 
 
 def check_finished(folder: Path) -> None:
@@ -38,7 +42,7 @@ def check_finished(folder: Path) -> None:
         return
     last = processes[-1]
     if last.ended not in _ENDINGS:
-        how = "was interrupted" if last.ended else "is still being trained, or was killed,"
+        how = _HOW.get(last.ended, "was interrupted")
         raise UserError(
             f"{folder} is not finished: it {how} at step {steps[-1]} of {last.train_steps}; train"
             " it to its end with the same command, or with the `train_steps` that it has reached."

@@ -51,6 +51,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "parameters": (int, type(None)),
     "minutes": _NUMBER,
     "processor_minutes": _NUMBER,
+    "total_minutes": _NUMBER,
     "command": _TEXT,
     "evaluation": _TEXT,
     "commit": _TEXT,
@@ -87,6 +88,7 @@ class ResultRecord:
       parameters: numbers in the weights.
       minutes: that training to the checkpoint took, validation included.
       processor_minutes: of processor time likewise.
+      total_minutes: that the whole training took.
       processor: {"model", "flags", "cores", "devices"}; of the last process that trained.
       commit: of the checkout that trained; None: ut_tf was installed, or nobody noted it.
       version: of ut_tf.
@@ -119,6 +121,7 @@ class ResultRecord:
     parameters: int | None = None
     minutes: float | None = None
     processor_minutes: float | None = None
+    total_minutes: float | None = None
     processor: dict[str, Any] | None = None
     commit: str | None = None
     versions: dict[str, str] | None = None

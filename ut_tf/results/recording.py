@@ -10,6 +10,7 @@ Only JSON is read: no TensorFlow is imported.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -169,6 +170,7 @@ def _record(
 ) -> ResultRecord:
     config, last = facts.config, facts.processes[-1] if facts.processes else None
     minutes = minutes_until(facts.processes, evaluation.step)
+    whole = minutes_until(facts.processes, sys.maxsize)
     wall = minutes.wall if minutes else evaluation.training_minutes
     versions = dict(config.get("versions", {})) if last is None else dict(last.versions)
     return ResultRecord(
@@ -192,6 +194,7 @@ def _record(
         parameters=evaluation.parameters,
         minutes=None if wall is None else round(wall, 2),
         processor_minutes=round(minutes.processor, 2) if minutes else None,
+        total_minutes=round(whole.wall, 2) if whole else None,
         processor=None if last is None else {**last.processor, "devices": last.devices},
         commit=None if last is None else last.commit,
         version=versions.pop("ut_tf", _UNNOTED_VERSION),

@@ -57,14 +57,15 @@ class TrainingProcess:
       started: when, ISO 8601 in UTC.
       begun_at: the update that it went on from.
       train_steps: the update that it was to end at.
-      ended: why it ended, "train_steps", "early_stopping" or "signal"; empty: it runs, or was
-        killed.
+      ended: why it ended, "train_steps", "early_stopping" or "signal", or "hopeless" where a sweep
+        does not train it on; empty: it runs, or was killed.
       points: at each validation and at its end.
       processor: {"model", "flags" (those that decide speed), "cores"}.
       devices: what it trained on, in words.
       versions: of ut_tf, tensorflow, keras and python.
       commit: of the checkout that ut_tf ran from, "-dirty" where files were changed; None: it was
         installed.
+      selection: what chooses the best checkpoint, {"metric", "direction" ("min" or "max")}.
       warm_start_from: the run directory that its first weights came from; None: none.
     """
 
@@ -77,6 +78,7 @@ class TrainingProcess:
     devices: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     commit: str | None = None
+    selection: dict[str, str] = field(default_factory=dict)
     warm_start_from: str | None = None
 
 

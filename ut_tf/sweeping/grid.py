@@ -29,7 +29,7 @@ from ut_tf.storage.layout import SWEEP_FILE
 _FORMAT_VERSION = 1
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST = 100_000
-State = Literal["trained", "finished", "failed", "stopped"]
+State = Literal["trained", "finished", "failed", "stopped", "hopeless"]
 
 
 @dataclass(frozen=True)
@@ -163,21 +163,36 @@ class Progress:
     def reached(
         self, cell: Cell, trainer_flags: Sequence[str], eval_flags: Sequence[str]
     ) -> State | None:
-        """How far a cell came with just these flags: "trained", "finished", or None where
-        it must be trained (further).
+        """How far a cell came with just these flags: "trained", "finished", "hopeless", or None
+        where it must be trained (further).
         """
         entry = self._entries.get(cell.name)
         if (
             entry is None
-            or entry.state not in ("trained", "finished")
+            or entry.state not in ("trained", "finished", "hopeless")
             or entry.trainer_flags != list(trainer_flags)
         ):
             return None
+        if entry.state == "hopeless":
+            return "hopeless"
         return (
             "finished"
             if entry.state == "finished" and entry.eval_flags == list(eval_flags)
             else "trained"
         )
+
+    def minutes(self, cell: Cell) -> float:
+        """The minutes that a cell's processes took so far, over all calls."""
+        entry = self._entries.get(cell.name)
+        return entry.minutes if entry else 0.0
+
+    def measured(self, trainer_flags: Sequence[str]) -> dict[Cell, float]:
+        """The minutes of the cells that were finished with these flags."""
+        return {
+            Cell(entry.problem, entry.hparams_set, entry.seed): entry.minutes
+            for entry in self._entries.values()
+            if entry.state == "finished" and entry.trainer_flags == list(trainer_flags)
+        }
 
     def note(
         self,

@@ -20,7 +20,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,12 +141,16 @@ class Jobs:
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """Runs the jobs and yields how each ended, as they end; jobs that a signal kept from
-        beginning are not among them.
+        beginning are not among them. A job is taken only when it can begin.
         """
-        waiting = deque(jobs)
-        while self._running or (waiting and not self.stopping):
-            while waiting and len(self._running) < self._parallel and not self.stopping:
-                self._begin(waiting.popleft())
+        waiting = iter(jobs)
+        none_waits = False
+        while self._running or not (none_waits or self.stopping):
+            while len(self._running) < self._parallel and not (none_waits or self.stopping):
+                job = next(waiting, None)
+                none_waits = job is None
+                if job is not None:
+                    self._begin(job)
             for running in [*self._running]:
                 self._pass_on(running)
                 outcome = self._look_after(running)

@@ -313,6 +313,7 @@ def _make_process_log(
         devices=describe_devices(parts.workers.strategy).partition(" (")[0],
         versions=installed_versions(),
         commit=checkout_commit(),
+        selection=dict(zip(("metric", "direction"), parts.problem.selection_metric, strict=True)),
         warm_start_from=None if warm_start is None else str(warm_start.output_dir),
     )
     schedule = Schedule(parts.run.hparams.training.eval_frequency, parts.train_steps)

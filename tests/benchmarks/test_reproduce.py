@@ -1,0 +1,96 @@
+"""benchmarks/reproduce.py: which runs it takes, and that it trains one again by its command."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ut_tf.results.record import ResultRecord, keep_records
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce.py"
+TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
+COPY = "algorithmic_copy_decimal40"
+
+
+@pytest.fixture
+def reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    specification = importlib.util.spec_from_file_location("benchmark_reproduce", SCRIPT)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, specification.name, module)
+    specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "FOLDER", tmp_path / "again")
+    return module
+
+
+def kept(table: str, metric: str, value: float, seed: int = 0, **more: Any) -> ResultRecord:
+    values: dict[str, Any] = {
+        "problem": COPY,
+        "hparams_set": "ut_algorithmic",
+        "version": "0.5.0",
+        "minutes": 1.0,
+        "command": f"ut-trainer --problem={COPY} --hparams_set=ut_algorithmic --train_steps=1"
+        f" --hparams={TINY} --output_dir=runs/elsewhere",
+        "evaluation": "ut-eval --output_dir=runs/elsewhere --lengths=4",
+        **more,
+    }
+    return ResultRecord(table=table, row="UT", metric=metric, value=value, seed=seed, **values)
+
+
+def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: ModuleType) -> None:
+    metric = "length_4/seq_acc"
+    records = [
+        kept("a", metric, 0.5, seed=0, minutes=9.0),
+        kept("a", metric, 0.5, seed=1, minutes=2.0),
+        kept("b", metric, 0.5, minutes=40.0),
+        kept("c", metric, 0.5, minutes=3.0),
+        # Nobody can run these again: no command, and a file of somebody's own.
+        kept("d", metric, 0.5, command=None),
+        kept("e", metric, 0.5, problem="lambada_rc", problem_args={"train_files": "novels.tar"}),
+    ]
+    keep_records(tmp_path / "x.jsonl", records)
+    runs = reproduce.stored_runs([tmp_path / "x.jsonl"])
+    names = [run.name for run in reproduce.chosen(runs, [], 30.0)]
+    assert names == [f"a/{COPY}-ut_algorithmic-seed1", f"c/{COPY}-ut_algorithmic-seed0"]
+    assert [run.minutes > 9 for run in reproduce.chosen(runs, ["a/*seed0", "b"], 1.0)] == [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "expected"),
+    [
+        (0.55, None, "within"),
+        (0.65, (0.58, 0.7), "overlapping"),
+        (0.65, (0.61, 0.7), "apart"),
+        (0.65, None, "apart"),
+    ],
+)
+def test_a_figure_is_compared_with_the_stored_interval(
+    reproduce: ModuleType, value: float, interval: tuple[float, float] | None, expected: str
+) -> None:
+    record = kept("a", "error", 0.5, interval=(0.4, 0.6))
+    assert reproduce.verdict(record, value, interval) == expected
+
+
+def test_a_run_is_trained_again_once_and_compared(
+    tmp_path: Path, reproduce: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [
+        kept("tiny", "length_4/char_acc", 0.1, interval=(0.0, 1.0)),
+        kept("tiny", "length_4/seq_acc", 0.9, interval=(0.8, 1.0)),
+    ]
+    keep_records(tmp_path / "results" / "x.jsonl", records)
+    flags = [f"--results={tmp_path}/results", "--rows=tiny", "--parallel=1"]
+    flags += [f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp"]
+    assert reproduce.main(flags) == 1
+    out = capsys.readouterr().out
+    assert f"tiny/{COPY}-ut_algorithmic-seed0: begun, about 2 min left" in out
+    told = json.loads(out.splitlines()[-1])
+    assert told == {"figures": {"within": 1, "apart": 1}, "failed": []}
+    assert reproduce.main(flags) == 1
+    assert "begun" not in capsys.readouterr().out
