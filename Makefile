@@ -77,7 +77,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
 results: $(VENV)/.installed
-	$(BIN)/ut-report results/*.jsonl $(addprefix --page=,docs/results.md $(wildcard docs/results/*.md))
+	$(BIN)/ut-report results/*.jsonl $(addprefix --page=,README.md docs/results.md $(wildcard docs/results/*.md))
 
 reproduce: $(VENV)/.installed
 	$(BIN)/python benchmarks/reproduce.py $(if $(ROWS),--rows='$(ROWS)')

@@ -9,7 +9,11 @@ import pytest
 from ut_tf.results.kept_tables import KeptTables, written_anew
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "docs" / "results.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "results.md",
+    *sorted((ROOT / "docs" / "results").glob("*.md")),
+]
 
 
 @pytest.fixture(scope="module")

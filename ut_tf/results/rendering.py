@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ut_tf.errors import UserError, counted
-from ut_tf.results.lines import ResultCell, ResultLine, make_cell, make_lines
+from ut_tf.results.lines import ResultCell, ResultLine, best_of, make_cell, make_lines
 from ut_tf.results.record import ResultRecord
 from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, Total
 from ut_tf.results.totals import TotalLine, make_totals
@@ -94,22 +94,40 @@ def render_summary(
     for line in table.summary:
         source = tables.get(line.records, ResultTable(line.records))
         kept = [item for item in records if item.table == source.source]
-        cell = make_cell(source, line.figure, kept)
+        fitting = _best_recipe([item for item in kept if source.fits(item, line.figure)])
+        cell = make_cell(source, line.figure, fitting)
         if cell is None:
             raise UserError(f"{table.name}: no record of {line.records!r} is of {line.text!r}.")
-        fitting = [item for item in kept if source.fits(item, line.figure)]
         runs = tuple({item.run_key: item for item in fitting}.values())
         sets = dict.fromkeys(f"`{item.recipe}`" for item in runs)
         minutes = _fact("minutes", ResultLine((), runs, {}, ()))
         score = f"{line.figure.title} {_score(line.figure, cell, len(runs))}"
         rows.append([line.text, ", ".join(sets), minutes, score, cell.paper, line.link])
     header = ["task", "set", "minutes", "score, with 95% interval", "the paper's UT", "details"]
+    if not any(line.link for line in table.summary):
+        header, rows = header[:-1], [row[:-1] for row in rows]
     return RenderedTable(table.name, header, rows, [])
+
+
+def _best_recipe(records: Sequence[ResultRecord]) -> list[ResultRecord]:
+    """The records of the recipe that validation puts first or, where it says nothing, of the one
+    that was recorded last.
+    """
+    judged = [record for record in records if record.selection is not None]
+    chosen = best_of(judged) if judged else None
+    recipe = chosen or (records[-1] if records else None)
+    return [
+        record
+        for record in records
+        if recipe is not None and (record.row, record.recipe) == (recipe.row, recipe.recipe)
+    ]
 
 
 def _score(figure: Figure, cell: ResultCell, seeds: int) -> str:
     if cell.deviation is None:
         return _best_text(figure, cell)
+    if cell.best is not None and not any(cell.deviation):
+        return f"{_best_text(figure, cell)} ({seeds} seeds)"
     best = f", the best {_best_text(figure, cell)}" if cell.best else ""
     return f"{_mean_text(figure, cell)} ({seeds} seeds{best})"
 
