@@ -95,7 +95,10 @@ def _is_ours(command: str) -> bool:
 
 def _is_trainable(record: ResultRecord) -> bool:
     declared = registry.problems.file_arguments(record.problem)
-    own_files = any(record.problem_args.get(name) for name in declared)
+    own_files = any(
+        value is not None and (name in declared or name.endswith("_files"))
+        for name, value in record.problem_args.items()
+    )
     needs_files = "source_files" in declared or own_files
     command = record.command or "--warm_start_from"
     return "--warm_start_from" not in command and not needs_files

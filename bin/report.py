@@ -82,7 +82,7 @@ FLAGS = (
     ),
     *report_results.FLAGS,
 )
-_FORMATS = {"markdown": as_markdown, "md": as_markdown, "csv": as_csv, "json": as_json}
+_FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json, "md": as_markdown}
 _HTML = "html"
 
 

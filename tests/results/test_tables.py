@@ -73,7 +73,9 @@ def test_without_validation_no_seed_is_the_best() -> None:
 
 def test_cells_of_two_figures_need_both_and_show_the_interval_of_the_last() -> None:
     figure = Figure("400", ("length_400/char_acc", "length_400/seq_acc"), digits=3)
-    table = ResultTable("lengths", ("task", "seed"), (figure,), task=r"algorithmic_(\w+)_decimal40")
+    table = ResultTable(
+        "lengths", lines=("task", "seed"), figures=(figure,), task=r"algorithmic_(\w+)_decimal40"
+    )
     both = {
         "table": "lengths",
         "row": "UT",

@@ -15,6 +15,7 @@ import io
 import statistics
 from pathlib import Path
 
+from ut_tf.errors import UserError
 from ut_tf.figures.curves import Curve, read_curves
 from ut_tf.results.record import ResultRecord
 from ut_tf.results.recording import name_of_curve
@@ -34,7 +35,7 @@ def keep_curve(folder: Path, run_folder: Path, record: ResultRecord) -> str:
       record: of the run.
 
     Raises:
-      UserError: the run has no log.
+      UserError: the run has no log, or the file cannot be written.
     """
     curves = read_curves(run_folder)
     name = f"{FOLDER}/{name_of_curve(record)}"
@@ -42,7 +43,14 @@ def keep_curve(folder: Path, run_folder: Path, record: ResultRecord) -> str:
     validation = [
         column for column in dict.fromkeys((f"eval/{chosen}", "eval/loss")) if column in curves
     ]
-    write_text(folder / name, _text(curves, validation, record.step))
+    text = _text(curves, validation, record.step)
+    try:
+        write_text(folder / name, text)
+    except OSError as error:
+        raise UserError(
+            f"{folder / name} cannot be written: {error.strerror or error}; keep the records in"
+            " another folder."
+        ) from error
     return name
 
 

@@ -10,6 +10,7 @@ Only JSON is read: no TensorFlow is imported.
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def _facts(run: FoundRun, commands: Commands) -> _Facts:
     assert config is not None  # It was read before.
     declared = registry.problems.file_arguments(run.problem)
     arguments = {
-        name: _without_folders(value) if name in declared else value
+        name: _without_folders(value) if name in declared or _is_place(value) else value
         for name, value in config["problem_args"].items()
     }
     config = {**config, "problem_args": arguments}
@@ -114,6 +115,11 @@ def _facts(run: FoundRun, commands: Commands) -> _Facts:
     warm_start = next((item.warm_start_from for item in processes if item.warm_start_from), "")
     command = commands.training(config, None if steps == usual else steps, warm_start)
     return _Facts(config, processes, command, commands)
+
+
+def _is_place(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(name, str) and PurePath(name).is_absolute() for name in values)
 
 
 def _without_folders(value: Any) -> Any:
@@ -140,7 +146,8 @@ def _metrics(
     for metric in dict.fromkeys(wanted):
         value = evaluation.metrics.get(metric)
         figures = table.figures_of(metric, evaluation.test_problem, evaluation.split)
-        if value is None or value != value or (table.figures and not figures):
+        is_shown = figures or options.metrics or not table.figures
+        if value is None or math.isnan(value) or not is_shown:
             continue
         kept[metric] = _paper(run, figures, metric, table, options)
     return kept

@@ -125,18 +125,17 @@ def checkout_commit(root: Path = _ROOT) -> str | None:
     """
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        told = subprocess.run(
-            [*command, "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=_GIT_SECONDS,
-            check=True,
-        )
+        commit = _git(root, "rev-parse", "HEAD")
+        return f"{commit}-dirty" if _git(root, "status", "-s", "-uno") else commit
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip() or None
+
+
+def _git(root: Path, *words: str) -> str:
+    command = ["git", "-C", str(root), *words]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)
+    return told.stdout.strip()
 
 
 def _process(line: str, path: Path, number: int) -> TrainingProcess:
