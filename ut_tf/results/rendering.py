@@ -185,7 +185,7 @@ def _fact(name: str, line: ResultLine) -> str:
         return ""
     if isinstance(known[0], str):
         return ", ".join(dict.fromkeys(map(str, known)))
-    texts = dict.fromkeys(format(value, form) for value in (min(known), max(known)))  # type: ignore[type-var]
+    texts = dict.fromkeys(format(value, form) for value in (min(known), max(known)))
     return " to ".join(texts)
 
 

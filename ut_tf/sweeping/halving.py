@@ -29,7 +29,7 @@ def rung_step(share: float, train_steps: int, eval_frequency: int) -> int:
 
 def kept_of(seeds: int, rung: int) -> int:
     """How many of so many seeds go on after a rung, the first of which is 0."""
-    return max(1, math.ceil(seeds / 2 ** (rung + 1)))
+    return max(1, math.ceil(seeds / (2 << rung)))
 
 
 def validation_score(place: Path, step: int) -> float | None:
