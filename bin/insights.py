@@ -6,7 +6,6 @@ directory and, for test examples, its data.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +15,19 @@ from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
+from ut_tf.bin.serving_flags import (
+    address_flags,
+    checked_allowed_hosts,
+    serve_until,
+    stop_request,
+)
 from ut_tf.inference.text_files import read_input
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
-    from ut_tf.insights.inspector import Inspector
+    from ut_tf.insights.served_page import InsightsPage
+    from ut_tf.web.server import WebServer
 
 COMMAND = "ut-insights"
 DESCRIPTION = """ut-insights: shows what a trained run's model computes at every step: ponder times,
@@ -72,13 +78,7 @@ FLAGS = (
         "boolean",
         default=False,
     ),
-    Flag(
-        "host",
-        "Address to serve at; who can reach it can use the model.",
-        _OUT,
-        default="localhost",
-    ),
-    Flag("port", "Port to serve at; 0: any free one.", _OUT, "integer", default=8008),
+    *address_flags(_OUT, 8008),
     shared_flags.READ_RUN_DIR,
     shared_flags.SAVED_MODEL,
     shared_flags.RUN_DATA_DIR,
@@ -95,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
+    allowed_hosts = checked_allowed_hosts(values)
     texts = _texts(values)
     run = load_run(values).in_use(values.hparams)
     check_checkpoint(run.output_dir, values.checkpoint)
@@ -105,7 +106,11 @@ def _main(argv: list[str]) -> None:
         check_checkpoint(other.output_dir, values.compare_checkpoint)
     import_tensorflow()
     from ut_tf.insights.inspector import Inspector, example_counts
+    from ut_tf.insights.served_page import InsightsPage
 
+    pages: list[InsightsPage] = []
+    # First of all, since loading takes longer than to find the port in use.
+    server = _server(values, allowed_hosts, pages) if values.serve else None
     with stdout_to_stderr():
         inspector = Inspector.from_run(run, other, values.checkpoint, values.compare_checkpoint)
         examples = [example for name, text in texts for example in inspector.read(text, name)]
@@ -113,8 +118,11 @@ def _main(argv: list[str]) -> None:
         examples += inspector.test_examples(shown)
         document = inspector.document(examples, counted)
     _write(document, values)
-    if values.serve:
-        _serve(inspector, document, values)
+    if server is not None:
+        pages.append(InsightsPage(inspector, document))
+        with stop_request() as stop, server:
+            _report(f"{server.address}/ (Ctrl-C ends it)")
+            serve_until(stop)
 
 
 def _check(values: Any) -> None:
@@ -125,8 +133,6 @@ def _check(values: Any) -> None:
     for name in ("examples", "histogram_examples"):
         if values[name].value is not None and values[name].value < 0:
             raise FlagError(f"--{name}={values[name].value}: expected a whole number from 0.")
-    if not 0 <= values.port <= 65535:
-        raise FlagError(f"--port={values.port}: expected a number from 0 to 65535.")
     for name in ("html", "json"):
         given = values[name].value
         if given and Path(given).suffix.lower() != f".{name}":
@@ -157,14 +163,20 @@ def _write(document: dict[str, Any], values: Any) -> None:
             print(path)
 
 
-def _serve(inspector: Inspector, document: dict[str, Any], values: Any) -> None:
-    from ut_tf.insights.server import InsightsServer
+def _server(
+    values: Any, allowed_hosts: Sequence[str], pages: Sequence[InsightsPage]
+) -> WebServer:
+    """A server of the page that `pages` will hold."""
+    from ut_tf.insights.served_page import LIMITS, insights_routes
+    from ut_tf.web.replies import routed
+    from ut_tf.web.server import WebServer
 
-    with InsightsServer(inspector, document, values.host, values.port) as server:
-        print(f"{COMMAND}: {server.url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
-        # This is how it ends.
-        with contextlib.suppress(KeyboardInterrupt):
-            server.serve_forever()
+    answer = routed(insights_routes(lambda: pages[0]))
+    return WebServer(answer, COMMAND, values.host, values.port, allowed_hosts, LIMITS, _report)
+
+
+def _report(message: str) -> None:
+    print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

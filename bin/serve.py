@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, tell
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.serving_flags import (
+    address_flags,
+    checked_allowed_hosts,
+    serve_until,
+    stop_request,
+)
 from ut_tf.run import Run
 from ut_tf.serving.versions import newest_saved
 from ut_tf.storage.layout import EXPORT_FOLDER
-
-if TYPE_CHECKING:
-    from ut_tf.insights.server import InsightsPage
+from ut_tf.web.replies import Limits, Routes
 
 COMMAND = "ut-serve"
 DESCRIPTION = """ut-serve: serves an exported model by TensorFlow Serving's REST protocol, and a
@@ -53,20 +56,7 @@ FLAGS = (
         aliases=("model_dir",),
     ),
     Flag("model_name", "Name of the model in the paths of requests.", _WHAT, default="model"),
-    Flag(
-        "host",
-        "Address to listen at: 127.0.0.1 answers this machine alone, 0.0.0.0 all others, too.",
-        _WHERE,
-        default="127.0.0.1",
-    ),
-    Flag(
-        "port",
-        "Port to listen at; 0: any free one.",
-        _WHERE,
-        "integer",
-        default=8501,
-        aliases=("rest_api_port",),
-    ),
+    *address_flags(_WHERE, 8501, port_aliases=("rest_api_port",)),
     Flag(
         "max_batch_size",
         "Examples in one call of the model; 1 joins nothing.",
@@ -103,7 +93,6 @@ FLAGS = (
         default=60.0,
     ),
 )
-_STOPPING = b"\nanswering the requests that have arrived; a second signal stops at once\n"
 _POSITIVE = ("max_batch_size", "num_batch_threads", "max_waiting", "max_body_mb", "timeout")
 _LARGEST = 1_000_000
 
@@ -116,14 +105,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     export_dir = _checked_export_dir(values)
+    allowed_hosts = checked_allowed_hosts(values)
     import_tensorflow()
     from ut_tf.serving.batching import Batcher
     from ut_tf.serving.newest import NewestVersion
     from ut_tf.serving.served_model import ServedModel
-    from ut_tf.serving.server import Limits, ModelServer
-    from ut_tf.training.signals import StopRequest
+    from ut_tf.serving.server import ModelServer
 
-    insights = _Insights(Run.load(values.output_dir)) if values.output_dir else None
+    insights = _insights(Run.load(values.output_dir)) if values.output_dir else None
 
     def report(message: str) -> None:
         print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
@@ -137,11 +126,12 @@ def _main(argv: list[str]) -> None:
         values.model_name,
         values.host,
         values.port,
+        allowed_hosts,
         limits,
         report,
         insights,
     )
-    with StopRequest(_STOPPING) as stop:
+    with stop_request() as stop:
         newest = NewestVersion(export_dir, ServedModel, report)
         with newest, server:
             tell(
@@ -149,31 +139,28 @@ def _main(argv: list[str]) -> None:
                 f"{values.model_name}, version {newest.model.version} of {export_dir}, at"
                 f" {server.address} ({', '.join(newest.model.signatures)})",
             )
-            while not stop.requested:
-                time.sleep(0.1)
+            serve_until(stop)
 
 
-class _Insights:
-    """The page of a run's insights, which loads the run when it is first asked for.
-
-    Args:
-      run: whose checkpoint is loaded.
+def _insights(run: Run) -> Routes:
+    """The routes of the page of a run's insights, which loads the run when it is first asked
+    for.
     """
+    from ut_tf.insights.inspector import Inspector
+    from ut_tf.insights.served_page import InsightsPage, insights_routes
+    from ut_tf.serving.server import INSIGHTS_FOLDER
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._page: InsightsPage | None = None
-        self._loading = threading.Lock()
+    loading = threading.Lock()
+    pages: list[InsightsPage] = []
 
-    def __call__(self, method: str, body: bytes) -> str:
-        with self._loading:
-            if self._page is None:
-                from ut_tf.insights.inspector import Inspector
-                from ut_tf.insights.server import InsightsPage
+    def page() -> InsightsPage:
+        with loading:
+            if not pages:
+                inspector = Inspector.from_run(run)
+                pages.append(InsightsPage(inspector, inspector.document([], 0)))
+        return pages[0]
 
-                inspector = Inspector.from_run(self._run)
-                self._page = InsightsPage(inspector, inspector.document([], 0))
-        return self._page.html if method == "GET" else self._page.think(body)
+    return insights_routes(page, INSIGHTS_FOLDER)
 
 
 def _checked_export_dir(values: Any) -> Path:
@@ -182,8 +169,6 @@ def _checked_export_dir(values: Any) -> Path:
             raise FlagError(
                 f"--{name}={values[name].value}: expected a number above 0, at most {_LARGEST}."
             )
-    if not 0 <= values.port <= 65535:
-        raise FlagError(f"--port={values.port}: expected a number from 0 to 65535.")
     if not re.fullmatch(r"[\w.-]+", values.model_name):
         raise FlagError(
             f"--model_name={values.model_name}: expected letters, digits, '_', '-' and '.'."

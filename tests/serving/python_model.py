@@ -11,7 +11,8 @@ import numpy as np
 
 from ut_tf.serving.batching import Batcher
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
-from ut_tf.serving.server import Limits, ModelServer
+from ut_tf.serving.server import ModelServer
+from ut_tf.web.replies import Limits
 
 Answer = Callable[[list[dict[str, str]]], list[dict[str, Any]]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from ut_tf.errors import UserError
 from ut_tf.serving.batching import Batcher
 from ut_tf.serving.newest import NewestVersion
 from ut_tf.serving.server import ModelServer
+from ut_tf.web.replies import HTML, Reply
 
 
 def upper(examples):
@@ -153,17 +153,6 @@ def test_wrong_paths(server, path, status, expected):
     assert expected in reply["error"]
 
 
-def test_a_body_that_does_not_arrive():
-    with served(PythonModel(SIGNATURES), timeout=0.3) as server:
-        with socket.create_connection(server.address.removeprefix("http://").split(":")) as client:
-            client.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
-            client.shutdown(socket.SHUT_WR)
-            assert b"The body ends after 1 of 9 bytes" in client.recv(4096)
-        with socket.create_connection(server.address.removeprefix("http://").split(":")) as client:
-            client.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
-            assert client.recv(4096).startswith(b"HTTP/1.1 408 ")
-
-
 def test_twenty_clients_get_their_own_answers_from_shared_batches():
     gate = threading.Event()
     model = PythonModel(SIGNATURES, gate)
@@ -234,7 +223,7 @@ def test_the_end_comes_after_the_answers_to_what_has_arrived():
         answers = [clients.submit(post, server, {"instances": [text]}) for text in "abc"]
         wait_for(lambda: sum(map(len, model.calls)) + len(server.batcher._waiting) == 3)
         ending = clients.submit(server.stop)
-        wait_for(server.stopping.is_set)
+        wait_for(server.web.stopping.is_set)
         assert not ending.done()
         gate.set()
         assert [answer.result()[0] for answer in answers] == [200] * 3
@@ -250,30 +239,14 @@ def test_the_page_of_a_model_without_a_name_is_titled_by_what_it_was_trained_on(
     assert "<h1>reversing &lt;letters&gt;</h1>" in page and 'data-model="model"' in page
 
 
-def test_the_page_of_insights_is_asked_for_by_its_own_paths():
-    def insights(method, body):
-        if method == "POST" and not body:
-            raise UserError("the input has\n0 examples.")
-        return f"{method} {body.decode()}"
-
+def test_the_page_of_insights_is_beside_the_protocol():
+    routes = {("GET", "/insights/"): lambda body: Reply("steps", HTML)}
     model = PythonModel(SIGNATURES)
-    with ModelServer(lambda: model, Batcher(), "toy", port=0, insights=insights) as server:
+    with ModelServer(lambda: model, Batcher(), "toy", port=0, insights=routes) as server:
         assert 'href="insights/"' in requests.get(server.address, timeout=9).text
         page = requests.get(f"{server.address}/insights/", timeout=9)
-        assert (page.text, "Content-Security-Policy" in page.headers) == ("GET ", False)
-        path = f"{server.address}/insights/think"
-        assert requests.post(path, data="text", timeout=9).text == "POST text"
-        refused = requests.post(path, data="", timeout=9)
-        assert (refused.status_code, refused.json()) == (
-            400,
-            {"error": "the input has 0 examples."},
-        )
-
-
-def test_a_port_in_use(server):
-    port = int(server.address.rpartition(":")[2])
-    with pytest.raises(UserError, match=rf"`port`={port} of `host`=127.0.0.1 cannot be listened"):
-        ModelServer(lambda: None, Batcher(), port=port)
+        assert (page.text, "Content-Security-Policy" in page.headers) == ("steps", False)
+        assert post(server, {"instances": ["a"]})[0] == 200
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(tmp_path):

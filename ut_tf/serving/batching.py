@@ -18,7 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ut_tf.serving.rest_messages import Columns, Outputs, RequestError, SignatureInfo
+from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo
+from ut_tf.web.replies import RequestError
 
 
 class Model(Protocol):

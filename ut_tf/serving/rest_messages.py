@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ut_tf.web.replies import RequestError
+
 DEFAULT_SIGNATURE = "serving_default"
 
 Columns = dict[str, list[bytes]]
@@ -34,19 +36,6 @@ _PATH = re.compile(
     r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>\d{1,18}))?"
     r"(?:/(?P<resource>metadata)|:(?P<method>predict))?"
 )
-
-
-class RequestError(Exception):
-    """A request that gets an error for an answer.
-
-    Args:
-      status: of HTTP.
-      message: one sentence for the client.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class TensorInfo(NamedTuple):
@@ -170,11 +159,6 @@ def status_json(version: int) -> str:
     status = {"error_code": "OK", "error_message": ""}
     state = {"version": str(version), "state": "AVAILABLE", "status": status}
     return _dumps({"model_version_status": [state]})
-
-
-def error_json(message: str) -> str:
-    """The answer to a request with an error."""
-    return _dumps({"error": message})
 
 
 def _from_rows(instances: Any, inputs: Sequence[str]) -> Columns:

@@ -20,14 +20,9 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from ut_tf.errors import UserError, marked_in
-from ut_tf.serving.rest_messages import (
-    Columns,
-    Outputs,
-    RequestError,
-    SignatureInfo,
-    TensorInfo,
-)
+from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
 from ut_tf.serving.versions import SUMMARY_FILE
+from ut_tf.web.replies import RequestError
 
 _SAMPLE = b"1 2 3"
 

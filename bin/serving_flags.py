@@ -1,0 +1,72 @@
+"""The flags of the commands that serve, and how they serve until they are stopped."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.errors import UserError
+from ut_tf.web.hosts import Hosts
+
+if TYPE_CHECKING:
+    from ut_tf.training.signals import StopRequest
+
+_STOPPING = b"\nanswering the requests that have arrived; a second signal stops at once\n"
+
+
+def address_flags(group: str, port: int, port_aliases: tuple[str, ...] = ()) -> tuple[Flag, ...]:
+    """Where to listen and under which names to answer; `port` is the default."""
+    return (
+        Flag(
+            "host",
+            "Address to listen at: 127.0.0.1 answers this machine alone, 0.0.0.0 all others, too.",
+            group,
+            default="127.0.0.1",
+        ),
+        Flag(
+            "allowed_hosts",
+            "Names besides --host and localhost under which clients may ask, separated by commas;"
+            " * for any.",
+            group,
+            default="",
+            shown_default="none",
+        ),
+        Flag(
+            "port",
+            "Port to listen at; 0: any free one.",
+            group,
+            "integer",
+            default=port,
+            aliases=port_aliases,
+        ),
+    )
+
+
+def checked_allowed_hosts(values: Any) -> list[str]:
+    """The names in --allowed_hosts, after a check of them and of --port.
+
+    Raises:
+      FlagError: one of them cannot be.
+    """
+    if not 0 <= values.port <= 65535:
+        raise FlagError(f"--port={values.port}: expected a number from 0 to 65535.")
+    names = [name.strip() for name in values.allowed_hosts.split(",") if name.strip()]
+    try:
+        Hosts(values.host, names)
+    except UserError as error:
+        raise FlagError(str(error)) from error
+    return names
+
+
+def stop_request() -> StopRequest:
+    """A context in which the first Ctrl-C or SIGTERM asks for the end of a server."""
+    from ut_tf.training.signals import StopRequest
+
+    return StopRequest(_STOPPING)
+
+
+def serve_until(stop: StopRequest) -> None:
+    """Returns when the end is asked for; the server's threads answer meanwhile."""
+    while not stop.requested:
+        time.sleep(0.1)

@@ -1,0 +1,107 @@
+"""The page of insights on a web server, and the model's steps for inputs that are typed there.
+
+::
+
+    page = InsightsPage(inspector, inspector.document([]))
+    with WebServer(routed(insights_routes(lambda: page)), "ut-insights", limits=LIMITS): ...
+
+GET of the page's folder gives the page; POST of think in it, {"input": text}, gives {"examples":
+[one example]}, or {"error": sentence} with status 400.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ut_tf.errors import UserError, marked_in
+from ut_tf.insights.inspector import Inspector
+from ut_tf.insights.rendering import to_html, to_json
+from ut_tf.web.replies import HTML, Limits, Reply, RequestError, Routes, redirect
+
+MOST_BYTES = 64 * 1024
+"""Of a request's body."""
+LIMITS = Limits(body_bytes=MOST_BYTES, timeout=30.0, connections=64)
+
+
+class InsightsPage:
+    """The page of a document, and the steps for inputs that are typed there.
+
+    Args:
+      inspector: of the runs.
+      document: from ``Inspector.document``; the page opens with it.
+    """
+
+    def __init__(self, inspector: Inspector, document: dict[str, Any]) -> None:
+        thinker = inspector.thinkers[0]
+        serve = {"input_hint": thinker.hint, "multiline": thinker.model.spec.inputs == "facts"}
+        self.html = to_html({**document, "serve": serve})
+        self._inspector = inspector
+        self._lock = threading.Lock()
+
+    def think(self, body: bytes) -> str:
+        """The answer to a POST of {"input": text}, as JSON; one thread at a time.
+
+        Raises:
+          RequestError: the text is no example of the problem, or several, or too long, or the model
+            is busy.
+        """
+        text = _input(body)
+        if not self._lock.acquire(timeout=LIMITS.timeout):
+            raise RequestError(503, "the model is busy with other inputs: try again later")
+        try:
+            examples = self._inspector.read(text, "the input", single=True)
+        except Exception as error:
+            # A check inside a graph cannot raise a UserError.
+            sentence = str(error) if isinstance(error, UserError) else marked_in(error)
+            if sentence is None:
+                raise
+            raise RequestError(400, sentence) from error
+        finally:
+            self._lock.release()
+        return to_json({"examples": examples})
+
+
+def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> Routes:
+    """The routes of a page.
+
+    Args:
+      page: returns it; a UserError becomes the answer.
+      folder: its path, which ends in "/".
+    """
+
+    def loaded() -> InsightsPage:
+        try:
+            return page()
+        except UserError as error:
+            raise RequestError(503, str(error)) from error
+
+    routes = {
+        ("GET", folder): lambda body: Reply(loaded().html, HTML),
+        ("POST", f"{folder}think"): lambda body: Reply(loaded().think(body)),
+    }
+    if folder == "/":
+        routes["GET", "/index.html"] = routes["GET", "/"]
+    else:
+        # The page asks for what is beside it, by relative paths.
+        name = folder.rstrip("/")
+        routes["GET", name] = lambda body: redirect(f"{name.rpartition('/')[2]}/")
+    return routes
+
+
+def _input(body: bytes) -> str:
+    """The text in {"input": text}."""
+    if len(body) > MOST_BYTES:
+        raise RequestError(
+            413, f"the request has {len(body)} bytes: expected at most {MOST_BYTES}."
+        )
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        request = None
+    text = request.get("input") if isinstance(request, dict) else None
+    if not isinstance(text, str):
+        raise RequestError(400, 'the request is not JSON of the form {"input": "text"}.')
+    return text
