@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.inference.int8_decoder import decoder_in
+from ut_tf.layers.start_symbol import without_start
 from ut_tf.metrics.losses import smoothed_cross_entropy
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
@@ -124,9 +125,7 @@ class Answers:
         if self.model.spec.targets == "tokens":
             features = {**features, "targets": tf.fill([tf.shape(inputs)[0], 1], END_ID)}
         details = self.model(features, training=False, return_details=True)[1]
-        # Without the start symbol, where the model puts one before the inputs.
-        times = details.encoder.ponder_times
-        times = times[:, tf.shape(times)[1] - tf.shape(inputs)[1] :]
+        times = without_start(details.encoder.ponder_times, inputs)
         symbols = inputs != 0
         present = tf.reduce_any(symbols, -1) if inputs.shape.rank == 3 else symbols
         return tf.where(present, times, 0.0)

@@ -28,6 +28,7 @@ from ut_tf.errors import UserError
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import affine
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
+from ut_tf.layers.start_symbol import without_start
 from ut_tf.metrics.ponder_time import PonderTime
 from ut_tf.models.embeddings import make_input_embedding, make_target_embedding, make_target_start
 from ut_tf.models.export_signature import export_signature
@@ -244,9 +245,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         [batch, length, target_vocab_size], of the encoder's states.
         """
         if self.spec.targets == "aligned":
-            # Without the start symbol, where the model puts one before the inputs.
-            before = tf.shape(states)[1] - tf.shape(features["inputs"])[1]
-            return self.position_logits(states[:, before:])
+            return self.position_logits(without_start(states, features["inputs"]))
         ids = self.input_ids(features)
         return class_logits(self.classifier, encoded, states, ids, self.network.summary)
 

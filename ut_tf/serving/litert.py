@@ -27,6 +27,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.errors import UserError
+from ut_tf.layers.start_symbol import without_start
 from ut_tf.models.interfaces import CallOptions
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
@@ -142,7 +143,7 @@ class _Network:
         self._form = encoded._replace(details=None)
         parts = [part for part in tf.nest.flatten(self._form) if part is not None]
         memory = {f"{_MEMORY}{number}": part for number, part in enumerate(parts)}
-        return {"ponder_times": _of_symbols(encoded.details.ponder_times, inputs), **memory}
+        return {"ponder_times": without_start(encoded.details.ponder_times, inputs), **memory}
 
     def _step(self, symbols: Any, **memory: Any) -> dict[str, Any]:
         model, encoded = self._model, None
@@ -158,7 +159,7 @@ class _Network:
         logits, details = self._model({"inputs": inputs}, return_details=True)
         return {
             "logits": tf.cast(logits, tf.float32),
-            "ponder_times": _of_symbols(details.encoder.ponder_times, inputs),
+            "ponder_times": without_start(details.encoder.ponder_times, inputs),
         }
 
 
@@ -175,11 +176,6 @@ def _targets(symbols: Any) -> Any:
     the last one only has to be there, and not be padding.
     """
     return tf.concat([symbols[:, 1:], [[END_ID]]], 1)
-
-
-def _of_symbols(times: Any, inputs: Any) -> Any:
-    """Ponder times without the start symbol, where the model puts one before the inputs."""
-    return times[:, tf.shape(times)[1] - tf.shape(inputs)[1] :]
 
 
 def _converted(network: _Network, quantize: str) -> bytes:
