@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tabulate import tabulate
 
+from ut_tf.evaluation.metric_names import parse_name, set_of, with_set, without_set
 from ut_tf.metrics.intervals import Interval
-from ut_tf.metrics.sums import PONDER_ROLES, group_title
+from ut_tf.metrics.sums import group_title
 
 if TYPE_CHECKING:
     from ut_tf.metrics.sums import Group
@@ -110,35 +111,14 @@ def _cells(
     """The text of each figure by column and metric, and the number of examples of columns."""
     cells: dict[tuple[_Place, str], str] = {}
     for name, value in metrics.items():
-        set_name, row, group = _parsed(name, metrics, examples)
+        set_name, row, group = parse_name(name, metrics, examples)
         if not _is_repeated(name, set_name, row, metrics):
             cells[_Place(set_name, group), row] = figure(value, intervals.get(name))
     counts = {_Place(name, ""): count for name, count in examples.items()}
     for name, group_of in groups.items():
-        set_name = _set_of(name, examples)
-        counts[_Place(set_name, _without(set_name, name))] = group_of.examples
+        set_name = set_of(name, examples)
+        counts[_Place(set_name, without_set(set_name, name))] = group_of.examples
     return cells, counts
-
-
-def _parsed(
-    name: str, metrics: Mapping[str, float], examples: Mapping[str, int]
-) -> tuple[str, str, str]:
-    """The set, the metric and the group in a name "<set>/<metric>/<group>"."""
-    set_name = _set_of(name, examples)
-    metric, group = name, ""
-    while "/" in metric:
-        metric, _, last = metric.rpartition("/")
-        if metric in metrics and last not in PONDER_ROLES:
-            return set_name, _without(set_name, metric), name.removeprefix(f"{metric}/")
-    return set_name, _without(set_name, name), group
-
-
-def _set_of(name: str, sets: Iterable[str]) -> str:
-    return max((known for known in sets if name.startswith(f"{known}/")), key=len, default="")
-
-
-def _without(set_name: str, name: str) -> str:
-    return name.removeprefix(f"{set_name}/") if set_name else name
 
 
 def _is_repeated(name: str, set_name: str, row: str, metrics: Mapping[str, float]) -> bool:
@@ -146,7 +126,7 @@ def _is_repeated(name: str, set_name: str, row: str, metrics: Mapping[str, float
     other = _REPEATS.get(row)
     if other is None:
         return False
-    twin = f"{set_name}/{other}" if set_name else other
+    twin = with_set(set_name, other)
     return twin in metrics and math.isclose(metrics[name], metrics[twin], rel_tol=1e-9)
 
 
@@ -223,7 +203,7 @@ def _natural(name: str) -> tuple[tuple[int, int | str], ...]:
 def _title(place: _Place, groups: Mapping[str, Group]) -> str:
     if not place.group:
         return place.set_name or "all"
-    name = f"{place.set_name}/{place.group}" if place.set_name else place.group
+    name = with_set(place.set_name, place.group)
     if name not in groups:
         return name
     return f"{place.set_name} {group_title(groups[name].feature, groups[name].value)}".strip()

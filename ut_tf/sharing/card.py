@@ -12,9 +12,8 @@ what ut-eval found.
 from __future__ import annotations
 
 import json
-import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +21,10 @@ from ut_tf import registry
 from ut_tf.evaluation.records import Record, latest, read_records
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.run import Run
+from ut_tf.sharing.card_tables import Statistic, parted, statistics_of, tables
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.version import __version__
 
-_PONDER = ("ponder_time", "ponder_time_std", "compute_share")
 _SIZES = (
     "hidden_size",
     "filter_size",
@@ -39,9 +38,6 @@ _SIZES = (
 )
 _HALTING = ("act_max_steps", "act_epsilon", "act_loss_weight")
 _PONDERNET = ("act_max_steps", "ponder_prior", "ponder_kl_weight", "ponder_threshold")
-
-Rows = dict[str, list[str]]
-"""The figure and the interval of metrics, by name."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +66,11 @@ class Stored:
 def model_card(run: Run, stored: Stored) -> str:
     """The text of the card."""
     record = _record(run, stored.step)
-    measured, validated = _measured(record), _validated(run, stored.step)
-    scores, pondering = _parted(validated if record is None else measured)
-    halted_in = "the evaluation" if pondering and record is not None else "validation"
-    pondering = pondering or _parted(validated)[1]
+    validated = parted(statistics_of(_validated(run, stored.step)))
+    measured = validated if record is None else parted(_measured(record))
+    (scores, pondering), halted_in = measured, "the evaluation"
+    if record is None or not pondering:
+        pondering, halted_in = validated[1], "validation"
     sections = [
         _front_matter(run, stored, record),
         f"# {stored.name}\n\n{_what_it_is(run, stored)}",
@@ -99,56 +96,15 @@ def _record(run: Run, step: int) -> Record | None:
     return own[-1] if own else None
 
 
-def _measured(record: Record | None) -> Rows:
+def _measured(record: Record) -> list[Statistic]:
     """What ut-eval measured."""
-    if record is None:
-        return {}
-    return _without_doubles(
-        {
-            name: [_number(value), _interval(record.intervals.get(name))]
-            for name, value in _in_order(record.metrics)
-        }
-    )
+    return statistics_of(record.metrics, record.intervals, record.examples, record.groups)
 
 
-def _validated(run: Run, step: int) -> Rows:
+def _validated(run: Run, step: int) -> dict[str, float]:
     """What validation measured at that step."""
     state = read_state(find_checkpoint(run.output_dir, str(step)))
-    metrics = state.get("metrics", {}) if state.get("evaluated_step") == step else {}
-    return _without_doubles({name: [_number(value), ""] for name, value in _in_order(metrics)})
-
-
-def _in_order(metrics: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The metrics by name, "error/2" before "error/10"."""
-
-    def key(item: tuple[str, float]) -> list[tuple[int, str]]:
-        parts = re.split(r"(\d+)", item[0])
-        return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-    return sorted(metrics.items(), key=key)
-
-
-def _without_doubles(rows: Rows) -> Rows:
-    """Without groups that are there under a shorter name: "error/facts_1" beside "error/1"."""
-
-    def shorter(name: str) -> str:
-        kind, _, group = name.rpartition("/")
-        return f"{kind}/{group.rpartition('_')[2]}"
-
-    return {
-        name: row
-        for name, row in rows.items()
-        if shorter(name) == name or rows.get(shorter(name)) != row
-    }
-
-
-def _parted(rows: Rows) -> tuple[Rows, Rows]:
-    """Scores, and statistics of pondering."""
-    of_pondering = {name for name in rows if set(name.split("/")) & set(_PONDER)}
-    return (
-        {name: row for name, row in rows.items() if name not in of_pondering},
-        {name: row for name, row in rows.items() if name in of_pondering},
-    )
+    return dict(state.get("metrics", {})) if state.get("evaluated_step") == step else {}
 
 
 def _front_matter(run: Run, stored: Stored, record: Record | None) -> str:
@@ -234,7 +190,7 @@ def _other_model(run: Run) -> bool:
     return bool(registry.hparams_sets.get(run.hparams_set)().model != run.hparams.model)
 
 
-def _scores(scores: Rows, record: Record | None, stored: Stored) -> str:
+def _scores(scores: Sequence[Statistic], record: Record | None, stored: Stored) -> str:
     if not scores:
         return "It has not been evaluated."
     if record is None:
@@ -248,16 +204,16 @@ def _scores(scores: Rows, record: Record | None, stored: Stored) -> str:
         )
     if stored.dtype != "float32":
         origin += f" Measured before the weights were rounded to {stored.dtype}."
-    return f"{origin}\n\n{_table(scores)}"
+    return f"{origin}\n\n{tables(scores)}"
 
 
-def _pondering(rows: Rows, halted_in: str, run: Run) -> str:
+def _pondering(statistics: Sequence[Statistic], halted_in: str, run: Run) -> str:
     network = vars(run.hparams.network)
     names = _PONDERNET if network.get("halting") == "pondernet" else _HALTING
     known = [(name, network[name]) for name in names if name in network]
     return (
         "Recurrent steps per position (`ponder_time`), and the share of full depth that was"
-        f" computed (`compute_share`), in {halted_in}.\n\n{_table(rows)}\n\nHalting:"
+        f" computed (`compute_share`), in {halted_in}.\n\n{tables(statistics)}\n\nHalting:"
         f" {_code(known)}."
     )
 
@@ -280,11 +236,6 @@ def _command(name: str, flags: Mapping[str, Any]) -> str:
     return shlex.join([name, *given])
 
 
-def _table(rows: Rows) -> str:
-    lines = [f"| `{name}` | {' | '.join(row)} |" for name, row in rows.items()]
-    return "\n".join(["| metric | figure | 95% interval |", "|---|---|---|", *lines])
-
-
 def _code(pairs: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(f"`{name}={_plain(value)}`" for name, value in pairs)
 
@@ -294,11 +245,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, list):
         return "+".join(map(str, value))
     return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
-
-
-def _interval(bounds: tuple[float, float] | None) -> str:
-    return "" if bounds is None else f"[{_number(bounds[0])}, {_number(bounds[1])}]"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
