@@ -35,21 +35,33 @@ export function isDark(): boolean {
 }
 
 export function colors(): Colors {
-  const style = getComputedStyle(document.documentElement);
-  const variable = (name: string) => style.getPropertyValue(name).trim();
   const stops = isDark() ? DARK : LIGHT;
   return {
     ponder: tabulated(stops.ponder),
     attention: tabulated(stops.attention),
     text: (background) => (lab(rgb(background)).l > 56 ? "#14171c" : "#ffffff"),
-    halted: variable("--halted"),
-    rule: variable("--rule"),
-    ink: variable("--ink"),
-    muted: variable("--muted"),
-    surface: variable("--surface"),
-    ponderLine: variable("--ponder"),
-    attentionLine: variable("--attention"),
+    ...resolved({
+      halted: "--halted",
+      rule: "--rule",
+      ink: "--ink",
+      muted: "--muted",
+      surface: "--surface",
+      ponderLine: "--ponder",
+      attentionLine: "--attention",
+    }),
   };
+}
+
+/** The colors of variables as rgb(): a canvas does not know which theme light-dark() means. */
+function resolved<T extends Record<string, string>>(variables: T): { [name in keyof T]: string } {
+  const probe = document.body.appendChild(el("span", {}));
+  const style = getComputedStyle(probe);
+  const entries = Object.entries(variables).map(([name, variable]) => {
+    probe.style.color = `var(${variable})`;
+    return [name, style.color];
+  });
+  probe.remove();
+  return Object.fromEntries(entries);
 }
 
 /** Interpolated once for 256 values: a step of a large grid asks for thousands. */
