@@ -163,9 +163,7 @@ def _write(document: dict[str, Any], values: Any) -> None:
             print(path)
 
 
-def _server(
-    values: Any, allowed_hosts: Sequence[str], pages: Sequence[InsightsPage]
-) -> WebServer:
+def _server(values: Any, allowed_hosts: Sequence[str], pages: Sequence[InsightsPage]) -> WebServer:
     """A server of the page that `pages` will hold."""
     from ut_tf.insights.served_page import LIMITS, insights_routes
     from ut_tf.web.replies import routed

@@ -217,11 +217,21 @@ class _Show:
             self._print(examples)
 
     def sample(self) -> None:
-        """Shows a story that needs no data, if the model knows its words; else a test example."""
-        if self.reads_stories and self.words_message(_SAMPLE) is None:
-            self.read(_SAMPLE, "the sample")
-        else:
-            self.test_examples(1)
+        """Shows an example that needs no data, if there is one whose words the model knows; else a
+        test example, where the data can be had.
+        """
+        text = _SAMPLE if self.reads_stories else self._thinker.codec.sample
+        if text and self.words_message(text) is None:
+            self.read(text, "the sample")
+            return
+        try:
+            with stdout_to_stderr():
+                examples = self._inspector.test_examples(1)
+        except UserError as error:
+            tell(COMMAND, f"no example is shown first: {error}")
+            return
+        self._has_test_examples = True
+        self._print(examples)
 
     def document(self) -> dict[str, Any]:
         """The document of all that was shown; with test examples, also how long others take."""
@@ -235,8 +245,18 @@ class _Show:
         from ut_tf.bin.show_lines import example_lines
 
         for example in examples:
+            self._check_shows(example)
             print("\n".join(["", *example_lines(example, self._terminal)]), flush=True)
         self._shown += examples
+
+    def _check_shows(self, example: dict[str, Any]) -> None:
+        """Raises UserError where the model shows nothing but its answers."""
+        shown = ("state_change", "attention", "memory_attention", "predictions")
+        if not any(part[name] for part in example["thoughts"][0]["parts"] for name in shown):
+            raise UserError(
+                f"the model {self._thinker.run.hparams.model} shows neither states of its steps nor"
+                " attention: ut-decoder prints its answers."
+            )
 
 
 def _check(values: Any) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Self, TextIO
 
 _WIDTH = 100
-_DRAWN = "█▌·←…"
+_LEVELS = "▁▂▃▄▅▆▇█"
+_DRAWN = f"▌·←→…│─┼{_LEVELS}"
 _CODES = {"blue": "34", "red": "31", "green": "32", "bold": "1", "faint": "2"}
 
 
@@ -64,6 +66,22 @@ class Terminal:
     def arrow(self) -> str:
         """Points to the left."""
         return "←" if self.has_drawing else "<-"
+
+    @property
+    def forward(self) -> str:
+        """Points to the right."""
+        return "→" if self.has_drawing else "->"
+
+    @property
+    def rules(self) -> tuple[str, str, str]:
+        """An upright line, a level one, and their crossing."""
+        return ("│", "─", "┼") if self.has_drawing else ("|", "-", "+")
+
+    def level(self, share: float) -> str:
+        """A bar of one column, upright, for a share from 0 to 1; empty where it cannot be drawn."""
+        if not self.has_drawing:
+            return ""
+        return _LEVELS[min(len(_LEVELS) - 1, max(0, math.ceil(share * len(_LEVELS)) - 1))]
 
     def cut(self, text: str, width: int) -> str:
         """The text, shortened to `width` columns where it is longer."""

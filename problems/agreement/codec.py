@@ -10,17 +10,19 @@ How it is used::
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.data.text.vocabulary import WordVocabulary, split_blanks
+from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, split_blanks
 from ut_tf.symbols import END_ID
 
 WORDS_FILE = "words.txt"
 NUMBERS = ("singular", "plural")
+_SAMPLE = "the keys to the cabinet"
 
 
 class NumberCodec(TextCodec):
@@ -40,6 +42,7 @@ class NumberCodec(TextCodec):
         self._numbers = tf.constant(NUMBERS)
         self._tokens = tf.constant(["", self.end_token, *self._words.words])
         self.vocab_sizes = (len(self._words), len(NUMBERS))
+        self.sample = "" if self.unknown_words([_SAMPLE]) else _SAMPLE
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
@@ -51,6 +54,16 @@ class NumberCodec(TextCodec):
                 [self._words.encode(texts[0]), tf.RaggedTensor.from_tensor(ends)], 1
             ).to_tensor()
         }
+
+    def unknown_words(self, texts: Iterable[str]) -> list[str]:
+        """The words of sentences that words.txt lacks, each once, sorted."""
+        words = {word for text in texts for word in text.split()}
+        return sorted(words - {*self._words.words})
+
+    @property
+    def known_words(self) -> list[str]:
+        """The words of words.txt."""
+        return [word for word in self._words.words if word != UNKNOWN]
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns the classes, int32 [batch], of "singular" and "plural"; -1 for anything else."""

@@ -25,6 +25,7 @@ from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _DIGITS = string.digits + string.ascii_lowercase
 _PLUS = "+"
+_DECIMAL = 10
 
 
 class DigitCodec(TextCodec):
@@ -50,6 +51,8 @@ class DigitCodec(TextCodec):
         self._adds = operation == "addition"
         self._symbols = self._digits + (_PLUS if self._adds else "")
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(self._symbols),) * 2
+        numbers = ("31415926", "2718") if base >= _DECIMAL else ("10010110", "1011")
+        self.sample = _PLUS.join(numbers) if self._adds else numbers[0]
         # By id; an id that stands for nothing is written as nothing.
         self._written = tf.constant(["", "", *self._symbols])
 

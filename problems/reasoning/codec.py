@@ -26,6 +26,8 @@ from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 BLANK = "."
 BITS = "01"
+# By the rows and columns of a box.
+_SAMPLES = {(2, 2): "1... ..2. .3.. ...4"}
 
 
 def aligned_spec(symbols: int) -> ProblemSpec:
@@ -130,6 +132,7 @@ class SudokuCodec(AlignedCodec):
         self.board = Board(size.digits, size.digits, size.box_rows, size.box_columns)
         digits = string.digits[1 : size.digits + 1]
         super().__init__(BLANK + digits, digits, size.cells, size.digits, other_blank="0")
+        self.sample = _SAMPLES.get((size.box_rows, size.box_columns), "")
 
 
 class BitsCodec(AlignedCodec):
@@ -137,3 +140,4 @@ class BitsCodec(AlignedCodec):
 
     def __init__(self) -> None:
         super().__init__(BITS, BITS)
+        self.sample = "0110100111010001"

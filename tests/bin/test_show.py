@@ -13,7 +13,8 @@ import pytest
 
 from ut_tf.bin import show
 from ut_tf.bin.show_input import known_words_message, unknown_words_message
-from ut_tf.bin.show_lines import attention_weights, example_lines
+from ut_tf.bin.show_lines import example_lines
+from ut_tf.bin.show_notes import attention_weights
 from ut_tf.bin.terminal import Terminal, width_of
 from ut_tf.insights.story_lines import story_lines
 

@@ -240,7 +240,7 @@ def test_the_page_of_a_model_without_a_name_is_titled_by_what_it_was_trained_on(
 
 
 def test_the_page_of_insights_is_beside_the_protocol():
-    routes = {("GET", "/insights/"): lambda body: Reply("steps", HTML)}
+    routes = {("GET", "/insights/"): lambda _: Reply("steps", HTML)}
     model = PythonModel(SIGNATURES)
     with ModelServer(lambda: model, Batcher(), "toy", port=0, insights=routes) as server:
         assert 'href="insights/"' in requests.get(server.address, timeout=9).text

@@ -29,7 +29,7 @@ def echo(body: bytes) -> Reply:
     return Reply(body.decode())
 
 
-ROUTES = {("POST", "/there/"): echo, ("POST", "/there"): lambda body: redirect("there/")}
+ROUTES = {("POST", "/there/"): echo, ("POST", "/there"): lambda _: redirect("there/")}
 
 
 @contextlib.contextmanager

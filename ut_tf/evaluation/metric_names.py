@@ -2,8 +2,8 @@
 
 Example::
 
-    parse_name("length_80/seq_acc", metrics, sets=["length_80"])    # ("length_80", "seq_acc", "")
-    parse_name("ponder_time/question/2", metrics, sets=[""])        # ("", "ponder_time/question", "2")
+    parse_name("length_80/seq_acc", metrics, ["length_80"])    # ("length_80", "seq_acc", "")
+    parse_name("ponder_time/question/2", metrics, [""])    # ("", "ponder_time/question", "2")
 """
 
 from __future__ import annotations

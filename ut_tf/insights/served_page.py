@@ -79,7 +79,7 @@ def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> Rout
             raise RequestError(503, str(error)) from error
 
     routes = {
-        ("GET", folder): lambda body: Reply(loaded().html, HTML),
+        ("GET", folder): lambda _: Reply(loaded().html, HTML),
         ("POST", f"{folder}think"): lambda body: Reply(loaded().think(body)),
     }
     if folder == "/":
@@ -87,7 +87,7 @@ def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> Rout
     else:
         # The page asks for what is beside it, by relative paths.
         name = folder.rstrip("/")
-        routes["GET", name] = lambda body: redirect(f"{name.rpartition('/')[2]}/")
+        routes["GET", name] = lambda _: redirect(f"{name.rpartition('/')[2]}/")
     return routes
 
 

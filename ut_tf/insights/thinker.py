@@ -144,7 +144,12 @@ class Thinker:
         fields = self.codec.fields
         if len(fields) > 1:
             return f"a line with {', a tab, '.join(fields)}"
-        return "a line of text as the problem has it"
+        if self.is_language_model:
+            return "a line of text, each symbol of which the model guesses from those before it"
+        lines = "a line of text as the problem has it"
+        if self.codec.board is not None:
+            lines = "the cells of a board in a line, row by row, a point for each blank one"
+        return f'{lines}, such as "{self.codec.sample}"' if self.codec.sample else lines
 
     def given(self, features: dict[str, Any]) -> Given:
         """An example of the problem's data; `features` without padding, "inputs" and "targets"."""
@@ -192,7 +197,9 @@ class Thinker:
                 f" {MOST_POSITIONS}; give a {'shorter' if ids.shape[1] else 'longer'} one."
             )
         if self.is_language_model:
-            return Given(arrays, texts[0], self._symbols(ids[0, -1:])[0])
+            # What follows the end of a text is unknown.
+            last = None if ids[0, -1] == END_ID else self._symbols(ids[0, -1:])[0]
+            return Given(arrays, texts[0], last)
         if text is None:
             text = self.codec.input_text(texts_of(self.codec.tokens(arrays)[0]))
         return Given(arrays, text)

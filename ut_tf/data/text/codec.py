@@ -52,6 +52,9 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     be those of the trained model.
     """
 
+    sample: str = ""
+    """An input as a reader would type it; empty: none is known."""
+
     board: Board | None = None
     """How inputs that are cells lie on a board, to be shown so; None: they are no cells."""
 
