@@ -61,7 +61,7 @@ def _train(values: Any) -> int:
     import_tensorflow()
     from ut_tf.training.distribution import make_strategy, on_accelerator
     from ut_tf.training.threads import set_threads
-    from ut_tf.training.trainer import train
+    from ut_tf.training.trainer import TrainingInterrupted, train
 
     set_threads(values.intra_op_threads, values.inter_op_threads)
 
@@ -71,15 +71,18 @@ def _train(values: Any) -> int:
     with stdout_to_stderr():
         run = plan.start(on_accelerator(strategy))
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
-        result = train(
-            run,
-            values.train_steps,
-            strategy=strategy,
-            log_frequency=values.log_frequency,
-            warm_start_from=warm_start,
-            tensorboard=views(values),
-            tracker=values.tracker,
-        )
+        try:
+            result = train(
+                run,
+                values.train_steps,
+                strategy=strategy,
+                log_frequency=values.log_frequency,
+                warm_start_from=warm_start,
+                tensorboard=views(values),
+                tracker=values.tracker,
+            )
+        except TrainingInterrupted as interrupted:
+            result = interrupted.result
     print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:
         from ut_tf.bin.metrics_table import metrics_table

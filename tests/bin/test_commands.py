@@ -239,12 +239,15 @@ def stub_library(monkeypatch):
     def train(run, train_steps=None, **options):
         calls["train"] = {"run": run, "train_steps": train_steps, **options}
         print("progress")
-        return types.SimpleNamespace(
+        result = types.SimpleNamespace(
             step=train_steps or 0,
             metrics={"loss": 1.5},
             evaluated_step=5,
             stopped_by=calls.get("stopped_by", "train_steps"),
         )
+        if result.stopped_by == "signal":
+            raise _Interrupted(result)
+        return result
 
     def evaluate(run, **options):
         calls["evaluate"] = {"run": run, **options}
@@ -263,7 +266,7 @@ def stub_library(monkeypatch):
         make_strategy=lambda num_gpus: f"strategy {num_gpus}",
         on_accelerator=lambda _strategy: False,
     )
-    module("ut_tf.training.trainer", train=train)
+    module("ut_tf.training.trainer", train=train, TrainingInterrupted=_Interrupted)
     module(
         "ut_tf.evaluation.evaluator",
         evaluate=lambda run, **options: evaluate(run, **options).metrics,
@@ -276,6 +279,12 @@ def stub_library(monkeypatch):
     monkeypatch.setattr(Run, "start", lambda self, _on_accelerator=None: self)
     monkeypatch.setattr(Run, "prepare", lambda self, problem=None: self)  # noqa: ARG005
     return calls
+
+
+class _Interrupted(KeyboardInterrupt):
+    def __init__(self, result):
+        super().__init__()
+        self.result = result
 
 
 def _train(tmp_path: Path, *more: str) -> int:
@@ -318,9 +327,10 @@ def test_the_trainer_passes_its_flags_on(stub_library, tmp_path, capsys):
     assert printed.splitlines()[-1] == f"next: ut-eval --output_dir='{tmp_path}/my run'"
 
 
-def test_a_training_that_was_told_to_stop_says_so_by_its_status(stub_library, tmp_path):
+def test_a_training_that_was_told_to_stop_says_so_by_its_status(stub_library, tmp_path, capsys):
     stub_library["stopped_by"] = "signal"
-    assert _train(tmp_path) == 130
+    assert _train(tmp_path, "--train_steps=50") == 130
+    assert "interrupted at step 50" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("stub_library")

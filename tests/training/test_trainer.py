@@ -26,7 +26,7 @@ from ut_tf.training.batches import Position, TrainingBatches
 from ut_tf.training.distribution import Workers
 from ut_tf.training.saver import Saver
 from ut_tf.training.step import TrainingStep
-from ut_tf.training.trainer import train
+from ut_tf.training.trainer import TrainingInterrupted, train
 from ut_tf.version import __version__
 
 
@@ -104,7 +104,9 @@ def test_a_signal_saves_and_the_same_call_goes_on(
         before = signal.getsignal(number)
         with monkeypatch.context() as patch:
             stop_at(patch, updates, partial(os.kill, os.getpid(), number))
-            result = train(stopped, log_frequency=3)
+            with pytest.raises(KeyboardInterrupt, match=f"step {step}.*{tmp_path}") as raised:
+                train(stopped, log_frequency=3)
+        result = raised.value.result  # type: ignore[attr-defined]
         assert (result.step, result.stopped_by) == (step, "signal")
         assert CheckpointStore(stopped.output_dir).steps()[-1] == step
         assert "the same command resumes from it" in capsys.readouterr().err
@@ -121,6 +123,17 @@ def test_a_signal_saves_and_the_same_call_goes_on(
     until_10, all_minutes = (minutes_until(processes, step) for step in (10, 20))
     assert until_10 is not None and all_minutes is not None
     assert 0 < until_10.wall < all_minutes.wall
+
+
+def test_a_signal_in_the_last_update_keeps_a_script_from_going_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = toy_run(tmp_path, train_steps=3)
+    stop_at(monkeypatch, 3, partial(os.kill, os.getpid(), signal.SIGINT))
+    with pytest.raises(TrainingInterrupted) as raised:
+        train(run)
+    assert raised.value.result.stopped_by == "train_steps"
+    assert train(run).step == 3
 
 
 def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

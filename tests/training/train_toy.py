@@ -18,7 +18,7 @@ def main(output_dir: str, report: str, *assignments: str) -> None:
     from toy import toy_run
 
     from ut_tf.training.saver import Saver
-    from ut_tf.training.trainer import train
+    from ut_tf.training.trainer import TrainingInterrupted, train
 
     changes = {
         name: json.loads(value) for name, _, value in (text.partition("=") for text in assignments)
@@ -26,7 +26,10 @@ def main(output_dir: str, report: str, *assignments: str) -> None:
     savers = []
     original = Saver.restore
     Saver.restore = lambda self: savers.append(self) or original(self)  # type: ignore[method-assign, func-returns-value]
-    result = train(toy_run(Path(output_dir), **changes), strategy=strategy, log_frequency=1)
+    try:
+        result = train(toy_run(Path(output_dir), **changes), strategy=strategy, log_frequency=1)
+    except TrainingInterrupted as interrupted:
+        result = interrupted.result
     weights = b"".join(weight.numpy().tobytes() for weight in savers[0].optimizer.weights)
     found = {**dataclasses.asdict(result), "weights": hashlib.sha256(weights).hexdigest()}
     Path(report).write_text(json.dumps(found))

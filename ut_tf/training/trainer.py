@@ -3,7 +3,7 @@
 ::
 
     result = train(Run.create("babi_qa", "ut_base"))  # the same call again resumes
-    result.step, result.metrics, result.stopped_by
+    result.step, result.metrics, result.stopped_by    # after Ctrl-C: a TrainingInterrupted
 
 One loop serves one device, the GPUs of one machine and several machines. All that decides how
 training goes on is in each checkpoint: weights, the states of the random generators, the optimizer,
@@ -92,6 +92,22 @@ class TrainingResult:
     evaluated_step: int = 0
 
 
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM ended a training, which was saved first.
+
+    Args:
+      result: how far it came.
+      output_dir: the run's directory.
+    """
+
+    def __init__(self, result: TrainingResult, output_dir: Path) -> None:
+        super().__init__(
+            f"training ended at step {result.step}, which is saved in {output_dir}; `train` resumes"
+            " from it."
+        )
+        self.result = result
+
+
 def train(
     run: Run,
     train_steps: int | None = None,
@@ -123,6 +139,7 @@ def train(
     Raises:
       UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
         the data has no batch, or another process trains in the same directory.
+      TrainingInterrupted: a KeyboardInterrupt, after Ctrl-C or SIGTERM, once a checkpoint is saved.
     """
     check_views(tensorboard)
     if tracker is not None:
@@ -152,7 +169,11 @@ def train(
         if process_log is not None:
             process_log.end(parts.state.step, stopped_by)
     metrics = dict(parts.state.metrics) if workers.is_chief else {}
-    return TrainingResult(parts.state.step, metrics, stopped_by, parts.state.evaluated_step)
+    result = TrainingResult(parts.state.step, metrics, stopped_by, parts.state.evaluated_step)
+    # A signal during the last update counts, too: whoever sent it wants nothing more to begin.
+    if stopped_by == "signal" or stop.requested:
+        raise TrainingInterrupted(result, run.output_dir)
+    return result
 
 
 @dataclass(frozen=True)
