@@ -87,11 +87,14 @@ def _with_flags(names: frozenset[str], message: str) -> str:
 
 def import_tensorflow() -> None:
     """Imports TensorFlow without what its libraries print at that moment, unless the user set
-    TF_CPP_MIN_LOG_LEVEL below 3.
+    TF_CPP_MIN_LOG_LEVEL below 3. A terminal is told first what is waited for.
 
     Some of its lines ignore that variable: they are written to file descriptor 2 before
     TensorFlow's log is set up. Where the import fails they are shown, since they may say why.
     """
+    # As git does it: whoever reads a log later waits for nothing.
+    if "tensorflow" not in sys.modules and sys.stderr.isatty():
+        print("loading TensorFlow ...", file=sys.stderr, flush=True)
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") in ("0", "1", "2"):
         return
     logging.set_verbosity(logging.ERROR)  # tensorflow-datasets warns of each configuration of ours.

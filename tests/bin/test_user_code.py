@@ -31,14 +31,22 @@ def call(tmp_path: Path):
         (tmp_path / folder / "__init__.py").write_text(source)
     Run.plan("algorithmic_copy_decimal40", "ut_algorithmic", output_dir=tmp_path / "run")._write()
 
-    def run(module: str, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        module: str, *argv: str, stderr: int = subprocess.PIPE, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         script = f"import sys\nfrom ut_tf.bin.{module} import main\nsys.exit(main({[*argv]!r}))"
         path = os.pathsep.join([str(tmp_path / "path"), *filter(None, sys.path)])
         kept = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
         settings = {**kept, "PYTHONPATH": path, **variables}
         command = [sys.executable, "-c", script]
         return subprocess.run(
-            command, env=settings, capture_output=True, text=True, timeout=60, check=False
+            command,
+            env=settings,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     return run
@@ -78,3 +86,15 @@ def test_they_are_shown_to_who_asks_for_them(call, tmp_path: Path) -> None:
         TF_CPP_MIN_LOG_LEVEL="0",
     )
     assert START_LINE in done.stderr
+
+
+def test_a_terminal_is_told_what_is_waited_for_and_a_pipe_is_not(call, tmp_path: Path) -> None:
+    argv = ["eval", f"--output_dir={tmp_path / 'run'}", f"--usr_dir={tmp_path / 'mine'}"]
+    terminal, its_end = os.openpty()
+    assert call(*argv, stderr=its_end).stdout == ""
+    lines = os.read(terminal, 4096).decode().splitlines()
+    assert lines == ["loading TensorFlow ...", "ut-eval: error: stop here"]
+    assert "loading" not in call(*argv).stderr
+    # A mistake in a flag is told at once.
+    call(*argv, "--split_=test", stderr=its_end)
+    assert "loading" not in os.read(terminal, 4096).decode()
