@@ -6,7 +6,8 @@ Example::
     metrics_table({"error": 7.43, "error/1": 0.0}, {"error": (6.5, 8.4)}, {"": 3000})
 
 A figure has as many digits as its interval supports. Groups with the same figures share a
-column, and a metric that repeats another is not shown. JSON output has them all.
+column, and a metric that repeats another is not shown. JSON output has them all. Columns that the
+terminal has no room for stand below the others.
 """
 
 from __future__ import annotations
@@ -53,8 +54,6 @@ _Figures = dict[str, str]
 class _Column(NamedTuple):
     """What is shown of some examples: `figures` as text by metric."""
 
-    set_name: str
-    is_whole: bool
     titles: list[str]
     figures: _Figures
 
@@ -71,19 +70,19 @@ def metrics_table(
 
     Args:
       metrics, intervals, examples, groups, headlines: as of ``CheckpointMeasurement``.
-      width: columns of the terminal; of a wider table the groups become rows.
+      width: columns of the terminal; what does not fit stands below, with its rows named again.
     """
     cells, counts = _cells(metrics, intervals or {}, examples or {}, groups or {})
     columns = _merged(cells, counts, groups or {})
     rows = _ordered_rows(cells, headlines)
-    table = _upright(columns, rows)
-    if _widest(table) + len(_INDENT) > width and len(columns) > 1:
-        whole = [column for column in columns if column.is_whole]
-        parts = [column for column in columns if not column.is_whole]
-        upright = _upright(whole, rows)
-        fits = _widest(upright) + len(_INDENT) <= width or len(whole) == 1
-        tables = [upright if fits else _turned(whole, rows)]
-        table = "\n\n".join([*tables, *([_turned(parts, rows)] if parts else [])])
+    blocks: list[list[_Column]] = []
+    for column in columns:
+        if blocks and _widest(_block([*blocks[-1], column], rows)) + len(_INDENT) <= width:
+            blocks[-1].append(column)
+        else:
+            blocks.append([column])
+    has_titles = len(columns) > 1
+    table = "\n\n".join(_block(block, rows, has_titles) for block in blocks)
     return textwrap.indent(table, _INDENT)
 
 
@@ -157,7 +156,7 @@ def _merged(
         twin = next((other for other in columns if _joins(place, other, figures)), None)
         if twin is None:
             own = dict(figures[place])
-            columns[place] = _Column(place.set_name, not place.group, [title], own)
+            columns[place] = _Column([title], own)
             continue
         columns[twin].figures.update(figures[place])
         if twin.group:
@@ -216,25 +215,15 @@ def _label(row: str) -> str:
     return f"{row} ({unit})" if unit else row
 
 
-def _upright(columns: Sequence[_Column], rows: Sequence[str]) -> str:
-    """A row for each metric that a column has."""
+def _block(columns: Sequence[_Column], rows: Sequence[str], has_titles: bool = True) -> str:
+    """A row for each metric that one of the columns has."""
     body = [
         [_label(row), *(column.figures.get(row, "") for column in columns)]
         for row in rows
         if any(row in column.figures for column in columns)
     ]
     titles = [["", *("\n".join(column.titles) for column in columns)]]
-    return _rendered([*(titles if len(columns) > 1 else []), *body])
-
-
-def _turned(columns: Sequence[_Column], rows: Sequence[str]) -> str:
-    """A row for each column."""
-    shown = [row for row in rows if any(row in column.figures for column in columns)]
-    body = [
-        [", ".join(column.titles), *(column.figures.get(row, "") for row in shown)]
-        for column in columns
-    ]
-    return _rendered([["", *map(_label, shown)], *body])
+    return _rendered([*(titles if has_titles else []), *body])
 
 
 def _rendered(rows: Sequence[Sequence[str]]) -> str:
