@@ -50,7 +50,7 @@ class ClassifyFiles(OwnFiles):
       dev_source_files, dev_target_files: for validation; none: training examples are held out.
       test_source_files, test_target_files: for ut-eval; none: the validation examples are judged.
       max_subwords: of a longer text its last ones are read, in use too.
-      vocab_size: ids of the subword vocabulary; 0: 8000, or what the text supports.
+      vocab_size: ids of the subword vocabulary, or what a small text supports; 0: 8000.
       subword_model: "bpe" or "unigram".
       vocab_file: a sentencepiece model to use instead of training one.
       name: of the problem, for messages.

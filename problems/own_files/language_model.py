@@ -40,7 +40,7 @@ class LmFiles(OwnFiles):
       dev_source_files: for validation; none: parts of the training text are held out.
       test_source_files: for ut-eval; none: the validation text is judged.
       window: subwords in a training example.
-      vocab_size: ids of the subword vocabulary; 0: 8000, or what the text supports.
+      vocab_size: ids of the subword vocabulary, or what a small text supports; 0: 8000.
       subword_model: "bpe" or "unigram".
       vocab_file: a sentencepiece model to use instead of training one.
       name: of the problem, for messages.

@@ -20,7 +20,12 @@ from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.prepared import PreparedFolder, source_record
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords, train_subwords
+from ut_tf.data.text.subwords import (
+    SUBWORD_KINDS,
+    Subwords,
+    smaller_vocabulary,
+    train_subwords,
+)
 from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import write_bytes
 
@@ -42,7 +47,7 @@ class Settings:
     """The settings that decide what is prepared, besides the files.
 
     Args:
-      vocab_size: ids of the vocabulary; 0: `default_size`, or what a small text supports.
+      vocab_size: ids of the vocabulary, or what a small text supports; 0: `default_size`.
       subword_model: kind of that vocabulary.
       vocab_file: a sentencepiece model to use instead; empty: one is trained.
       default_size: ids where `vocab_size` is 0.
@@ -61,16 +66,22 @@ class Settings:
                 f"`subword_model`={self.subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}."
             )
 
+    @property
+    def wanted_size(self) -> int:
+        """Ids of a vocabulary that is trained, if the text supports them."""
+        return self.vocab_size or self.default_size
+
     def subwords(self, texts: Iterable[str]) -> Subwords:
         """The vocabulary of a training text.
 
         Raises:
-          UserError: the text does not support `vocab_size`, or the file is no such model.
+          UserError: the text has too many different characters for the size, or the file is no
+            sentencepiece model.
         """
         if self.vocab_file:
             return Subwords.read(Path(self.vocab_file))
-        size, exact = self.vocab_size or self.default_size, self.vocab_size > 0
-        return Subwords(train_subwords(texts, size, self.subword_model, exact))
+        # A set's vocab_size is meant for more text than many people have.
+        return Subwords(train_subwords(texts, self.wanted_size, self.subword_model, exact=False))
 
 
 class OwnFiles(Problem):
@@ -199,6 +210,10 @@ class OwnFiles(Problem):
             f"{counted(count, self.unit)} for {_PURPOSES[split]}" for split, count in counts.items()
         )
         print(f"{self.name}: {told}; {vocab_size:,} subwords", file=sys.stderr, flush=True)
+        wanted = self._settings.wanted_size
+        if vocab_size < wanted and not self._settings.vocab_file:
+            line = smaller_vocabulary(self.name, vocab_size, wanted)
+            print(line, file=sys.stderr, flush=True)
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
         digest = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()[:8]

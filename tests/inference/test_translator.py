@@ -5,6 +5,7 @@ scores.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -213,15 +214,21 @@ def test_classes_are_answered_by_words_with_log_probabilities(stories: StoryCode
     assert scores == [pytest.approx(8 - normaliser), -np.inf]
 
 
-def test_words_that_the_vocabulary_lacks_are_named_once_a_call(
+def test_words_that_the_vocabulary_lacks_are_named_of_the_whole_text(
     stories: StoryCodec, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig(batch_size=1), read_ahead=1)
     texts = [("Mary left.", "where is Mary"), ("My dog ate.", "where is a shoe or hat")]
-    list(ours.translate([*texts, ("Mary slept.", "where")]))
-    lacks = "has words that the model's vocabulary lacks, read as unknown"
-    assert (
-        capsys.readouterr().err == f"warning: the input {lacks}: a, ate, dog, hat, my and 2 more.\n"
+    answers = ours.translate([*texts, ("Mary slept.", "where"), ("My cat slept.", "where")])
+    lacks = "that the model's vocabulary lacks, read as unknown"
+    # The first ones at once, whatever is still to come.
+    list(itertools.islice(answers, 2))
+    assert capsys.readouterr().err == (
+        f"warning: the input has words {lacks}: a, ate, dog, hat, my and 2 more.\n"
+    )
+    list(answers)
+    assert capsys.readouterr().err == (
+        f"warning: the input has 2 more words {lacks}: cat, slept.\n"
     )
     list(ours.translate(texts[:1]))
     assert capsys.readouterr().err == ""

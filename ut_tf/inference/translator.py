@@ -32,6 +32,7 @@ from ut_tf.inference.batches import (
     trimmed,
 )
 from ut_tf.inference.cutting import cut
+from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
@@ -44,7 +45,6 @@ _ENCODED_TEXTS = 256
 _ENCODED_CHARACTERS = 1_000_000
 # Characters of a text that are looked at, for each symbol that may be read.
 _CHARACTERS_PER_SYMBOL = 32
-_NAMED_WORDS = 5
 
 Texts = tuple[str, ...]
 # The texts of an example, and where it is scored its target.
@@ -148,8 +148,7 @@ class Translator:
         Args:
           texts: the raw texts of each example, one for each of the codec's fields.
           first: number of the first example, in warnings and for sampling.
-          name: what the texts are, in the warning about words that the vocabulary lacks; a call
-            gives it at most once. None: the caller warns.
+          name: what the texts are, in the warnings of ``UnknownWords``. None: the caller warns.
 
         Yields:
           config.n_best hypotheses (of classes no more than there are, of aligned targets one). An
@@ -194,18 +193,17 @@ class Translator:
         name: str | None,
         answer: Callable[[list[Example]], Sequence[Any]],
     ) -> Iterator[Any]:
-        source, has_warned = iter(given), False
+        source, unknown = iter(given), UnknownWords(self.codec, name)
         while True:
             window, error = _read(source, self._at_once)
-            if name is not None and not has_warned:
-                sources = (texts for texts, _ in window)
-                has_warned = warn_of_unknown_words(self.codec, sources, name)
+            unknown.see(texts for texts, _ in window)
             yield from self._window_answers(dict(enumerate(window, first)), answer)
-            if error is not None:
-                raise error
-            if len(window) < self._at_once:
-                return
+            if error is not None or len(window) < self._at_once:
+                break
             first += len(window)
+        unknown.finish()
+        if error is not None:
+            raise error
 
     def _window_answers(
         self, given: dict[int, _Given], answer: Callable[[list[Example]], Sequence[Any]]
@@ -360,22 +358,6 @@ def _read(source: Iterator[_Given], count: int) -> tuple[list[_Given], UserError
 
 def _strings(texts: Iterable[str]) -> Any:
     return tf.constant([text.encode("utf-8", errors="replace") for text in texts], tf.string)
-
-
-def warn_of_unknown_words(codec: TextCodec, examples: Iterable[Texts], name: str) -> bool:
-    """Warns where the vocabulary lacks words of the examples, with the first ones; whether it did.
-
-    Args:
-      codec: of the model.
-      examples: raw texts, one for each of the codec's fields.
-      name: what the texts are.
-    """
-    words = codec.unknown_words(text for texts in examples for text in texts)
-    if words:
-        others = f" and {len(words) - _NAMED_WORDS} more" if len(words) > _NAMED_WORDS else ""
-        shown = ", ".join(words[:_NAMED_WORDS]) + others
-        warn(f"{name} has words that the model's vocabulary lacks, read as unknown: {shown}.")
-    return bool(words)
 
 
 def check_vocabulary(codec: TextCodec, run: Run) -> None:

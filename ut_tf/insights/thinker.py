@@ -21,7 +21,8 @@ from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import readable
-from ut_tf.inference.translator import check_vocabulary, warn_of_unknown_words
+from ut_tf.inference.translator import check_vocabulary
+from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.insights.encoding import encoded_attention, rounded
 from ut_tf.insights.exits import exit_steps, make_rules
 from ut_tf.insights.observed import Observed, PartSteps, observe
@@ -131,7 +132,7 @@ class Thinker:
             raise UserError(f"{name} has no example to read: {self.hint}.")
         if single and len(sources) > 1:
             raise UserError(f"{name} has {len(sources)} examples: give one at a time.")
-        warn_of_unknown_words(self.codec, sources, name)
+        UnknownWords(self.codec, name).see(sources)
         if len(sources) == 1:
             return [self._encoded(sources[0], name, "\n".join(lines).strip())]
         return [self._encoded(texts, name) for texts in sources]

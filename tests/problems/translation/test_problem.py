@@ -176,7 +176,7 @@ def test_a_small_corpus_shrinks_the_vocabulary_of_a_set_and_a_line_says_so(
     problem.prepare(tmp_path / "data", tmp_path)
     size = problem.spec(tmp_path / "data").input_vocab_size
     assert 256 < size < 5000
-    told_once = f"supports {size} subwords, fewer than the 5000 asked for"
+    told_once = f"the vocabulary has {size} subwords instead of 5,000"
     assert capsys.readouterr().err.count(told_once) == 1
     problem.prepare(tmp_path / "data", tmp_path)
 

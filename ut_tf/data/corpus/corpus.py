@@ -32,7 +32,12 @@ from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import DamageError, PreparedFolder, source_record
-from ut_tf.data.text.subwords import SubwordKind, Subwords, train_subwords
+from ut_tf.data.text.subwords import (
+    SubwordKind,
+    Subwords,
+    smaller_vocabulary,
+    train_subwords,
+)
 from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import sha256_of, write_bytes, write_text
 
@@ -313,10 +318,7 @@ class Corpus:
                     f" {words.format(**values)}"
                 )
         if subwords.size < self.settings.vocab_size and not self.settings.vocab_file:
-            yield (
-                f"{name}: the training text supports {subwords.size} subwords, fewer than the"
-                f" {self.settings.vocab_size} asked for; the vocabulary has {subwords.size}"
-            )
+            yield smaller_vocabulary(name, subwords.size, self.settings.vocab_size)
 
 
 def _read_plan(path: Path) -> dict[str, Any]:

@@ -89,6 +89,19 @@ def train_subwords(
     return _without_file_name(written.getvalue())
 
 
+def smaller_vocabulary(name: str, size: int, wanted: int) -> str:
+    """The line that says that a vocabulary has fewer subwords than were wanted.
+
+    Args:
+      name: of the problem.
+      size, wanted: numbers of subwords.
+    """
+    return (
+        f"{name}: the vocabulary has {size:,} subwords instead of {wanted:,}: the training text"
+        " supports no more"
+    )
+
+
 class Subwords:
     """A sentencepiece model and the way from its ids to ours.
 

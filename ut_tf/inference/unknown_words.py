@@ -1,0 +1,57 @@
+"""Warnings of words that a model's vocabulary lacks.
+
+::
+
+    words = UnknownWords(codec, "questions.txt")
+    words.see(examples)     # warns of the first ones at once
+    words.finish()          # and, once all is read, of those that came later
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.errors import counted
+from ut_tf.notices import warn
+
+_NAMED_WORDS = 5
+_LACKING = "that the model's vocabulary lacks, read as unknown"
+
+
+class UnknownWords:
+    """Warns of the words in texts that the vocabulary lacks: of those in the first texts that have
+    some, and of all others together at the end.
+
+    Args:
+      codec: of the model.
+      name: what the texts are; None: no warnings.
+    """
+
+    def __init__(self, codec: TextCodec, name: str | None) -> None:
+        self._codec = codec
+        self._name = name
+        self._told: set[str] = set()
+        self._others: set[str] = set()
+
+    def see(self, examples: Iterable[Sequence[str]]) -> None:
+        """Looks at examples: the raw texts of each, one for each of the codec's fields."""
+        if self._name is None:
+            return
+        words = self._codec.unknown_words(text for texts in examples for text in texts)
+        if self._told:
+            self._others.update(word for word in words if word not in self._told)
+        elif words:
+            self._told.update(words)
+            warn(f"{self._name} has words {_LACKING}: {_shown(words)}.")
+
+    def finish(self) -> None:
+        """Warns of the words that came after the first warning."""
+        if self._others:
+            count = counted(len(self._others), "more word")
+            warn(f"{self._name} has {count} {_LACKING}: {_shown(sorted(self._others))}.")
+
+
+def _shown(words: Sequence[str]) -> str:
+    others = f" and {len(words) - _NAMED_WORDS} more" if len(words) > _NAMED_WORDS else ""
+    return ", ".join(words[:_NAMED_WORDS]) + others
