@@ -13,6 +13,7 @@ products are in bfloat16. Sizes are chosen for equal numbers of parameters.
 from __future__ import annotations
 
 from ut_tf.config.hparams import HParams
+from ut_tf.hparams.tasks.recipes import PRE_NORM, halting
 
 
 def ut_agreement() -> HParams:
@@ -28,7 +29,7 @@ def ut_act_agreement() -> HParams:
 
     ut_agreement with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_agreement().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_agreement())
 
 
 def transformer_agreement() -> HParams:
@@ -42,16 +43,13 @@ def transformer_agreement() -> HParams:
 
 
 _TRAINING = {
-    "norm": "pre",
+    **PRE_NORM,
     "dropout": 0.2,
     "batch_size": 2048,
     "max_length": 128,
     "length_bucket_step": 1.3,
     "learning_rate": 0.001,
-    "schedule": "cosine",
     "warmup_steps": 300,
-    "adam_beta2": 0.98,
-    "clip_norm": 1.0,
     "label_smoothing": 0.0,
     "dtype_policy": "mixed_bfloat16",
     "train_steps": 2400,

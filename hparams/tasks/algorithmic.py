@@ -15,6 +15,7 @@ from typing import Any
 
 from ut_tf.config.hparams import HParams
 from ut_tf.hparams.sizes import NEURAL_GPU_TRAINING
+from ut_tf.hparams.tasks.recipes import COSINE, halting
 
 
 def ut_algorithmic() -> HParams:
@@ -42,7 +43,7 @@ def ut_act_algorithmic() -> HParams:
 
     ut_algorithmic with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_algorithmic().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_algorithmic())
 
 
 def ut_algorithmic_rotary() -> HParams:
@@ -225,11 +226,9 @@ def extended_neural_gpu_tiny() -> HParams:
 
 
 _TRAINING: dict[str, Any] = {
+    **COSINE,
     "learning_rate": 0.001,
-    "schedule": "cosine",
     "warmup_steps": 100,
-    "adam_beta2": 0.98,
-    "clip_norm": 1.0,
     "label_smoothing": 0.0,
     "batch_size": 1312,
     "min_length_bucket": 11,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ut_tf.config.hparams import HParams
 from ut_tf.hparams.sizes import memn2n
+from ut_tf.hparams.tasks.recipes import halting
 
 
 def ut_babi() -> HParams:
@@ -33,7 +34,7 @@ def ut_act_babi() -> HParams:
 
     ut_babi with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_babi().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_babi())
 
 
 def ut_demo() -> HParams:

@@ -15,6 +15,7 @@ Transformers have as many parameters, in four layers with narrower transitions.
 from __future__ import annotations
 
 from ut_tf.config.hparams import HParams
+from ut_tf.hparams.tasks.recipes import NARROW, halting
 
 
 def ut_lambada() -> HParams:
@@ -31,7 +32,7 @@ def ut_act_lambada() -> HParams:
 
     ut_lambada with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_lambada().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_lambada())
 
 
 def transformer_lambada() -> HParams:
@@ -55,7 +56,7 @@ def ut_act_lambada_rc() -> HParams:
 
     ut_lambada_rc with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_lambada_rc().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_lambada_rc())
 
 
 def transformer_lambada_rc() -> HParams:
@@ -67,17 +68,10 @@ def transformer_lambada_rc() -> HParams:
 
 
 _SHARED = {
-    "hidden_size": 128,
-    "num_heads": 4,
-    "norm": "pre",
+    **NARROW,
     "attention_dropout": 0.0,
     "relu_dropout": 0.0,
-    "length_bucket_step": 1.5,
-    "schedule": "cosine",
-    "adam_beta2": 0.98,
     "adam_epsilon": 1e-9,
-    "clip_norm": 1.0,
-    "label_smoothing": 0.0,
     "dtype_policy": "mixed_bfloat16",
 }
 _LANGUAGE_MODEL = {

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ut_tf.config.hparams import HParams
+from ut_tf.hparams.tasks.recipes import PRE_NORM, halting
 
 
 def ut_lte() -> HParams:
@@ -30,7 +31,7 @@ def ut_act_lte() -> HParams:
 
     ut_lte with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_lte().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_lte())
 
 
 def transformer_lte() -> HParams:
@@ -70,13 +71,13 @@ def ut_lte_reverse() -> HParams:
 
 
 _PROGRAMS: dict[str, Any] = {
+    **PRE_NORM,
     "num_heads": 4,
     "transition": "sepconv",
     "batch_size": 1024,
     "train_steps": 14_000,
     "eval_frequency": 1000,
     "query_key_init": "equal",
-    "norm": "pre",
     "shared_embedding": False,
     "dropout": 0.0,
     "attention_dropout": 0.0,
@@ -84,10 +85,7 @@ _PROGRAMS: dict[str, Any] = {
     "min_length_bucket": 11,
     "length_bucket_step": 1.5,
     "learning_rate": 0.001,
-    "schedule": "cosine",
     "warmup_steps": 200,
-    "adam_beta2": 0.98,
-    "clip_norm": 1.0,
     "label_smoothing": 0.0,
     "dtype_policy": "mixed_bfloat16",
 }

@@ -14,6 +14,7 @@ the mean of the states. Own texts are few: dropout is high, words are dropped to
 from __future__ import annotations
 
 from ut_tf.config.hparams import HParams
+from ut_tf.hparams.tasks.recipes import NARROW, halting
 
 
 def ut_classify() -> HParams:
@@ -29,7 +30,7 @@ def ut_act_classify() -> HParams:
 
     ut_classify with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_classify().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_classify())
 
 
 def transformer_classify() -> HParams:
@@ -53,7 +54,7 @@ def ut_act_lm() -> HParams:
 
     ut_lm with dynamic halting after at most 6 steps and a ponder cost of 0.001.
     """
-    return ut_lm().change(halting="basic", act_max_steps=6, act_loss_weight=0.001)
+    return halting(ut_lm())
 
 
 def transformer_lm() -> HParams:
@@ -65,19 +66,12 @@ def transformer_lm() -> HParams:
 
 
 _SHARED = {
-    "hidden_size": 128,
-    "num_heads": 4,
-    "norm": "pre",
+    **NARROW,
     "dropout": 0.2,
     "batch_size": 2048,
     "max_length": 512,
-    "length_bucket_step": 1.5,
     "learning_rate": 0.001,
-    "schedule": "cosine",
     "warmup_steps": 100,
-    "adam_beta2": 0.98,
-    "clip_norm": 1.0,
-    "label_smoothing": 0.0,
     "train_steps": 1500,
     "eval_frequency": 100,
 }

@@ -14,6 +14,7 @@ Their matrix products are in bfloat16.
 from __future__ import annotations
 
 from ut_tf.config.hparams import HParams
+from ut_tf.hparams.tasks.recipes import PRE_NORM
 
 
 def ut_parsing() -> HParams:
@@ -36,7 +37,7 @@ def transformer_parsing() -> HParams:
 
 
 _TRAINING = {
-    "norm": "pre",
+    **PRE_NORM,
     "query_key_init": "equal",
     "dropout": 0.2,
     "attention_dropout": 0.1,
@@ -46,10 +47,7 @@ _TRAINING = {
     "max_length": 200,
     "length_bucket_step": 1.2,
     "learning_rate": 0.001,
-    "schedule": "cosine",
     "warmup_steps": 400,
-    "adam_beta2": 0.98,
-    "clip_norm": 1.0,
     "label_smoothing": 0.1,
     "dtype_policy": "mixed_bfloat16",
     "train_steps": 6000,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ut_tf.config.hparams import HParams
+from ut_tf.hparams.tasks.recipes import COSINE
 
 
 def ut_sudoku4() -> HParams:
@@ -66,14 +67,12 @@ def ut_prefix_sums() -> HParams:
 
 
 _TRAINING: dict[str, Any] = {
+    **COSINE,
     "batch_size": 128,
     "batch_unit": "examples",
     "max_length": 16,
     "learning_rate": 0.001,
-    "schedule": "cosine",
     "warmup_steps": 100,
-    "adam_beta2": 0.98,
-    "clip_norm": 1.0,
     "label_smoothing": 0.0,
     "train_steps": 2000,
     "eval_frequency": 250,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ut_tf.config.hparams import HParams
 from ut_tf.hparams.sizes import ut_base
+from ut_tf.hparams.tasks.recipes import PRE_NORM
 
 
 def ut_wmt14() -> HParams:
@@ -46,16 +47,13 @@ def transformer_translate_small() -> HParams:
 
 
 _TRAINING = {
-    "norm": "pre",
+    **PRE_NORM,
     "vocab_size": 5000,
     "dropout": 0.2,
     "batch_size": 2048,
     "max_length": 128,
     "learning_rate": 0.0012,
-    "schedule": "cosine",
     "warmup_steps": 400,
-    "adam_beta2": 0.98,
-    "clip_norm": 1.0,
     "dtype_policy": "mixed_bfloat16",
     "train_steps": 4000,
     "eval_frequency": 250,
