@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import fnmatch
-import inspect
 import shlex
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.arguments import naming_problem_args
+from ut_tf.data.arguments import naming_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
@@ -205,7 +204,7 @@ def _with_own_flags(name: str, arguments: dict[str, Any], values: Any) -> dict[s
     """
     given = {"seed": values.random_seed, "beam_pipeline_options": values.beam_pipeline_options}
     given = {argument: value for argument, value in given.items() if value is not None}
-    parameters = inspect.signature(registry.problems.get(name)).parameters if given else {}
+    parameters = parameters_of(registry.problems.get(name)) if given else frozenset()
     if "seed" in given and "seed" not in parameters:
         seed = values.random_seed
         raise UserError(

@@ -15,21 +15,22 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
+from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet
-from ut_tf.data.text.subwords import Subwords
+from ut_tf.data.text.subwords import SubwordOptions, Subwords
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted, did_you_mean
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import CLASSES_FILE, ClassesCodec
 from ut_tf.problems.own_files.labelled_text import Labelled, LabelledFiles, read_labelled
-from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings, paths_of
+from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings
 from ut_tf.storage.files import write_bytes
 
 _DEFAULT_VOCAB_SIZE = 8000
@@ -50,10 +51,9 @@ class ClassifyFiles(OwnFiles):
       dev_source_files, dev_target_files: for validation; none: training examples are held out.
       test_source_files, test_target_files: for ut-eval; none: the validation examples are judged.
       max_subwords: of a longer text its last ones are read, in use too.
-      vocab_size: ids of the subword vocabulary, or what a small text supports; 0: 8000.
-      subword_model: "bpe" or "unigram".
-      vocab_file: a sentencepiece model to use instead of training one.
       name: of the problem, for messages.
+      **options: see ``SubwordOptions``; a small text has fewer subwords than `vocab_size`, which is
+        8000 if it is 0.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
@@ -75,10 +75,8 @@ class ClassifyFiles(OwnFiles):
         test_source_files: Files | str = (),
         test_target_files: Files | str = (),
         max_subwords: int = 256,
-        vocab_size: int = 0,
-        subword_model: Literal["bpe", "unigram"] = "bpe",
-        vocab_file: str = "",
         name: str = "classify_files",
+        **options: Unpack[SubwordOptions],
     ) -> None:
         if max_subwords < 1:
             raise UserError(f"`max_subwords`={max_subwords}: expected at least 1.")
@@ -94,15 +92,14 @@ class ClassifyFiles(OwnFiles):
                     " its lines; give both."
                 )
         self._labelled = {
-            split: LabelledFiles(paths_of(texts), paths_of(labels))
+            split: LabelledFiles(file_paths(texts), file_paths(labels))
             for split, (texts, labels) in zip(self.splits, given.values(), strict=True)
         }
         self._max_subwords = max_subwords
         self._sides: dict[tuple[Path, str], HostSide] = {}
-        vocabulary = str(Path(vocab_file).expanduser().absolute()) if vocab_file else ""
         super().__init__(
             name,
-            Settings(vocab_size, subword_model, vocabulary, _DEFAULT_VOCAB_SIZE),
+            Settings.of(_DEFAULT_VOCAB_SIZE, options),
             {split: files.files for split, files in self._labelled.items()},
             max_subwords,
         )

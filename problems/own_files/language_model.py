@@ -13,18 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
+from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.corpus.parallel_text import read_lines
 from ut_tf.data.example_table import ExampleTable
+from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import LinesCodec
-from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings, paths_of
+from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings
 from ut_tf.storage.files import write_bytes
 
 _DEFAULT_VOCAB_SIZE = 8000
@@ -40,10 +42,9 @@ class LmFiles(OwnFiles):
       dev_source_files: for validation; none: parts of the training text are held out.
       test_source_files: for ut-eval; none: the validation text is judged.
       window: subwords in a training example.
-      vocab_size: ids of the subword vocabulary, or what a small text supports; 0: 8000.
-      subword_model: "bpe" or "unigram".
-      vocab_file: a sentencepiece model to use instead of training one.
       name: of the problem, for messages.
+      **options: see ``SubwordOptions``; a small text has fewer subwords than `vocab_size`, which is
+        8000 if it is 0.
     """
 
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("loss", "min")  # type: ignore[misc]
@@ -56,19 +57,16 @@ class LmFiles(OwnFiles):
         dev_source_files: Files | str = (),
         test_source_files: Files | str = (),
         window: int = 128,
-        vocab_size: int = 0,
-        subword_model: Literal["bpe", "unigram"] = "bpe",
-        vocab_file: str = "",
         name: str = "lm_files",
+        **options: Unpack[SubwordOptions],
     ) -> None:
         if window < 2:
             raise UserError(f"`window`={window}: expected at least 2 subwords.")
         given = (source_files, dev_source_files, test_source_files)
-        files = dict(zip(self.splits, map(paths_of, given), strict=True))
+        files = dict(zip(self.splits, map(file_paths, given), strict=True))
         self._window = window
         self._texts: dict[tuple[Path, str], Any] = {}
-        vocabulary = str(Path(vocab_file).expanduser().absolute()) if vocab_file else ""
-        settings = Settings(vocab_size, subword_model, vocabulary, _DEFAULT_VOCAB_SIZE)
+        settings = Settings.of(_DEFAULT_VOCAB_SIZE, options)
         super().__init__(name, settings, files, None)
 
     def spec(self, data_dir: Path) -> ProblemSpec:

@@ -12,16 +12,19 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.prepared import PreparedFolder, source_record
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.subwords import (
     SUBWORD_KINDS,
+    SubwordKind,
+    SubwordOptions,
     Subwords,
     smaller_vocabulary,
     train_subwords,
@@ -54,9 +57,20 @@ class Settings:
     """
 
     vocab_size: int
-    subword_model: Literal["bpe", "unigram"]
+    subword_model: SubwordKind
     vocab_file: str
     default_size: int
+
+    @classmethod
+    def of(cls, default_size: int, options: SubwordOptions) -> Self:
+        """The settings that a problem's arguments ask for."""
+        file = options.get("vocab_file", "")
+        return cls(
+            vocab_size=options.get("vocab_size", 0),
+            subword_model=options.get("subword_model", "bpe"),
+            vocab_file=str(*file_paths([file])) if file else "",
+            default_size=default_size,
+        )
 
     def __post_init__(self) -> None:
         if self.vocab_size < 0:
@@ -222,12 +236,6 @@ class OwnFiles(Problem):
             needed=self.needed,
             fields={"vocab_size": int, "examples": dict, "files": list, "sha256": dict},
         )
-
-
-def paths_of(names: Files | str) -> tuple[Path, ...]:
-    """The absolute paths of "one,two" or of several names."""
-    parts = names.split(",") if isinstance(names, str) else names
-    return tuple(Path(part.strip()).expanduser().absolute() for part in parts if part.strip())
 
 
 def _write(path: Path, encoded: Encoded) -> None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from ut_tf.data.corpus.encoding import Pair
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.download import Archive, find_or_download
-from ut_tf.problems.translation.problem import Translation
+from ut_tf.problems.translation.problem import Translation, TranslationOptions
 
 FOLDER = "multi30k"
 _ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
@@ -39,38 +39,18 @@ class TranslateMulti30k(Translation):
 
     Args:
       language: "de" or "fr".
-      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse,
-      processes, beam_pipeline_options: as for
-        Translation.
+      name: of the problem, for messages.
+      **options: see ``TranslationOptions``.
     """
 
     def __init__(
         self,
         language: Literal["de", "fr"] = "de",
-        vocab_size: int = 0,
-        subword_model: Literal["bpe", "unigram"] = "bpe",
-        vocab_file: str = "",
-        max_characters: int = 10_000,
-        max_length_ratio: float = 9.0,
-        reverse: bool = False,
-        processes: int = 0,
-        beam_pipeline_options: str = "",
         name: str = "translate_ende_multi30k",
+        **options: Unpack[TranslationOptions],
     ) -> None:
         self._language = language
-        super().__init__(
-            name,
-            f"multi30k-en{language}",
-            8000,
-            vocab_size,
-            subword_model,
-            vocab_file,
-            max_characters,
-            max_length_ratio,
-            reverse,
-            processes,
-            beam_pipeline_options,
-        )
+        super().__init__(name, f"multi30k-en{language}", 8000, **options)
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
         """The pairs in the files; see the module's text."""

@@ -14,13 +14,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
+from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.encoding import Pair
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
-from ut_tf.problems.translation.problem import Translation
+from ut_tf.problems.translation.problem import Translation, TranslationOptions
 
 Files = tuple[str, ...]
 
@@ -33,9 +34,8 @@ class TranslateFiles(Translation):
         source, tab, target.
       dev_source_files, dev_target_files: for validation; none: training pairs are held out.
       test_source_files, test_target_files: for ut-eval; none: the validation pairs are judged.
-      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse,
-      processes, beam_pipeline_options: as for
-        Translation.
+      name: of the problem, for messages.
+      **options: see ``TranslationOptions``.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
@@ -56,15 +56,8 @@ class TranslateFiles(Translation):
         dev_target_files: Files | str = (),
         test_source_files: Files | str = (),
         test_target_files: Files | str = (),
-        vocab_size: int = 0,
-        subword_model: Literal["bpe", "unigram"] = "bpe",
-        vocab_file: str = "",
-        max_characters: int = 10_000,
-        max_length_ratio: float = 9.0,
-        reverse: bool = False,
-        processes: int = 0,
-        beam_pipeline_options: str = "",
         name: str = "translate_files",
+        **options: Unpack[TranslationOptions],
     ) -> None:
         given = {
             "train": (source_files, target_files),
@@ -78,24 +71,11 @@ class TranslateFiles(Translation):
                     " translations of its lines; give both."
                 )
         self._files = {
-            split: ParallelFiles(_paths(sources), _paths(targets))
+            split: ParallelFiles(file_paths(sources), file_paths(targets))
             for split, (sources, targets) in given.items()
         }
-        super().__init__(
-            name,
-            "files",
-            8000,
-            vocab_size,
-            subword_model,
-            vocab_file,
-            max_characters,
-            max_length_ratio,
-            reverse,
-            processes,
-            beam_pipeline_options,
-            # A set's vocab_size is meant for more text than many people have.
-            exact=False,
-        )
+        # A set's vocab_size is meant for more text than many people have.
+        super().__init__(name, "files", 8000, exact=False, **options)
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
         """The pairs in the files."""
@@ -129,8 +109,3 @@ class TranslateFiles(Translation):
             if self._files["test"].sources
             else [dataclasses.replace(of_test, split="validation") for of_test in sets]
         )
-
-
-def _paths(names: Files | str) -> tuple[Path, ...]:
-    parts = names.split(",") if isinstance(names, str) else names
-    return tuple(Path(part.strip()).expanduser().absolute() for part in parts if part.strip())

@@ -24,13 +24,33 @@ from ut_tf.data.corpus.encoding import Filters, Pair
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.subword_codec import TranslationCodec
-from ut_tf.data.text.subwords import SUBWORD_KINDS, Subwords
+from ut_tf.data.text.subwords import SUBWORD_KINDS, SubwordKind, SubwordOptions, Subwords
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 
 _FOLDER = "translation"
 # Sentences translated at every evaluation during training: enough to tell checkpoints apart.
 _VALIDATED = 500
+
+
+class TranslationOptions(SubwordOptions, total=False):
+    """The arguments that all problems of translation have; defaults are those of ``Translation``.
+
+    Args:
+      max_characters: training pairs with a longer line are left out; 0: none.
+      max_length_ratio: training pairs with one side more than so many times as long as the other,
+        in subwords, are left out; 0: none.
+      reverse: whether sources and targets change places.
+      processes: how many encode a large corpus at once; 0: one for each core.
+      beam_pipeline_options: "name=value,name=value": Apache Beam encodes instead, with these
+        options; empty: it does not.
+    """
+
+    max_characters: int
+    max_length_ratio: float
+    reverse: bool
+    processes: int
+    beam_pipeline_options: str
 
 
 class Translation(Problem):
@@ -40,16 +60,7 @@ class Translation(Problem):
       name: the problem's name, for messages.
       corpus_name: beginning of the name of the folder with the prepared data.
       default_vocab_size: where `vocab_size` is 0; a small text may then support fewer subwords.
-      vocab_size: ids of the vocabulary; 0: the default.
-      subword_model: "bpe" or "unigram".
-      vocab_file: a sentencepiece model to use instead of training one; empty: none.
-      max_characters: training pairs with a longer line are left out; 0: none.
-      max_length_ratio: training pairs with one side more than so many times as long as the other,
-        in subwords, are left out; 0: none.
-      reverse: whether sources and targets change places.
-      processes: how many encode a large corpus at once; 0: one for each core.
-      beam_pipeline_options: "name=value,name=value": Apache Beam encodes instead, with these
-        options; empty: it does not.
+      others: as of ``TranslationOptions``.
       exact: whether a training text that supports fewer subwords than `vocab_size` is an error;
         otherwise the vocabulary is smaller.
     """
@@ -62,7 +73,7 @@ class Translation(Problem):
         corpus_name: str,
         default_vocab_size: int,
         vocab_size: int = 0,
-        subword_model: Literal["bpe", "unigram"] = "bpe",
+        subword_model: SubwordKind = "bpe",
         vocab_file: str = "",
         max_characters: int = 10_000,
         max_length_ratio: float = 9.0,

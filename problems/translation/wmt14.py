@@ -16,14 +16,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import tensorflow_datasets as tfds
 
 from ut_tf.data.corpus.encoding import Pair
 from ut_tf.data.download import check_reachable
 from ut_tf.errors import UserError
-from ut_tf.problems.translation.problem import Translation
+from ut_tf.problems.translation.problem import Translation, TranslationOptions
 
 _SERVER = "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 _BATCH = 1000
@@ -67,39 +67,19 @@ class TranslateWmt14(Translation):
     Args:
       language: "de" or "fr".
       default_vocab_size: where `vocab_size` is 0.
-      name, vocab_size, subword_model, vocab_file, max_characters, max_length_ratio, reverse,
-      processes, beam_pipeline_options: as for
-        Translation.
+      name: of the problem, for messages.
+      **options: see ``TranslationOptions``.
     """
 
     def __init__(
         self,
         language: Literal["de", "fr"] = "de",
         default_vocab_size: int = 37_000,
-        vocab_size: int = 0,
-        subword_model: Literal["bpe", "unigram"] = "bpe",
-        vocab_file: str = "",
-        max_characters: int = 10_000,
-        max_length_ratio: float = 9.0,
-        reverse: bool = False,
-        processes: int = 0,
-        beam_pipeline_options: str = "",
         name: str = "translate_ende_wmt14",
+        **options: Unpack[TranslationOptions],
     ) -> None:
         self._language = language
-        super().__init__(
-            name,
-            f"wmt14-en{language}",
-            default_vocab_size,
-            vocab_size,
-            subword_model,
-            vocab_file,
-            max_characters,
-            max_length_ratio,
-            reverse,
-            processes,
-            beam_pipeline_options,
-        )
+        super().__init__(name, f"wmt14-en{language}", default_vocab_size, **options)
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
         """The pairs that tensorflow-datasets prepared, or prepares now.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 import pytest
 
 from ut_tf import registry
-from ut_tf.data.arguments import absolute_files, checked_arguments
+from ut_tf.data.arguments import absolute_files, checked_arguments, parameters_of
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
@@ -102,6 +102,26 @@ def test_a_run_on_ones_own_files_is_used_from_another_folder(
         "texts": [str(there / "one.txt")],
         "words": str(there / "words.txt"),
     }
+
+
+class Options(TypedDict, total=False):
+    shade: int
+    kind: Literal["light", "dark"]
+
+
+def _shaded(name: str = "", **options: Unpack[Options]) -> dict[str, Any]:
+    return {"name": name, **options}
+
+
+def test_arguments_that_several_problems_share_are_checked_by_name_and_type() -> None:
+    assert parameters_of(_shaded) == {"name", "shade", "kind"}
+    assert checked_arguments("shaded", _shaded, {"shade": 3}) == {"shade": 3}
+    with pytest.raises(UserError, match=r"`shade`=dark of problem 'shaded': expected a whole n"):
+        checked_arguments("shaded", _shaded, {"shade": "dark"})
+    with pytest.raises(UserError, match="`kind`=grey of problem 'shaded': expected light or dark"):
+        checked_arguments("shaded", _shaded, {"kind": "grey"})
+    with pytest.raises(UserError, match=r"no argument 'shadow'; did you mean shade\?"):
+        checked_arguments("shaded", _shaded, {"shadow": 3})
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -2,7 +2,8 @@
 absolute paths.
 
 Types that can be written on a command line are checked (numbers, texts, true and false, choices,
-lists of these); any other annotation, or none, accepts everything.
+lists of these); any other annotation, or none, accepts everything. ``**options: Unpack[Options]``
+stands for the arguments that the TypedDict names.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
@@ -79,9 +81,15 @@ def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def file_paths(names: Sequence[str] | str) -> tuple[Path, ...]:
+    """The absolute paths of "a,b" or of several names."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return tuple(Path(_absolute_path(part.strip())) for part in parts if part.strip())
+
+
 def absolute_paths(text: str) -> list[str]:
     """The paths in "a,b" as absolute ones."""
-    return [_absolute_path(part.strip()) for part in text.split(",") if part.strip()]
+    return list(map(str, file_paths(text)))
 
 
 def _absolute(kind: str, value: Any) -> Any:
@@ -151,11 +159,24 @@ def parameters_of(factory: Callable[..., Any]) -> frozenset[str]:
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:
     try:
-        return inspect.signature(factory, eval_str=True)
+        signature = inspect.signature(factory, eval_str=True)
     except (
         Exception
     ):  # An annotation may be any expression, of names that exist for type checkers alone.
         return inspect.signature(factory)
+    parameters = [each for one in signature.parameters.values() for each in _unpacked(one)]
+    return signature.replace(parameters=parameters)
+
+
+def _unpacked(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The parameter, or in the place of ``**options: Unpack[Options]`` those of the TypedDict."""
+    if typing.get_origin(parameter.annotation) is not typing.Unpack:
+        return [parameter]
+    (options,) = typing.get_args(parameter.annotation)
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+        for name, annotation in typing.get_type_hints(options).items()
+    ]
 
 
 def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) -> Any:

@@ -20,7 +20,7 @@ import tempfile
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID, PADDING_ID
@@ -36,6 +36,20 @@ _THREADS = 16
 _LONGEST_WORD = 16
 # Sentencepiece keeps the size as a 32-bit number.
 _LARGEST_SIZE = 2**31 - 1
+
+
+class SubwordOptions(TypedDict, total=False):
+    """The arguments of a problem that say which vocabulary it has.
+
+    Args:
+      vocab_size: ids of the vocabulary; 0: the problem's own number.
+      subword_model: "bpe" or "unigram".
+      vocab_file: a sentencepiece model to use instead of training one; empty: none.
+    """
+
+    vocab_size: int
+    subword_model: SubwordKind
+    vocab_file: str
 
 
 def train_subwords(
