@@ -11,6 +11,8 @@ import tensorflow as tf
 from ut_tf.errors import UserError
 from ut_tf.training import distribution
 from ut_tf.training.distribution import (
+    Workers,
+    check_same_precision,
     describe_devices,
     make_strategy,
     on_accelerator,
@@ -39,6 +41,16 @@ def test_faults_are_named(monkeypatch: pytest.MonkeyPatch, found: Any, expected:
     monkeypatch.setenv("TF_CONFIG", json.dumps(found))
     with pytest.raises(UserError, match=expected):
         worker_count()
+
+
+def test_workers_of_different_precision_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies = ["float32", "mixed_bfloat16"]
+    monkeypatch.setattr(Workers, "total", lambda _, __: float(policies.count("float32")))
+    workers = Workers(None, count=2, index=0)
+    with pytest.raises(UserError, match=r"1 of 2 workers .* give `hparams`=dtype_policy=float32"):
+        check_same_precision(workers, policies[0])
+    for policies in (["float32"] * 2, ["mixed_bfloat16"] * 2):
+        check_same_precision(workers, policies[0])
 
 
 @pytest.mark.parametrize("index", [1, "1"])

@@ -162,6 +162,19 @@ def _multi_worker_strategy() -> Any:
         ) from error
 
 
+def check_same_precision(workers: Workers, policy: str) -> None:
+    """Raises UserError where some workers train in float32 and others do not: each chooses by its
+    own processor. Waits for all of them.
+    """
+    count = round(workers.total(float(policy == "float32")))
+    if 0 < count < workers.count:
+        raise UserError(
+            f"{count} of {workers.count} workers would train in float32, since their processors"
+            " have no bfloat16 products, and the others in bfloat16: give"
+            " `hparams`=dtype_policy=float32 to all of them."
+        )
+
+
 @dataclass(frozen=True)
 class Workers:
     """This process among those that train together.

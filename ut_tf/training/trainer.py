@@ -47,7 +47,12 @@ from ut_tf.storage.locks import held_alone
 from ut_tf.storage.processes import TrainingProcess, checkout_commit
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import Curriculum
-from ut_tf.training.distribution import Workers, describe_devices, make_strategy
+from ut_tf.training.distribution import (
+    Workers,
+    check_same_precision,
+    describe_devices,
+    make_strategy,
+)
 from ut_tf.training.hooks.first_update import FirstUpdate
 from ut_tf.training.hooks.graph import GraphOfUpdate
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
@@ -214,6 +219,7 @@ def _make_parts(
     run: Run, workers: Workers, train_steps: int | None, keep: int | None, warm_start: Run | None
 ) -> _Parts:
     training = run.hparams.training
+    check_same_precision(workers, training.dtype_policy)
     steps = training.train_steps if train_steps is None else train_steps
     problem = run.make_problem()
     model, optimizer = _make_network(run, workers, warm_start)
