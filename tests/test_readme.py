@@ -41,13 +41,7 @@ from ut_tf.problems.catalogue import PROBLEMS
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted(
-    [
-        README,
-        ROOT / "CONTRIBUTING.md",
-        ROOT / "CHANGELOG.md",
-        *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "docs" / "results").glob("*.md"),
-    ]
+    [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 )
 MODULES = (
     trainer,
