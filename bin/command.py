@@ -8,7 +8,6 @@ import importlib
 import logging as standard_logging
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from ut_tf.bin.flags import Flag, FlagError, HelpAsked, hyperparameters
 from ut_tf.bin.shared_flags import in_flags
 from ut_tf.errors import UserError, marked_in
 from ut_tf.notices import worded, worded_by
+from ut_tf.start_lines import LOG_LEVEL, asks_for_all_lines, held_back
 
 if TYPE_CHECKING:
     from ut_tf.metrics.bleu import Score
@@ -88,31 +88,18 @@ def _with_flags(names: frozenset[str], message: str) -> str:
 def import_tensorflow() -> None:
     """Imports TensorFlow without what its libraries print at that moment, unless the user set
     TF_CPP_MIN_LOG_LEVEL below 3. A terminal is told first what is waited for.
-
-    Some of its lines ignore that variable: they are written to file descriptor 2 before
-    TensorFlow's log is set up. Where the import fails they are shown, since they may say why.
     """
     # As git does it: whoever reads a log later waits for nothing.
     if "tensorflow" not in sys.modules and sys.stderr.isatty():
         print("loading TensorFlow ...", file=sys.stderr, flush=True)
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") in ("0", "1", "2"):
+    if asks_for_all_lines():
         return
+    os.environ.setdefault(LOG_LEVEL, "3")
     logging.set_verbosity(logging.ERROR)  # tensorflow-datasets warns of each configuration of ours.
-    with tempfile.TemporaryFile() as held_back:
-        sys.stderr.flush()
-        stderr = os.dup(2)
-        os.dup2(held_back.fileno(), 2)
-        try:
-            importlib.import_module("tensorflow")
-            # It warns of graphs that are traced again, as one of each rule of a sweep has to be.
-            standard_logging.getLogger("tensorflow").setLevel(standard_logging.ERROR)
-        except BaseException:
-            held_back.seek(0)
-            os.write(stderr, held_back.read())
-            raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
+    with held_back(lambda _: False):
+        importlib.import_module("tensorflow")
+    # It warns of graphs that are traced again, as one of each rule of a sweep has to be.
+    standard_logging.getLogger("tensorflow").setLevel(standard_logging.ERROR)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ut_tf.start_lines import without_start_lines
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ _PACKAGES = ("config", "layers", "metrics")
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        return importlib.import_module(f"ut_tf.{name}")
+        with without_start_lines():
+            return importlib.import_module(f"ut_tf.{name}")
     if name == "NetworkConfig":
         raise AttributeError(
             "each model has a configuration of its own since 0.5: NetworkConfig is now"
@@ -96,7 +98,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(
             f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}"
         )
-    return getattr(importlib.import_module(_SOURCES[name]), name)
+    with without_start_lines():
+        return getattr(importlib.import_module(_SOURCES[name]), name)
 
 
 def __dir__() -> list[str]:

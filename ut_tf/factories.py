@@ -84,9 +84,9 @@ def make_model(
       UserError: what is registered under the model's name makes something else, the model cannot
         be made for the spec, or it is too large.
     """
+    factory = registry.models.get(hparams.model)
     import keras
 
-    factory = registry.models.get(hparams.model)
     before, state = keras.config.dtype_policy(), random.getstate()
     keras.config.set_dtype_policy(hparams.training.dtype_policy)
     # Keras draws the seeds of initializers and of random layers from here.

@@ -39,6 +39,7 @@ from ut_tf.run_config import (
     read_values,
     write_config,
 )
+from ut_tf.start_lines import without_start_lines
 from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.storage.folders import absolute, default_data_dir, default_tmp_dir, make_writable
 from ut_tf.storage.layout import CONFIG_FILE, VOCAB_FOLDER
@@ -394,7 +395,8 @@ class Run(RunConfig):
 
 
 def _finds_accelerator() -> bool:
-    import tensorflow as tf
+    with without_start_lines():
+        import tensorflow as tf
 
     return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
 

@@ -1,0 +1,48 @@
+"""The lines that TensorFlow begins with: only these are left out, and only where nobody asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from ut_tf.start_lines import without_start_lines
+
+INFORMATION = (
+    b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+    b"I0000 00:00:1795357749.800686   29649 port.cc:153] oneDNN custom operations are on.\n"
+    b"2026-01-02 03:04:05.678901: I tensorflow/core/platform/cpu_feature_guard.cc:210] This ...\n"
+    b"To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow ...\n"
+)
+OTHERS = (
+    b"E0000 00:00:1795357774.289463   29649 cuda_platform.cc:52] failed call to cuInit\n"
+    b"W0000 00:00:1795357774.289463   29649 something.cc:1] looks odd\n"
+    b"A line of another thread, even if it says oneDNN\n"
+)
+
+
+def _written(capfd: pytest.CaptureFixture[str]) -> bytes:
+    with without_start_lines():
+        os.write(2, INFORMATION + OTHERS)
+    return capfd.readouterr().err.encode()
+
+
+def test_only_lines_for_information_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    assert _written(capfd) == OTHERS
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    assert _written(capfd) == INFORMATION + OTHERS
+
+
+def test_where_tensorflow_is_there_or_cannot_be_imported_all_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert _written(capfd) == INFORMATION + OTHERS
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    with pytest.raises(ImportError), without_start_lines():
+        os.write(2, INFORMATION)
+        raise ImportError
+    assert capfd.readouterr().err.encode() == INFORMATION
