@@ -6,7 +6,6 @@ checkpoints.
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,8 @@ from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow
 from ut_tf.bin.flag_values import check_choice, chosen_steps, default_destination
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.readable_run import evaluation_line
+from ut_tf.paths import absolute
 from ut_tf.run import Run
 
 COMMAND = "ut-avg-checkpoints"
@@ -56,7 +57,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -71,7 +72,7 @@ def _main(argv: list[str]) -> None:
     destination = named or default_destination(source, values, steps)
     average_checkpoints(run, steps, destination)
     print(f"the mean of the checkpoints of steps {', '.join(map(str, steps))} is in {destination}")
-    print(f"next: ut-eval --output_dir={shlex.quote(str(destination))} --checkpoint=last")
+    print(f"next: {evaluation_line(str(destination), values.usr_dir, '--checkpoint=last')}")
 
 
 def _folders(values: Any) -> tuple[Path, Path | None]:
@@ -87,8 +88,8 @@ def _folders(values: Any) -> tuple[Path, Path | None]:
             f" {COMMAND} --help."
         )
     destination = values.avg_dir or (values.output_dir if values.model_dir else None)
-    source_path = Path(source).expanduser().absolute()
-    destination_path = Path(destination).expanduser().absolute() if destination else None
+    source_path = absolute(source)
+    destination_path = absolute(destination) if destination else None
     if source_path == destination_path:
         raise FlagError(
             f"--avg_dir={destination}: the average needs a directory of its own, beside the run's."

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
@@ -16,6 +15,7 @@ from ut_tf.bin.flag_values import chosen_variants, decode_config, files, paralle
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
+from ut_tf.paths import expanded
 from ut_tf.run import Run
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -94,7 +94,7 @@ def _main(argv: list[str]) -> None:
         )
     from ut_tf.evaluation.parallel_sets import read_reference
 
-    paths = [Path(values.translation).expanduser(), *files(values.reference)]
+    paths = [expanded(values.translation), *files(values.reference)]
     texts = [read_reference(path) for path in paths]
     check_lines(len(texts[0]), [len(lines) for lines in texts[1:]], [str(path) for path in paths])
     print(
@@ -124,6 +124,7 @@ def _score_run(values: Any) -> None:
     config = decode_config(values.decode_hparams)
     import_tensorflow()
     from ut_tf.evaluation.bleu_curve import score_checkpoints
+    from ut_tf.evaluation.parallel_sets import check_one_text
     from ut_tf.storage.checkpoints import CheckpointStore
 
     with stdout_to_stderr():
@@ -136,6 +137,7 @@ def _score_run(values: Any) -> None:
             )
         if not there:
             raise UserError(f"{run.output_dir} has no checkpoint yet: train first.")
+        check_one_text(run)
         texts = parallel_set(run, values)
         print(
             f"{COMMAND}: {len(texts.sources)} sentences of {texts.name}, {len(steps or there)}"

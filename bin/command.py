@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import io
 import logging as standard_logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from absl import logging
 
 from ut_tf import registry
-from ut_tf.bin.flags import Flag, FlagError, HelpAsked, hyperparameters
+from ut_tf.bin import guard
+from ut_tf.bin.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
 from ut_tf.bin.shared_flags import in_flags
 from ut_tf.errors import UserError, marked_in
-from ut_tf.notices import worded, worded_by
+from ut_tf.notices import printable, worded, worded_by
 from ut_tf.start_lines import LOG_LEVEL, asks_for_all_lines, held_back
 
 if TYPE_CHECKING:
@@ -30,12 +32,23 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-def execute(command: str, flags: Sequence[Flag], body: Callable[[], int | None]) -> int:
+def execute(
+    command: str,
+    flags: Sequence[Flag],
+    body: Callable[[], int | None],
+    argv: Sequence[str] | None = None,
+) -> int:
     """Runs `body` and returns the exit status: the body's own, or what its error deserves.
 
     A user's mistake becomes one line on standard error. It names `flags`, as all texts of the
-    library do that `body` passes through ``worded``. Any other exception passes, with its trace: it
-    is a bug, and the trace is what a report needs.
+    library do that `body` passes through ``worded``. Any other exception becomes one line, too: it
+    says where the full report lies (``guard``).
+
+    Args:
+      command: its name.
+      flags: that it has.
+      body: does its work.
+      argv: the words of its command line; None: those that the shell gave.
     """
     names = frozenset(flag.name for flag in flags)
     try:
@@ -44,40 +57,117 @@ def execute(command: str, flags: Sequence[Flag], body: Callable[[], int | None])
             registry.before_user_code(import_tensorflow),
             worded_by(functools.partial(_with_flags, names)),
         ):
-            return _answer(command, body)
+            return _answer(command, body, _Frame(names, command_line(argv)))
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has gone: nothing is left to say, and Python must not try at exit
-        # either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has gone: nothing is left to say.
+        _drop_output()
         return EXIT_BROKEN_PIPE
 
 
-def _answer(command: str, body: Callable[[], int | None]) -> int:
+class _Frame(NamedTuple):
+    """What is known of a call besides its command.
+
+    Fields:
+      flags: names of the command's flags.
+      argv: the words of the command line.
+    """
+
+    flags: frozenset[str]
+    argv: list[str]
+
+
+def _answer(command: str, body: Callable[[], int | None], frame: _Frame) -> int:
     status = 0
     try:
-        status = body() or 0
-    except HelpAsked as asked:
-        print(asked)
+        _check_streams()
+        status = _status_of(body)
+        sys.stdout.flush()
     except UserError as error:
         tell(command, f"error: {error}")
         status = EXIT_FLAG_ERROR if isinstance(error, FlagError) else EXIT_USER_ERROR
+    except BrokenPipeError:
+        raise
     except Exception as error:
-        # A check inside a graph, where no UserError can be raised.
-        sentence = marked_in(error)
-        if sentence is None:
+        if guard.passes_traces() and marked_in(error) is None:
             raise
-        tell(command, f"error: {sentence}")
+        tell(command, f"error: {_sentence(command, frame, error)}")
         status = EXIT_USER_ERROR
-    sys.stdout.flush()
     return status
 
 
+def _status_of(body: Callable[[], int | None]) -> int:
+    try:
+        return body() or 0
+    except HelpAsked as asked:
+        print(asked)
+        return 0
+
+
+def _sentence(command: str, frame: _Frame, error: Exception) -> str:
+    # A check inside a graph, where no UserError can be raised.
+    marked = marked_in(error)
+    if marked is not None:
+        return marked
+    refusal = _refusal_of_output()
+    if refusal is not None:
+        return refusal
+    return guard.sentence_of(error, command, frame.flags, frame.argv)
+
+
+def _check_streams() -> None:
+    """Raises UserError where standard output is closed: nothing could be answered."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        raise UserError("standard output is closed: send it to a file, or to /dev/null.")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # A character that the terminal's encoding lacks is shown as its number.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _refusal_of_output() -> str | None:
+    """Why standard output takes nothing more; None: it does."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        return f"the output cannot be written ({error.strerror or error}): make room for it."
+    return None
+
+
+def _drop_output() -> None:
+    """Sends what standard output still holds nowhere: Python must not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def standard_input() -> IO[bytes]:
+    """The bytes of standard input.
+
+    Raises:
+      UserError: it is closed.
+    """
+    if sys.stdin is None:
+        raise UserError("standard input is closed: name a file, or send text to it.")
+    return sys.stdin.buffer
+
+
+def is_typed() -> bool:
+    """Whether standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def tell(command: str, message: str) -> None:
-    """Prints a message, with texts of the library in it, as one line on standard error."""
-    print(f"{command}: {' '.join(worded(message).split())}", file=sys.stderr, flush=True)
+    """Prints a message, with texts of the library in it, as one line on standard error.
+
+    What a terminal would take for orders is left out: a message may quote what others wrote.
+    """
+    line = printable(" ".join(worded(message).split()))
+    print(f"{command}: {line}", file=sys.stderr, flush=True)
 
 
 def _with_flags(names: frozenset[str], message: str) -> str:

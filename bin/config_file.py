@@ -13,6 +13,7 @@ line gives of them replaces single values.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from ut_tf.bin.flags import Flag, FlagError, hyperparameters, parse
 from ut_tf.bin.shared_flags import FILE_FLAGS
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import did_you_mean
+from ut_tf.paths import expanded
 
 CONFIG = Flag(
     "config",
@@ -33,6 +35,7 @@ CONFIG = Flag(
     shown_default="none",
 )
 _FILES = frozenset(flag.name for flag in FILE_FLAGS)
+_MOST_LEVELS = 50
 _ASSIGNMENTS = ("hparams", "problem_args")
 # Of a run's config.json, what says how it was trained, by the name of the flag.
 _OF_RUN = {
@@ -44,7 +47,6 @@ _OF_RUN = {
     "seed": "random_seed",
     "data_dir": "data_dir",
     "tmp_dir": "tmp_dir",
-    "usr_dir": "usr_dir",
 }
 
 
@@ -69,8 +71,10 @@ def _with_config(
     """The words of a command line, of which `values` are the flags, with those that its --config
     stands for.
     """
-    path = Path(values.config).expanduser()
-    given = _of_run(_read(path))
+    path = expanded(values.config)
+    read = _read(path)
+    _check_code(read, values, path)
+    given = _of_run(read)
     by_name = {name: flag for flag in flags for name in (flag.name, *flag.aliases)}
     for name in given:
         _check(name, by_name, path)
@@ -101,9 +105,12 @@ def _read(path: Path) -> dict[str, Any]:
 
     try:
         text = path.read_text(encoding="utf-8")
+        if _depth(text) > _MOST_LEVELS:
+            # PyYAML's time grows with the square of the levels.
+            raise ValueError(f"it has more than {_MOST_LEVELS} levels of brackets")
         # YAML takes some JSON numbers, such as 1e-05, for texts.
         values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise FlagError(
             f"--config={path} cannot be read ({reason}): expected YAML or JSON with values of flags"
@@ -116,11 +123,29 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
+def _depth(text: str) -> int:
+    """The levels of brackets in a text."""
+    changes = ((character in "[{") - (character in "]}") for character in text)
+    return max(itertools.accumulate(changes), default=0)
+
+
 def _of_run(values: dict[str, Any]) -> dict[str, Any]:
     """The values by the names of flags, where they are a run's config.json."""
     if "format_version" not in values:
         return values
     return {flag: values[name] for name, flag in _OF_RUN.items() if values.get(name)}
+
+
+def _check_code(read: dict[str, Any], values: absl_flags.FlagValues, path: Path) -> None:
+    """Raises FlagError where a run's config.json names code: only the command line decides what is
+    executed.
+    """
+    usr_dir = read.get("usr_dir") if "format_version" in read else None
+    if usr_dir and "usr_dir" in values and not values.usr_dir:
+        raise FlagError(
+            f"--config={path}: the run was made with code of your own, which is not executed"
+            f" unasked: add --usr_dir={usr_dir}, if you trust what lies there."
+        )
 
 
 def _check(name: str, by_name: Mapping[str, Flag], path: Path) -> None:

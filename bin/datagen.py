@@ -23,6 +23,7 @@ from ut_tf.data.arguments import naming_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
+from ut_tf.paths import absolute
 from ut_tf.storage.folders import default_data_dir, default_tmp_dir
 
 COMMAND = "ut-datagen"
@@ -98,7 +99,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -114,8 +115,8 @@ def _main(argv: list[str]) -> None:
         return
     names = _without_files(names, values)
     arguments = problem_arguments(values, names)
-    data_dir = Path(values.data_dir or default_data_dir()).expanduser().absolute()
-    tmp_dir = Path(values.tmp_dir or default_tmp_dir()).expanduser().absolute()
+    data_dir = absolute(values.data_dir or default_data_dir())
+    tmp_dir = absolute(values.tmp_dir or default_tmp_dir())
     ignored = [
         f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None
     ]

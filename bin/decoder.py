@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr, tell
+from ut_tf.bin.command import (
+    execute,
+    import_tensorflow,
+    is_typed,
+    refuse_overwriting,
+    standard_input,
+    stdout_to_stderr,
+    tell,
+)
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
@@ -26,6 +34,8 @@ from ut_tf.inference.text_files import (
     shard_path,
     share,
 )
+from ut_tf.notices import printable
+from ut_tf.paths import expanded
 from ut_tf.run import LARGEST_SEED
 from ut_tf.storage.checkpoints import check_checkpoint
 
@@ -97,14 +107,14 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     source = values.score_file or values.decode_from_file
-    lines = read_input(Path(source).expanduser()) if source else None
+    lines = read_input(expanded(source)) if source else None
     run = load_run(values).in_use(values.hparams)
     config = decode_config(values.decode_hparams)
     check_checkpoint(run.output_dir, values.checkpoint)
@@ -112,7 +122,7 @@ def _main(argv: list[str]) -> None:
     from ut_tf.inference.translator import READ_AHEAD, Translator
 
     interactive = values.decode_interactive or (
-        lines is None and not values.decode_to_file and sys.stdin.isatty()
+        lines is None and not values.decode_to_file and is_typed()
     )
     if interactive:
         config = dataclasses.replace(config, batch_size=1)
@@ -158,15 +168,13 @@ def _check(values: Any) -> None:
     if values.decode_interactive and values.decode_to_file:
         raise FlagError("--decode_interactive answers on the screen: leave --decode_to_file out.")
     source = values.decode_from_file or values.score_file
-    refuse_overwriting(
-        "decode_to_file", _destination(values), [Path(source).expanduser()] if source else []
-    )
+    refuse_overwriting("decode_to_file", _destination(values), [expanded(source)] if source else [])
 
 
 def _destination(values: Any) -> Path | None:
     if not values.decode_to_file:
         return None
-    return shard_path(Path(values.decode_to_file).expanduser(), values.decode_shards, values.shard)
+    return shard_path(expanded(values.decode_to_file), values.decode_shards, values.shard)
 
 
 def _decode(
@@ -179,7 +187,7 @@ def _decode(
     if lines is None:
         # Lines are answered while others are still to come, so their number is not known.
         texts: Iterable[Texts] = codec.read(
-            input_lines(sys.stdin.buffer, "standard input"), "standard input"
+            input_lines(standard_input(), "standard input"), "standard input"
         )
         return (
             output_line(hypotheses, config.write_beam_scores)
@@ -230,13 +238,15 @@ def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tupl
 
 
 def _write(answers: Iterator[str], destination: Path | None, total: int | None) -> None:
-    speed = Speed(COMMAND, total)
+    speed, is_shown = Speed(COMMAND, total), destination is None and sys.stdout.isatty()
     with _opened(destination) as file:
         for answer in answers:
-            file.write(answer.encode("utf-8", errors="replace") + b"\n")
+            # A stranger's vocabulary may hold what a terminal would take for orders.
+            text = printable(answer) if is_shown else answer
+            file.write(text.encode("utf-8", errors="replace") + b"\n")
             file.flush()
             speed.add()
-    if destination is not None or not sys.stdout.isatty():
+    if not is_shown:
         speed.finish()
 
 
@@ -262,17 +272,16 @@ def _interact(translator: Translator) -> None:
     """Answers each example as soon as it is read; a line that is not of the problem's format gets
     its error, and the next one is read.
     """
-    asks = sys.stdin.isatty()
-    lines = _prompted(input_lines(sys.stdin.buffer, "standard input"), "> " if asks else "")
+    asks = is_typed()
+    lines = _prompted(input_lines(standard_input(), "standard input"), "> " if asks else "")
     count = 0
     while True:
         try:
             for texts in translator.codec.read(lines, "standard input"):
                 count += 1
                 for hypothesis in next(translator.translate([texts], count, "standard input")):
-                    print(
-                        output_line([hypothesis], translator.config.write_beam_scores), flush=True
-                    )
+                    line = output_line([hypothesis], translator.config.write_beam_scores)
+                    print(printable(line), flush=True)
             return
         except UserError as error:
             tell(COMMAND, f"error: {error}")

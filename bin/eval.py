@@ -11,7 +11,6 @@ import math
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
@@ -25,6 +24,7 @@ from ut_tf.data.arguments import absolute_files
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
+from ut_tf.paths import expanded
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.layout import EXIT_SWEEP_FIGURE
@@ -124,7 +124,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -227,7 +227,7 @@ def _draw(run: Run, values: Any, lengths: tuple[int, ...], measured: CheckpointM
     checkpoint = values.checkpoint if is_path else str(measured.step)
     observed = observe_checkpoint(run.prepare(problem), problem, checkpoint, lengths, values.split)
     sets = chosen_sets(run, problem, lengths, values.split)
-    folder = Path(values.figures.replace("{output_dir}", str(run.output_dir))).expanduser()
+    folder = expanded(values.figures.replace("{output_dir}", str(run.output_dir)))
     for name, figure in evaluation_figures(measured, sets, observed).items():
         drawn, _ = save(figure, folder / name)
         tell(COMMAND, f"drawn: {drawn}")

@@ -16,6 +16,7 @@ from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
+from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
 from ut_tf.storage.checkpoints import check_checkpoint
@@ -125,7 +126,7 @@ _FOLDERS = {"savedmodel": EXPORT_FOLDER, "litert": LITERT_FOLDER}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -148,7 +149,7 @@ def _export(run: Run, values: Any) -> Path:
     names = [name.strip() for name in values.signatures.split(",") if name.strip()]
     decode = decode_config(values.decode_hparams)
     own = run.output_dir / _FOLDERS[values.format]
-    export_dir = Path(values.export_dir or own).expanduser().absolute()
+    export_dir = absolute(values.export_dir or own)
     new_version(export_dir, values.version)
     import_tensorflow()
     if values.format == "litert":

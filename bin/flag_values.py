@@ -14,6 +14,7 @@ from ut_tf.bin.shared_flags import BOTH, FILE_FLAGS
 from ut_tf.data.arguments import absolute_paths
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.factories import parse_problem_args
+from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
@@ -121,7 +122,7 @@ def chosen_variants(name: str) -> tuple[Any, ...]:
 
 def files(text: str) -> list[Path]:
     """The files in "one,two"."""
-    return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
+    return [expanded(part.strip()) for part in text.split(",") if part.strip()]
 
 
 def parallel_set(run: Run, values: Any) -> ParallelSet:
@@ -131,7 +132,7 @@ def parallel_set(run: Run, values: Any) -> ParallelSet:
     from ut_tf.evaluation.parallel_sets import file_set, problem_set
 
     if values.source:
-        return file_set(Path(values.source).expanduser(), files(values.reference or ""))
+        return file_set(expanded(values.source), files(values.reference or ""))
     return problem_set(run.prepare(), values.split)
 
 

@@ -74,6 +74,7 @@ HELP = Flag(
     aliases=("h", "helpfull", "helpshort"),
 )
 
+_MOST_DIGITS = 18
 _EXPECTED = {
     "integer": "a whole number",
     "float": "a number",
@@ -117,6 +118,10 @@ def parse(
         ) from None
     except absl_flags.Error as error:
         raise FlagError(_wrong_value(str(error), command, flags)) from None
+    except UnicodeDecodeError as error:
+        raise FlagError(
+            f"--flagfile is no text in UTF-8 ({error}); see {command} --help."
+        ) from None
     if values.help:
         raise HelpAsked(help_page(description, flags))
     if positional is not None:
@@ -159,7 +164,7 @@ def integers(text: str, flag: str) -> tuple[int, ...]:
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     for part in parts:
-        if not part.isdecimal() or int(part) < 1:
+        if not part.isdecimal() or len(part) > _MOST_DIGITS or int(part) < 1:
             raise FlagError(
                 f"--{flag}={text}: {part!r} is no whole number above 0; expected a list like"
                 " 40,80,400."

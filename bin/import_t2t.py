@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flags import Flag
+from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.interop.tensor2tensor_files import read_hparams
 
 COMMAND = "ut-import-t2t"
@@ -56,7 +56,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -82,7 +82,7 @@ def _main(argv: list[str]) -> None:
             problem_args=values.problem_args,
             usr_dir=values.usr_dir,
         )
-    print(f"next: ut-eval --output_dir={shlex.quote(values.output_dir)}")
+    print(f"next: {evaluation_line(values.output_dir, values.usr_dir)}")
 
 
 if __name__ == "__main__":

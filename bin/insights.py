@@ -22,6 +22,7 @@ from ut_tf.bin.serving_flags import (
     stop_request,
 )
 from ut_tf.inference.text_files import read_input
+from ut_tf.paths import expanded
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
 
@@ -89,7 +90,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -138,8 +139,8 @@ def _check(values: Any) -> None:
         if given and Path(given).suffix.lower() != f".{name}":
             raise FlagError(f"--{name}={given}: expected a name that ends in .{name}.")
         if given and values.input_file:
-            source = Path(values.input_file).expanduser()
-            refuse_overwriting(name, Path(given).expanduser(), [source])
+            source = expanded(values.input_file)
+            refuse_overwriting(name, expanded(given), [source])
 
 
 def _texts(values: Any) -> list[tuple[str, str]]:
@@ -148,7 +149,7 @@ def _texts(values: Any) -> list[tuple[str, str]]:
     if values.input is not None:
         texts.append(("--input", values.input))
     if values.input_file:
-        lines = read_input(Path(values.input_file).expanduser())
+        lines = read_input(expanded(values.input_file))
         texts.append((values.input_file, "\n".join(lines)))
     return texts
 
@@ -158,7 +159,7 @@ def _write(document: dict[str, Any], values: Any) -> None:
 
     for name in (values.html, values.json):
         if name:
-            path = Path(name).expanduser()
+            path = expanded(name)
             write_document(document, path)
             print(path)
 

@@ -9,14 +9,15 @@ import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ut_tf.bin import flags
-from ut_tf.bin.command import execute
+from ut_tf.bin.command import execute, is_typed, standard_input
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, one_line, read_input
+from ut_tf.notices import printable
+from ut_tf.paths import expanded
 from ut_tf.problems.babi.lines import questions
 from ut_tf.serving.rest import LONGEST_TIMEOUT, RestClient
 
@@ -57,7 +58,7 @@ FLAGS = (
     Flag("signature", "Name of the signature to ask.", _SERVER, default="serving_default"),
     Flag(
         "timeout",
-        "Seconds to wait for each answer.",
+        "Seconds to wait for each whole answer.",
         _SERVER,
         "float",
         default=60.0,
@@ -79,7 +80,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -92,12 +93,8 @@ def _main(argv: list[str]) -> None:
             f" {LONGEST_TIMEOUT:.0f}."
         )
     path = values.decode_from_file
-    typed = not path and sys.stdin.isatty()
-    lines = (
-        read_input(Path(path).expanduser())
-        if path
-        else input_lines(sys.stdin.buffer, "standard input")
-    )
+    typed = not path and is_typed()
+    lines = read_input(expanded(path)) if path else input_lines(standard_input(), "standard input")
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
     examples = _examples(
         _prompted(lines) if typed else lines,
@@ -106,14 +103,17 @@ def _main(argv: list[str]) -> None:
     )
     while batch := list(itertools.islice(examples, 1 if typed else values.batch_size)):
         for prediction in client.predict(batch, values.signature):
-            print(
-                (
-                    json.dumps(prediction, ensure_ascii=False)
-                    if values.json
-                    else answer_line(prediction)
-                ),
-                flush=True,
-            )
+            # A server may send what a terminal would take for orders.
+            print(printable(_line(prediction, values.json)), flush=True)
+
+
+def _line(prediction: Any, as_json: bool) -> str:
+    try:
+        return json.dumps(prediction, ensure_ascii=False) if as_json else answer_line(prediction)
+    except RecursionError:
+        raise UserError(
+            "the server's answer has too many levels: is this TensorFlow Serving's REST port?"
+        ) from None
 
 
 def answer_line(prediction: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from ut_tf.bin.flags import FlagError
@@ -31,6 +32,12 @@ def load_run(values: Any) -> Run:
         )
     folders = {name: values[name].value for name in _FOLDERS if name in values}
     return Run.load(model_folder(values.model) if values.model else values.output_dir, **folders)
+
+
+def evaluation_line(output_dir: str, usr_dir: str | None, *more: str) -> str:
+    """The ut-eval command of a run, as it is typed."""
+    own = [f"--usr_dir={shlex.quote(usr_dir)}"] if usr_dir else []
+    return " ".join(["ut-eval", f"--output_dir={shlex.quote(output_dir)}", *own, *more])
 
 
 _FOLDERS = ("data_dir", "tmp_dir", "usr_dir")

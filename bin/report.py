@@ -14,6 +14,7 @@ from ut_tf.bin import flags, report_results
 from ut_tf.bin.command import execute, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.paths import expanded
 from ut_tf.reporting.filling import Report, make_report
 from ut_tf.reporting.paper_tables import PAPER_TABLES
 from ut_tf.reporting.rendering import as_csv, as_json, as_markdown
@@ -88,7 +89,7 @@ _HTML = "html"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -100,13 +101,13 @@ def _main(argv: list[str]) -> None:
             f" {', '.join(formats)}{did_you_mean(values.format, formats).rstrip('?')}."
         )
     report_results.check(values)
-    output = Path(values.output).expanduser() if values.output else None
+    output = expanded(values.output) if values.output else None
     if report_results.are_records(values.runs):
         text = report_results.tables_of_records(values)
         _show(text, output)
         return
     numbers = [number.strip() for number in values.tables.split(",") if number.strip()]
-    runs, warnings = find_runs([Path(place).expanduser() for place in values.runs])
+    runs, warnings = find_runs([expanded(place) for place in values.runs])
     for warning in warnings:
         tell(COMMAND, f"warning: {warning}")
     if not runs:

@@ -15,6 +15,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.shared_flags import FILE_FLAGS
 from ut_tf.errors import UserError, counted, did_you_mean
 from ut_tf.evaluation.records import Record
+from ut_tf.paths import expanded
 from ut_tf.reporting.runs import FoundRun
 from ut_tf.results.curves import keep_curve
 from ut_tf.results.kept_tables import KeptTables, written_anew
@@ -121,7 +122,7 @@ def record(runs: Sequence[FoundRun], values: Any) -> None:
     Raises:
       UserError: a run was refused; those that were not are kept all the same.
     """
-    path = Path(values.record).expanduser()
+    path = expanded(values.record)
     table = layout_of(read_tables(path.parent), values.table)
     metrics = tuple(name.strip() for name in values.metrics.split(",") if name.strip())
     options = RecordingOptions(values.row, metrics, values.note)
@@ -151,11 +152,11 @@ def _keep(run: FoundRun, records: Sequence[ResultRecord], path: Path) -> None:
 
 def tables_of_records(values: Any) -> str:
     """The tables of the records as text; empty where they were written into pages."""
-    files = [Path(place).expanduser() for place in values.runs]
+    files = [expanded(place) for place in values.runs]
     kept = KeptTables.read(files)
     if values.page:
         for page in values.page:
-            _write_page(Path(page).expanduser(), kept)
+            _write_page(expanded(page), kept)
         return ""
     names = [name.strip() for name in values.tables.split(",") if name.strip()] or kept.names
     for name in names:

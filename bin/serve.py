@@ -6,6 +6,7 @@ into.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 import threading
@@ -22,6 +23,8 @@ from ut_tf.bin.serving_flags import (
     serve_until,
     stop_request,
 )
+from ut_tf.bin.shared_flags import RUN_USR_DIR
+from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.serving.versions import newest_saved
 from ut_tf.storage.layout import EXPORT_FOLDER
@@ -55,6 +58,7 @@ FLAGS = (
         shown_default="none",
         aliases=("model_dir",),
     ),
+    dataclasses.replace(RUN_USR_DIR, group=_WHAT),
     Flag("model_name", "Name of the model in the paths of requests.", _WHAT, default="model"),
     *address_flags(_WHERE, 8501, port_aliases=("rest_api_port",)),
     Flag(
@@ -99,7 +103,7 @@ _LARGEST = 1_000_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -112,7 +116,9 @@ def _main(argv: list[str]) -> None:
     from ut_tf.serving.served_model import ServedModel
     from ut_tf.serving.server import ModelServer
 
-    insights = _insights(Run.load(values.output_dir)) if values.output_dir else None
+    insights = None
+    if values.output_dir:
+        insights = _insights(Run.load(values.output_dir, usr_dir=values.usr_dir))
 
     def report(message: str) -> None:
         print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
@@ -175,7 +181,7 @@ def _checked_export_dir(values: Any) -> Path:
         )
     if not (values.export_dir or values.output_dir):
         raise FlagError(f"--export_dir is missing; see {COMMAND} --help.")
-    folder = Path(values.export_dir or Path(values.output_dir) / EXPORT_FOLDER).expanduser()
+    folder = absolute(values.export_dir or Path(values.output_dir) / EXPORT_FOLDER)
     newest_saved(folder)
     return folder
 

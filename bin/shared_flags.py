@@ -99,9 +99,10 @@ RUN_DATA_DIR = Flag("data_dir", "Where prepared data lies.", _WHERE, shown_defau
 RUN_TMP_DIR = Flag("tmp_dir", "Where downloaded archives lie.", _WHERE, shown_default="the run's")
 RUN_USR_DIR = Flag(
     "usr_dir",
-    "Folder of your own Python package with registrations.",
+    "Folder of your own Python package with registrations; a run that was trained with one needs"
+    " it.",
     _WHERE,
-    shown_default="the run's",
+    shown_default="none",
     aliases=("t2t_usr_dir",),
 )
 _TEXT = "Files of your own (translate_files, classify_files, lm_files)"

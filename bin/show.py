@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.command import (
+    execute,
+    import_tensorflow,
+    is_typed,
+    standard_input,
+    stdout_to_stderr,
+    tell,
+)
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.show_input import is_question, known_words_message, unknown_words_message
@@ -23,6 +30,7 @@ from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, read_input, readable
 from ut_tf.insights.story_lines import sentences, stories, story_lines
 from ut_tf.notices import warn
+from ut_tf.paths import expanded
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
@@ -91,16 +99,16 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
     values: Any = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     texts = _texts(values)
-    types = not texts and values.examples is None and sys.stdin.isatty()
+    types = not texts and values.examples is None and is_typed()
     if not texts and values.examples is None and not types:
-        lines = input_lines(sys.stdin.buffer, "standard input")
+        lines = input_lines(standard_input(), "standard input")
         texts = [("standard input", "\n".join(lines))]
     if not (values.output_dir or values.model):
         values.model = _SHIPPED
@@ -120,7 +128,7 @@ def _main(argv: list[str]) -> None:
         show.sample()
         _converse(show)
     if values.html:
-        _write_page(show, Path(values.html).expanduser(), opens=not values.no_open)
+        _write_page(show, expanded(values.html), opens=not values.no_open)
 
 
 class _Show:
@@ -273,7 +281,7 @@ def _texts(values: Any) -> list[tuple[str, str]]:
     if values.input is not None:
         return [("--input", readable(values.input))]
     if values.input_file:
-        lines = read_input(Path(values.input_file).expanduser())
+        lines = read_input(expanded(values.input_file))
         return [(values.input_file, "\n".join(lines))]
     return []
 

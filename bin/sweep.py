@@ -12,16 +12,17 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ut_tf.bin import flags, trainer_flags
 from ut_tf.bin.command import EXIT_INTERRUPTED, EXIT_USER_ERROR, execute, tell
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
+from ut_tf.paths import expanded
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone
@@ -125,7 +126,7 @@ T = TypeVar("T")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> int:
@@ -189,12 +190,12 @@ def _expanded(
     flag: str, words: Sequence[str], expand: Callable[[Sequence[str]], list[T]], expected: str
 ) -> list[T]:
     try:
-        expanded = expand(words)
+        items = expand(words)
     except ValueError as error:
         raise FlagError(f"--{flag}={','.join(words)}: {error}; expected {expected}.") from None
-    if not expanded:
+    if not items:
         raise FlagError(f"--{flag} names nothing: expected {expected}.")
-    return expanded
+    return items
 
 
 def _sweep(values: Any) -> Sweep:
@@ -205,12 +206,23 @@ def _sweep(values: Any) -> Sweep:
         f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
     ]
     return Sweep(
-        Path(values.output_dir).expanduser(),
+        expanded(values.output_dir),
         cells_of(values),
-        CellCommands(values.trainer_flags, evaluation_options),
+        CellCommands(values.trainer_flags, [*evaluation_options, *_own_code(values.trainer_flags)]),
         values.parallel,
         _minutes(values.minutes),
     )
+
+
+def _own_code(words: Sequence[str]) -> list[str]:
+    """The words of ut-trainer's flags that name a folder of code, which ut-eval needs, too."""
+    names = {f"--{name}" for name in (USR_DIR.name, *USR_DIR.aliases)}
+    own: list[str] = []
+    for word, following in zip(words, [*words, ""][1:], strict=True):
+        flag, equals, _ = word.partition("=")
+        if flag in names:
+            own += [word] if equals else [word, following]
+    return own
 
 
 def _minutes(text: str) -> dict[str, float]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from ut_tf.bin.command import (
 )
 from ut_tf.bin.config_file import parse_with_config
 from ut_tf.bin.flags import FlagError
+from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.bin.trainer_flags import (
     COMMAND,
@@ -41,7 +41,7 @@ _ENDINGS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> int:
@@ -90,10 +90,8 @@ def _train(values: Any) -> int:
         print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
     if result.stopped_by == "signal":
         return EXIT_INTERRUPTED
-    print(
-        "\nnext: ut-eval"
-        f" --output_dir={shlex.quote(values.output_dir or default_output_dir(values))}"
-    )
+    place = values.output_dir or default_output_dir(values)
+    print(f"\nnext: {evaluation_line(place, values.usr_dir)}")
     return 0
 
 

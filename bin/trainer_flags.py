@@ -227,7 +227,7 @@ def _warm_start_run(folder: str | None, plan: Run) -> Run | None:
     if not folder or checkpoint_steps(plan.output_dir):
         return None
     try:
-        return Run.load(folder)
+        return Run.load(folder, usr_dir=plan.usr_dir)
     except UserError as error:
         raise UserError(f"--warm_start_from={folder}: {error}") from error
 

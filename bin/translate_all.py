@@ -31,6 +31,7 @@ from ut_tf.bin.flag_values import (
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
+from ut_tf.paths import expanded
 from ut_tf.run import Run
 from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 
@@ -90,7 +91,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)))
+    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
 def _main(argv: list[str]) -> None:
@@ -99,10 +100,8 @@ def _main(argv: list[str]) -> None:
     variants = chosen_variants(values.bleu_variant)
     if values.reference and not values.source:
         raise FlagError(f"--reference={values.reference} needs the --source that it translates.")
-    read = files(values.reference or "") + (
-        [Path(values.source).expanduser()] if values.source else []
-    )
-    named = Path(values.translation).expanduser() if values.translation else None
+    read = files(values.reference or "") + ([expanded(values.source)] if values.source else [])
+    named = expanded(values.translation) if values.translation else None
     refuse_overwriting("translation", named, read)
     if values.reference or not values.source:
         check_tokenizer(values.tokenize)
@@ -113,9 +112,11 @@ def _main(argv: list[str]) -> None:
     # The user's files are read before TensorFlow is imported: a wrong name is answered at once.
     texts = parallel_set(run, values) if values.source else None
     import_tensorflow()
+    from ut_tf.evaluation.parallel_sets import check_one_text
     from ut_tf.inference.translator import Translator
 
     with stdout_to_stderr():
+        check_one_text(run)
         texts = parallel_set(run, values) if texts is None else texts
         averaged = _averaged(run, values)
         path = named or averaged.output_dir / TRANSLATIONS_FOLDER / texts.name
@@ -159,7 +160,7 @@ def _averaged(run: Run, values: Any) -> Run:
 
     steps = chosen_steps(run, values)
     destination = (
-        Path(values.avg_dir).expanduser()
+        expanded(values.avg_dir)
         if values.avg_dir
         else default_destination(run.output_dir, values, steps)
     )

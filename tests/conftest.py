@@ -9,6 +9,8 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+# A command that fails in a test shows where.
+os.environ.setdefault("UT_TF_TRACEBACK", "1")
 # XLA's optimisations take longer than what the tests compute.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 

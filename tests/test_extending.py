@@ -124,7 +124,8 @@ def test_the_command_of_a_part_makes_a_model_of_it(name: str, folder: Path) -> N
     _write(section, folder)
     command, *others = section.commands
     run = trainer_flags.checked_run(_tiny(shlex.split(command), section))
-    assert others == [f"ut-eval --output_dir={run.output_dir.relative_to(folder)}"]
+    place = run.output_dir.relative_to(folder)
+    assert others == [f"ut-eval --usr_dir={section.folder} --output_dir={place}"]
     model = make_model(run.hparams, make_problem(run.problem, {}).spec(run.data_dir), seed=0)
     features = {"inputs": tf.constant([[5, 4, 3, 1]]), "targets": tf.constant([[5, 4, 3, 1]])}
     assert np.isfinite(model(features, training=True)).all()
@@ -150,7 +151,8 @@ def test_a_strategy_goes_through_the_commands_that_search(
     training, evaluation, *searching = section.commands
     run = trainer_flags.checked_run(_tiny(shlex.split(training), section)).start()
     save(run, (1,))
-    assert evaluation == f"ut-eval --output_dir={run.output_dir.relative_to(folder)}"
+    place = run.output_dir.relative_to(folder)
+    assert evaluation == f"ut-eval --usr_dir={section.folder} --output_dir={place}"
     _run_all(section, searching, folder, monkeypatch, capsys)
 
 

@@ -22,6 +22,7 @@ from ut_tf.models.catalogue import MODELS
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.registry import Entry, Registry
 from ut_tf.run import Run
+from ut_tf.storage.locks import held_alone
 
 
 class Words(Problem):
@@ -378,9 +379,33 @@ def test_other_data_than_the_run_s_is_refused(create):
         Run.load(run.output_dir).prepare()
 
 
+def test_of_two_runs_that_start_at_once_the_first_is_kept(create, tmp_path):
+    folders = {name: tmp_path / name for name in ("output_dir", "data_dir", "tmp_dir")}
+    other = Run.plan("words", "narrow", **folders, seed=7)
+    run = create()
+    before = (run.output_dir / "config.json").read_bytes()
+    with pytest.raises(UserError, match=r"differs \(seed: 0 -> 7\)"):
+        other.start()
+    again = Run.plan("words", "narrow", "train_steps=99", **folders)
+    with held_alone(run.output_dir):
+        assert again.start().hparams.training.train_steps == 99
+    assert (run.output_dir / "config.json").read_bytes() == before
+    again.start()
+    assert (run.output_dir / "config.json").read_bytes() != before
+
+
+def test_checkpoints_without_a_configuration_are_not_trained_on(create):
+    run = create()
+    (run.output_dir / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (run.output_dir / "config.json").unlink()
+    with pytest.raises(UserError, match=r"holds checkpoints of a run, but no config\.json"):
+        create(seed=3)
+
+
 def test_no_partial_file_is_left(create):
     run = create()
-    assert sorted(path.name for path in run.output_dir.iterdir()) == ["config.json", "vocab"]
+    names = sorted(path.name for path in run.output_dir.iterdir())
+    assert names == [".start.lock", "config.json", "vocab"]
 
 
 def test_a_set_that_returns_something_else_is_told(create):

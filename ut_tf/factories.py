@@ -178,10 +178,10 @@ def parse_problem_args(
 
 
 def _literal(text: str) -> Any:
-    if re.fullmatch(r"\d+(\+\d+)+", text):
-        return [int(number) for number in text.split("+")]
     try:
+        if re.fullmatch(r"\d+(\+\d+)+", text):
+            return [int(number) for number in text.split("+")]
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(value, list | dict) else value

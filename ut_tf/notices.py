@@ -11,11 +11,13 @@ Texts of the library name arguments in backticks. A command shows them as its fl
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _wording: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
 
 
@@ -24,14 +26,21 @@ def worded(text: str) -> str:
     return _wording.get()(text)
 
 
+def printable(text: str) -> str:
+    """The text with U+FFFD in place of what a terminal obeys or cannot show: control characters but
+    tabs and ends of lines, and halves of surrogate pairs.
+    """
+    return _ORDERS.sub("\ufffd", text)
+
+
 def warn(sentence: str) -> None:
     """Prints a warning to standard error."""
-    print(f"warning: {worded(sentence)}", file=sys.stderr, flush=True)
+    print(f"warning: {printable(worded(sentence))}", file=sys.stderr, flush=True)
 
 
 def note(sentence: str) -> None:
     """Prints to standard error what is as it should be, and good to know."""
-    print(f"note: {worded(sentence)}", file=sys.stderr, flush=True)
+    print(f"note: {printable(worded(sentence))}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.paths import expanded
 from ut_tf.start_lines import without_start_lines
 
 T = TypeVar("T")
@@ -339,6 +341,13 @@ def before_user_code(action: Callable[[], None]) -> Iterator[None]:
         _before_user_code.reset(token)
 
 
+def has_imported(usr_dir: str) -> bool:
+    """Whether the package in the folder `usr_dir` has been imported by this process."""
+    folder = Path(os.path.realpath(os.path.expanduser(usr_dir)))
+    loaded = sys.modules.get(folder.name)
+    return loaded is not None and getattr(loaded, "__file__", None) == str(folder / "__init__.py")
+
+
 def import_user_code(usr_dir: str) -> None:
     """Imports the package in the folder `usr_dir`, whose modules register the user's own names; the
     second time does nothing.
@@ -347,17 +356,16 @@ def import_user_code(usr_dir: str) -> None:
       UserError: the folder or its ``__init__.py`` does not exist, its name is taken by another
         module, or importing it fails.
     """
-    folder = Path(usr_dir).expanduser().resolve()
+    folder = expanded(usr_dir).resolve()
     source = folder / "__init__.py"
     if not source.is_file():
         raise UserError(
             f"`usr_dir`={usr_dir}: there is no file {source}; make one that imports the modules"
             " with your registrations."
         )
-    loaded = sys.modules.get(folder.name)
-    if loaded is not None and getattr(loaded, "__file__", None) == str(source):
+    if has_imported(usr_dir):
         return
-    if loaded is not None:
+    if folder.name in sys.modules:
         raise UserError(
             f"`usr_dir`={usr_dir}: {folder.name!r} is the name of another Python module: rename the"
             " folder."
@@ -378,7 +386,8 @@ def import_user_code(usr_dir: str) -> None:
     except UserError:
         del sys.modules[folder.name]
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # A module that ends the program would end the command without a word.
         del sys.modules[folder.name]
         raise UserError(
             f"`usr_dir`={usr_dir}: importing it failed with {type(error).__name__}: {error}."

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -30,10 +31,12 @@ from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
 from ut_tf.notices import note, warn
+from ut_tf.paths import absolute
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run_config import (
     RunConfig,
     changes_of,
+    check_code_is_here,
     check_portable,
     from_values,
     read_values,
@@ -41,8 +44,9 @@ from ut_tf.run_config import (
 )
 from ut_tf.start_lines import without_start_lines
 from ut_tf.storage.files import sha256_of, write_bytes
-from ut_tf.storage.folders import absolute, default_data_dir, default_tmp_dir, make_writable
-from ut_tf.storage.layout import CONFIG_FILE, VOCAB_FOLDER
+from ut_tf.storage.folders import default_data_dir, default_tmp_dir, make_writable
+from ut_tf.storage.layout import CONFIG_FILE, START_LOCK_FILE, VOCAB_FOLDER, checkpoint_steps
+from ut_tf.storage.locks import while_starting
 from ut_tf.storage.model_folder import check_model_folder, count_parameters, holds_model
 
 if TYPE_CHECKING:
@@ -146,6 +150,11 @@ class Run(RunConfig):
             usr_dir=str(absolute(usr_dir)) if usr_dir else None,
         )
         values = read_values(run.output_dir)
+        if values is None and checkpoint_steps(run.output_dir):
+            raise UserError(
+                f"{run.output_dir} holds checkpoints of a run, but no {CONFIG_FILE} that says of"
+                " which: put it back, or give another `output_dir`."
+            )
         return run if values is None else run._going_on(from_values(values, run.output_dir))
 
     def start(self, on_accelerator: bool | None = None) -> Self:
@@ -165,11 +174,20 @@ class Run(RunConfig):
         existed = self.output_dir.exists()
         make_writable(self.output_dir)
         try:
-            return run.prepare()._write()
+            run = run.prepare()
+            with while_starting(self.output_dir) as is_free:
+                # Another process may have begun a run there since this one was planned.
+                values = read_values(self.output_dir)
+                if values is not None:
+                    self._going_on(from_values(values, self.output_dir))
+                # Where one trains, what lies there stays as it is: training will be refused, or
+                # this process is one of several workers.
+                return run._write() if is_free or values is None else run
         except BaseException:
             if not existed:
                 # Where something was written, it stays.
                 with contextlib.suppress(OSError):
+                    (self.output_dir / START_LOCK_FILE).unlink(missing_ok=True)
                     self.output_dir.rmdir()
             raise
 
@@ -186,8 +204,12 @@ class Run(RunConfig):
         A data or temporary directory that is not given is the one the run was made with or, where
         that is gone, the default.
 
+        Code of the user's own is imported only from a `usr_dir` that is given here: others may have
+        written the run directory.
+
         Raises:
-          UserError: there is no run, or it cannot be read.
+          UserError: there is no run, it cannot be read, or it was made with code and no `usr_dir`
+            is given.
         """
         folder = absolute(output_dir)
         if holds_model(folder):
@@ -198,26 +220,22 @@ class Run(RunConfig):
                 f"{folder} holds no run (no {CONFIG_FILE}): give an `output_dir` that ut-trainer"
                 " wrote."
             )
-        if holds_model(folder):
-            if usr_dir:
-                # The caller's own, which may register the model's problem.
-                registry.import_user_code(usr_dir)
-            check_portable(values, folder)
-            values = {
-                **values,
-                "data_dir": str(default_data_dir()),
-                "tmp_dir": str(default_tmp_dir()),
-            }
-        usr_dir = usr_dir or values["usr_dir"]
         if usr_dir:
+            # The caller's own, which may register the run's problem.
             registry.import_user_code(usr_dir)
+        if holds_model(folder):
+            check_portable(values, folder)
+            # Its own say nothing about this machine.
+            values = {**values, "data_dir": "", "tmp_dir": ""}
+        elif not usr_dir:
+            check_code_is_here(values, folder)
         config = from_values(values, folder)
         folders = {
-            "data_dir": _given_or_stored(data_dir, config.data_dir, default_data_dir()),
-            "tmp_dir": _given_or_stored(tmp_dir, config.tmp_dir, default_tmp_dir()),
+            "data_dir": _given_or_stored(data_dir, values["data_dir"], default_data_dir),
+            "tmp_dir": _given_or_stored(tmp_dir, values["tmp_dir"], default_tmp_dir),
             "output_dir": folder,
         }
-        return cls(**{**vars(config), **folders, "usr_dir": usr_dir})
+        return cls(**{**vars(config), **folders, "usr_dir": usr_dir or config.usr_dir})
 
     def in_use(self, overrides: str) -> Self:
         """The run with another depth, memory or positions, "eval_num_steps=8".
@@ -411,10 +429,18 @@ def _warn_of_the_future(folder: Path) -> None:
     )
 
 
-def _given_or_stored(given: str | Path | None, stored: Path, default: Path) -> Path:
+def _given_or_stored(given: str | Path | None, stored: str, default: Callable[[], Path]) -> Path:
     if given:
         return absolute(given)
-    return stored if stored.is_dir() else absolute(default)
+    if stored and Path(stored).is_dir():
+        return Path(stored)
+    try:
+        return absolute(default())
+    except UserError:
+        # Without a home folder the stored one is named where data is needed.
+        if stored:
+            return Path(stored)
+        raise
 
 
 def _spec_changes(old: ProblemSpec, new: ProblemSpec) -> str:

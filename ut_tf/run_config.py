@@ -139,6 +139,18 @@ def check_portable(values: dict[str, Any], folder: Path) -> None:
             )
 
 
+def check_code_is_here(values: dict[str, Any], folder: Path) -> None:
+    """Raises UserError where a run was made with code of the user's own that this process has not
+    imported: what lies in a run directory does not decide what is executed.
+    """
+    usr_dir = values["usr_dir"]
+    if usr_dir is not None and not registry.has_imported(usr_dir):
+        raise UserError(
+            f"the run in {folder} was made with code of your own, which is not executed unasked:"
+            f" add `usr_dir`={usr_dir}, if you trust what lies there."
+        )
+
+
 def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
     """Makes the configuration from the values that ``read_values`` read in `folder`.
 

@@ -307,7 +307,13 @@ def _fold_in(seed: Any, number: Any) -> Any:
     return tf.random.fold_in(seed, tf.cast(number, tf.int64))
 
 
+# Beyond it TensorFlow's int32 sizes overflow.
+_MOST = 1_000_000_000
+
+
 def _at_least(least: int, what: str, value: int) -> int:
     if value < least:
         raise UserError(f"`{what}`={value}: expected at least {least}.")
+    if value > _MOST:
+        raise UserError(f"`{what}`={value}: expected at most {_MOST}.")
     return value

@@ -34,6 +34,8 @@ def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
             story = []
         question, tab, _ = text.partition("\t")
         if not tab and not text.endswith("?"):
+            if "? " in text:
+                raise malformed(name, count, text, "a tab between a question and its answer")
             story.append(text)
         elif question.strip():
             yield "\n".join(story), question.strip()

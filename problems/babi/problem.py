@@ -106,8 +106,9 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
             for member in tar:
                 match = pattern.fullmatch(member.name)
                 if match and member.isfile():
-                    files[int(match[1]), match[2]] = (member.name, _text(tar, member))
-    except (tarfile.TarError, EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
+                    text = _text(tar, member, f"{archive}:{member.name}")
+                    files[int(match[1]), match[2]] = (member.name, text)
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise UserError(
             f"{archive} cannot be read as an archive ({error or type(error).__name__}): it may be"
             " cut off or another file; delete it, or put the whole archive in its place."
@@ -115,9 +116,17 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
     return files
 
 
-def _text(tar: Any, member: Any) -> str:
+def _text(tar: Any, member: Any, name: str) -> str:
     with tar.extractfile(member) as file:
-        return str(file.read().decode("utf-8"))
+        content: bytes = file.read()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{name}, line {line}: byte 0x{content[error.start]:02x} is no UTF-8: put the whole"
+            " published archive in its place."
+        ) from error
 
 
 def _task_stories(

@@ -58,12 +58,14 @@ def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]
         if number == 1 or story is None:
             story = Story(task)
         if "\t" not in text:
+            if "?" in text:
+                raise malformed(file, count, text, "a tab between a question and its answer")
             story.sentences.append(text.strip())
             continue
         question, answer, supporting, *_ = (part.strip() for part in [*text.split("\t"), ""])
         if not question or not answer:
             raise malformed(file, count, text, "a question, a tab and its answer")
-        if not all(line.isdecimal() and 0 < int(line) < number for line in supporting.split()):
+        if not all(_is_before(line, number) for line in supporting.split()):
             raise malformed(
                 file,
                 count,
@@ -76,6 +78,12 @@ def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]
         story.supporting.append([int(line) for line in supporting.split()])
     if story is not None:
         yield story
+
+
+def _is_before(line: str, number: int) -> bool:
+    """Whether digits name a line before that of `number`."""
+    is_number = line.isascii() and line.isdigit() and len(line) <= len(str(number))
+    return is_number and 0 < int(line) < number
 
 
 def split_validation(stories: list[Story]) -> tuple[list[Story], list[Story]]:

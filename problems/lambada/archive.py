@@ -25,6 +25,7 @@ from pathlib import Path
 
 from ut_tf.data.download import Archive, find_or_download
 from ut_tf.errors import UserError
+from ut_tf.paths import expanded
 from ut_tf.problems.lambada.tokens import treebank_tokens
 
 ARCHIVE = Archive(
@@ -197,7 +198,7 @@ def find_texts(tmp_dir: Path, train_files: str) -> Path:
     Raises:
       UserError: they are in none of these places.
     """
-    given = Path(train_files).expanduser()
+    given = expanded(train_files)
     for path in (given, tmp_dir / _FOLDER / given, tmp_dir / given):
         if path.exists():
             return path.absolute()

@@ -228,7 +228,13 @@ def _names(operations: str, default: Sequence[str], known: Iterable[str]) -> tup
     return names
 
 
+# Beyond it TensorFlow's int32 sizes overflow.
+_MOST = 1_000_000_000
+
+
 def _at_least(least: int, what: str, value: int) -> int:
     if value < least:
         raise UserError(f"`{what}`={value}: expected at least {least}.")
+    if value > _MOST:
+        raise UserError(f"`{what}`={value}: expected at most {_MOST}.")
     return value

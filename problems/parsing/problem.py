@@ -27,6 +27,7 @@ from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
+from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.parsing.alignment import LEAF
 from ut_tf.problems.parsing.files import (
@@ -385,4 +386,4 @@ def _rows(ids: Any) -> list[list[int]]:
 
 def _paths(names: Files | str) -> list[Path]:
     parts = [names] if isinstance(names, str) else names
-    return [Path(os.path.abspath(os.path.expanduser(part))) for part in parts if part]
+    return [Path(os.path.abspath(expanded(part))) for part in parts if part]

@@ -26,6 +26,7 @@ from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subwords import SUBWORD_KINDS, SubwordKind, SubwordOptions, Subwords
 from ut_tf.errors import UserError
+from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 
 _FOLDER = "translation"
@@ -102,7 +103,7 @@ class Translation(Problem):
             vocab_size=vocab_size or default_vocab_size,
             exact=exact and vocab_size > 0,
             subword_model=subword_model,
-            vocab_file=str(Path(vocab_file).expanduser().absolute()) if vocab_file else "",
+            vocab_file=str(expanded(vocab_file).absolute()) if vocab_file else "",
             filters=Filters(max_characters, max_length_ratio),
         )
         self._tables: dict[tuple[Path, str], PairTable] = {}

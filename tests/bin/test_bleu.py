@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tests.bin.tiny_runs import translation_run
+from tests.bin.tiny_runs import stories_run, translation_run
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.data.problem import EvaluationSet
@@ -256,6 +256,20 @@ def test_the_figure_of_ut_eval_is_that_of_ut_bleu(call, folder):
     call(bleu, "--checkpoints", f"--output_dir={folder}/run", "--steps=200")
     (row,) = map(json.loads, (folder / "run" / "bleu.jsonl").read_text().splitlines())
     assert (judged["bleu"], judged["chrf"]) == (row["bleu_cased"], row["chrf"])
+
+
+def test_a_run_of_stories_is_refused_before_anything_is_written(call, tmp_path):
+    run = stories_run(tmp_path / "run")
+    (tmp_path / "a.txt").write_text("a\n")
+    text = f"--source={tmp_path}/a.txt"
+    for command, flags in (
+        (translate_all, [text]),
+        (bleu, ["--checkpoints", text, f"--reference={tmp_path}/a.txt"]),
+    ):
+        status, lines, errors = call(command, f"--output_dir={run.output_dir}", *flags)
+        assert (status, lines, len(errors)) == (1, [], 1)
+        assert "reads story, question for each example" in errors[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "data", "run"]
 
 
 @pytest.mark.parametrize(

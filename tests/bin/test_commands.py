@@ -344,6 +344,7 @@ def test_numbers_that_cannot_be(tmp_path, flag, capsys):
 def test_a_warm_start_needs_a_run(tmp_path, capsys):
     assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 1
     assert "--warm_start_from" in capsys.readouterr().err
+    assert _train(tmp_path) == 0
     (tmp_path / "my run" / "checkpoints" / "step-00000010").mkdir(parents=True)
     assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 0
 

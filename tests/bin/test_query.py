@@ -94,6 +94,20 @@ def test_what_is_printed(ask, signature, line, printed):
         assert ask(server, f"{line}\n", f"--signature={signature}") == (0, f"{printed}\n", "")
 
 
+def test_orders_to_the_terminal_are_left_out(ask):
+    def orders(examples):
+        return [{"outputs": "a\x1b]0;title\x07\x9b2J\x7fb"} for _ in examples]
+
+    with served(PythonModel({"serving_default": (["inputs"], orders)})) as server:
+        for flags in ([], ["--json"]):
+            status, out, _ = ask(server, "x\n", *flags)
+            assert status == 0
+            assert not {*"\x1b\x07\x9b\x7f"} & {*out}
+        printed = ask(server, "x\n", "--signature=\x1b[31mred")[2]
+    assert "red" in printed
+    assert "\x1b" not in printed
+
+
 def test_json_holds_all_that_the_model_returns(ask, tmp_path):
     (tmp_path / "lines.txt").write_text("ä\n")
     with served(PythonModel(SIGNATURES)) as server:

@@ -5,14 +5,17 @@ each way in which an answer can fail.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from tests.serving.python_model import PythonModel, served
 from ut_tf.errors import UserError
+from ut_tf.serving import rest
 from ut_tf.serving.rest import RestClient
 
 
@@ -109,6 +112,74 @@ def test_a_server_that_takes_too_long():
         with pytest.raises(UserError, match=r"no answer within 0\.2 seconds"):
             RestClient(server.address, "toy", timeout=0.2).predict([{"inputs": "a"}])
         gate.set()
+
+
+@contextlib.contextmanager
+def sending(parts):
+    """The address of a server that sends these bytes, and more of them whenever it is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    for part in parts:
+                        connection.sendall(part)
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def slowly(whole, byte):
+    yield whole
+    while True:
+        time.sleep(0.02)
+        yield byte
+
+
+@pytest.mark.parametrize("whole", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n["])
+def test_a_server_that_sends_byte_by_byte(whole):
+    with sending(slowly(whole, b" ")) as address:
+        before = time.monotonic()
+        with pytest.raises(UserError, match=r"no answer within 0\.3 seconds"):
+            RestClient(address, "toy", timeout=0.3).predict([{"inputs": "a"}])
+        assert time.monotonic() - before < 2.0
+
+
+def test_a_server_that_sends_for_ever(monkeypatch):
+    monkeypatch.setattr(rest, "LARGEST_ANSWER", 1_000_000)
+    parts = itertools.chain([b"HTTP/1.1 200 OK\r\n\r\n"], itertools.repeat(b" " * 100_000))
+    with (
+        sending(parts) as address,
+        pytest.raises(UserError, match="the answer has more than 1,000,000 bytes"),
+    ):
+        RestClient(address, "toy").predict([{"inputs": "a"}])
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "expected"),
+    [
+        (b"200 OK", b"[" * 100_000, "expected JSON"),
+        (b"200 OK", b'{"metadata": {"signature_def": {"signature_def": [1]}}}', "a model's sig"),
+        (b"200 OK", b'{"metadata": {"signature_def": {"signature_def": "a"}}}', "a model's sig"),
+        (b"302 Found\r\nLocation: http://\xff\xfe/", b"", "cannot be asked"),
+        (b"302 Found\r\nLocation: http://my..host/", b"", "cannot be asked"),
+        (b"500 Oh", b'{"error": [[1]]}', "status 500: [[1]]"),
+        (b"500 Oh", b"\xff\x1b[2J", "status 500"),
+    ],
+)
+def test_strange_answers_are_one_sentence(head, body, expected):
+    answer = b"HTTP/1.1 " + head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    with sending([answer]) as address, pytest.raises(UserError) as caught:
+        RestClient(address, "toy", timeout=5).inputs("serving_default")
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["my..host", "a" * 70, "[::1", "ä" * 70, "h:99999", "h:x", ""])
+def test_strange_names_of_servers(host):
+    with pytest.raises(UserError):
+        RestClient(f"http://{host}", timeout=2).predict([])
 
 
 def test_no_server():

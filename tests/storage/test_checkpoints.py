@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import json
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ut_tf.storage.checkpoints import (
     restore,
 )
 from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.layout import step_of
 
 
 class Counter:
@@ -221,9 +223,29 @@ def test_a_checkpoint_of_another_network_is_refused(store: CheckpointStore) -> N
         restore(path, tf.train.Checkpoint(value=tf.Variable(0.0), more=tf.Variable(0.0)))
 
 
+def test_a_refused_checkpoint_is_told_without_warnings_of_tensorflow(
+    store: CheckpointStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.save(1, tf.train.Checkpoint(a=tf.Variable(1.0), b=tf.Variable(2.0)), {})
+    with pytest.raises(UserError, match="do not fit"):
+        restore(store.path(1), tf.train.Checkpoint(c=tf.Variable(1.0)), partial=True)
+    gc.collect()
+    assert not [record for record in caplog.records if "could not be found" in record.message]
+
+
+@pytest.mark.parametrize("name", ["step-²", "step-" + "9" * 5000, "step-1x"])
+def test_other_folders_are_no_checkpoints(store: CheckpointStore, name: str) -> None:
+    store.save(1, tf.train.Checkpoint(a=tf.Variable(1.0)), {})
+    with contextlib.suppress(OSError):
+        (store.folder / name).mkdir()
+    assert store.steps() == [1]
+    assert step_of(name) is None
+
+
 def test_the_best_mark_survives_a_strange_file(store: CheckpointStore) -> None:
     Counter().save(store, 1, 1)
-    (store.folder / "best.json").write_text(json.dumps([1]))
-    assert store.best_step() is None
+    for content in ("[1]", '{"step": 1e999}', "[" * 100_000):
+        (store.folder / "best.json").write_text(content)
+        assert store.best_step() is None
     store.mark_best(1)
     assert store.best_step() == 1

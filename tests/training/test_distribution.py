@@ -35,6 +35,9 @@ TWO = {"worker": ["a:1", "b:2"]}
         ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "those of worker are 0 to 1"),
         ({"cluster": TWO, "task": {"type": "worker", "index": -1}}, "those of worker are 0 to 1"),
         ({"cluster": TWO, "task": [1]}, "expected JSON like"),
+        ({"cluster": {"worker": ["a:1", "a:1"]}}, "a:1 is the address of 2 workers"),
+        ({"cluster": {"worker": ["a:1", "b:65536"]}}, "not a list of addresses"),
+        ({"cluster": {"worker": ["a:1", "b:x"]}}, "not a list of addresses"),
     ],
 )
 def test_faults_are_named(monkeypatch: pytest.MonkeyPatch, found: Any, expected: str) -> None:
@@ -51,6 +54,43 @@ def test_workers_of_different_precision_are_refused(monkeypatch: pytest.MonkeyPa
         check_same_precision(workers, policies[0])
     for policies in (["float32"] * 2, ["mixed_bfloat16"] * 2):
         check_same_precision(workers, policies[0])
+
+
+class Lost:
+    """Three workers, of which this process is the first."""
+
+    count, index = 3, 0
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("Connection reset by peer\n/job:worker/replica:0/task:2", "has lost worker 2 (Conn"),
+        ("Socket closed", "has lost another worker (Socket closed)"),
+    ],
+)
+def test_a_lost_worker_is_named_in_one_sentence(message: str, named: str) -> None:
+    with pytest.raises(UserError) as caught, distribution.lost_workers_named(Lost()):  # type: ignore[arg-type]
+        raise tf.errors.UnavailableError(None, None, message)
+    assert str(caught.value).startswith("worker 0 of 3 ")
+    assert named in str(caught.value)
+    assert "same command" in str(caught.value)
+
+
+def test_a_single_worker_loses_none() -> None:
+    alone = distribution.Workers(None, 1, 0)
+    with pytest.raises(tf.errors.AbortedError), distribution.lost_workers_named(alone):
+        raise tf.errors.AbortedError(None, None, "no other")
+
+
+def test_an_address_in_use_is_the_user_s_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise tf.errors.UnknownError(None, None, "Could not start gRPC server")
+
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": TWO}))
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", refuse)
+    with pytest.raises(UserError, match="Could not start gRPC server"):
+        distribution._multi_worker_strategy()
 
 
 @pytest.mark.parametrize("index", [1, "1"])

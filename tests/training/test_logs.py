@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.data_provider import MultiplexerDataPr
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 from tensorboard.context import RequestContext
 
+from ut_tf.storage.json_lines import objects
 from ut_tf.training.logs import RunLog, drop_lines_after
 from ut_tf.training.progress import ProgressLine, format_duration
 from ut_tf.training.state import TrainingState, Window
@@ -30,6 +31,17 @@ def test_lines_after_the_restored_step_are_dropped(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in whole) + '{"kind": "tra')
     drop_lines_after(path, 2)
     assert [json.loads(line) for line in path.read_text().splitlines()] == whole[:2]
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"\0\0", b"[1]", b'{"step": 1e999}', b"[" * 9999])
+def test_a_damaged_line_is_dropped_and_the_others_stay(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "metrics.jsonl"
+    whole = b'{"kind": "eval", "step": 1, "loss": 0.5}\n'
+    path.write_bytes(whole + damage + b"\n" + whole)
+    drop_lines_after(path, 2)
+    assert path.read_bytes() == whole + whole
+    path.write_bytes(damage + b"\n" + whole)
+    assert [values["loss"] for values in objects(path) if "loss" in values] == [0.5]
 
 
 def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:

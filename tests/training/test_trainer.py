@@ -58,6 +58,23 @@ def kill() -> None:
     raise Killed
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_run_that_is_too_large_leaves_the_directory_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: bool
+) -> None:
+    def grow() -> None:
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor")
+
+    run = toy_run(tmp_path / "run", train_steps=2)
+    (run.output_dir / "config.json").write_text("{}")
+    if trained:
+        train(run, 1)
+    stop_at(monkeypatch, 1, grow)
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        train(run)
+    assert (run.output_dir / "config.json").exists() == trained
+
+
 FULL: dict[str, Any] = {
     "halting": "basic",
     "average_decay": 0.9,

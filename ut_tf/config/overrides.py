@@ -153,10 +153,12 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
             value = kind(value)
         except ValueError:
             raise ValueError(expected) from None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Integral if kind is int else Real)
-        or not math.isfinite(value)
-    ):
+    if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
         raise ValueError(expected)
-    return kind(value)
+    try:
+        # Whole numbers beyond those of a float fit nothing that is computed.
+        if math.isfinite(value):
+            return kind(value)
+    except OverflowError:
+        pass
+    raise ValueError(expected)

@@ -21,6 +21,7 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.paths import expanded
 
 _DATA_FIELDS = ("vocab_size", "subword_model")
 _NAMED = {
@@ -105,7 +106,7 @@ def _absolute(kind: str, value: Any) -> Any:
 
 
 def _absolute_path(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
+    return os.path.abspath(expanded(path))
 
 
 def hyperparameter_arguments(

@@ -76,7 +76,7 @@ def find_or_download(
     failures = []
     for url in archive.urls:
         try:
-            response = _within(answer_seconds / len(archive.urls), functools.partial(_open, url))
+            response = within(answer_seconds / len(archive.urls), functools.partial(_open, url))
             _receive(response, archive, path)
             return path
         except (OSError, TimeoutError, ValueError) as error:
@@ -104,7 +104,7 @@ def check_reachable(
       UserError: it gives no answer, or not what was asked for.
     """
     try:
-        _within(answer_seconds, functools.partial(_open, url)).close()
+        within(answer_seconds, functools.partial(_open, url)).close()
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(
             f"{what} is not there and cannot be downloaded ({url}: {_reason(error)}): {advice}."
@@ -128,7 +128,7 @@ def _open(url: str) -> Any:
     return response
 
 
-def _within(seconds: float, call: Callable[[], Any]) -> Any:
+def within(seconds: float, call: Callable[[], Any]) -> Any:
     """The result of `call`; raises TimeoutError where that takes longer (the thread is left
     to end by itself).
     """

@@ -137,8 +137,8 @@ class PreparedFolder:
         """Raises UserError if one of the files in the summary's "files" (see ``source_record``) is
         there, but has changed.
         """
-        records = self.summary()["files"]
         with self.reading():
+            records = self.summary()["files"]
             sources = [(Path(record["path"]), int(record["size"]), record) for record in records]
         for path, size, record in sources:
             if path.is_file() and not _is_same(path, size, record):

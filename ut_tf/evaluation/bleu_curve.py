@@ -29,6 +29,7 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.json_lines import objects, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, SCORES_FILE
 
 _ADVICE = "change its permissions, or copy the run to where you may write"
@@ -122,18 +123,16 @@ def _deciding(config: DecodeConfig) -> dict[str, Any]:
 def _known(path: Path, key: dict[str, Any]) -> dict[int, dict[str, float]]:
     """The figures by step that a file has under `key`; the last of a step counts."""
     known: dict[int, dict[str, float]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue  # The last line of a call that was killed while it wrote.
+    names = (*(f"bleu_{variant}" for variant in VARIANTS), "chrf")
+    for values in objects(path):
+        step, decode = step_of(values), values.get("decode", {})
+        scores = {name: values[name] for name in names if isinstance(values.get(name), int | float)}
+        if step is None or not isinstance(decode, dict) or len(scores) < len(names):
+            continue
         # Versions that had fewer options of decoding stored fewer.
-        values["decode"] = {**_deciding(DecodeConfig()), **values.get("decode", {})}
+        values["decode"] = {**_deciding(DecodeConfig()), **decode}
         if {name: values.get(name) for name in key} == key:
-            known[int(values["step"])] = {
-                name: float(values[name])
-                for name in (*(f"bleu_{variant}" for variant in VARIANTS), "chrf")
-            }
+            known[step] = scores
     return known
 
 

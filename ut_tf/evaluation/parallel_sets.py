@@ -66,6 +66,19 @@ def problem_set(run: Run, split: str | None = None) -> ParallelSet:
     return ParallelSet(split, sources, [references])
 
 
+def check_one_text(run: Run) -> None:
+    """Raises UserError where a run reads more than one text for an example: its sentences cannot be
+    translated one by one.
+    """
+    fields = run.text_codec().fields
+    if len(fields) != 1:
+        raise UserError(
+            f"the run in {run.output_dir} reads {', '.join(fields) or 'no text'} for each example:"
+            " only a run that reads one sentence for each is translated and scored; evaluate it"
+            " with ut-eval."
+        )
+
+
 def file_set(source: Path, references: Sequence[Path] = ()) -> ParallelSet:
     """The sentences of a file and of its references.
 

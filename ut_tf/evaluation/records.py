@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf.errors import UserError
+from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import RECORDS_FILE
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def append_record(output_dir: str | Path, record: Record) -> None:
         with path.open("ab+") as file:
             file.seek(0)
             last = file.read().rpartition(b"\n")[2]
-            if last and _values(last) is None:
+            if last and read_object(last) is None:
                 file.truncate(file.tell() - len(last))
             elif last:
                 file.write(b"\n")
@@ -207,7 +208,7 @@ def read_records(output_dir: str | Path) -> list[Record]:
             f"{path} cannot be read: {error.strerror or error}; change its permissions."
         ) from error
     *lines, last = content.split(b"\n")
-    if last and _values(last) is not None:
+    if last and read_object(last) is not None:
         lines.append(last)
     return [_record(line, path, number) for number, line in enumerate(lines, 1)]
 
@@ -224,24 +225,15 @@ def latest(records: Iterable[Record]) -> list[Record]:
 
 
 def _record(line: bytes, path: Path, number: int) -> Record:
-    values = _values(line)
+    values = read_object(line)
     try:
         if values is None:
             raise ValueError("no JSON object")
         return Record.from_dict(values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UserError(
             f"{path}:{number} is no record of ut-eval ({error}): remove that line."
         ) from error
-
-
-def _values(line: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line; None where there is none."""
-    try:
-        values = json.loads(line)
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) else None
 
 
 def _finite(value: float) -> float | None:

@@ -30,6 +30,8 @@ _TELLING = (
     "accuracy",
     "loss",
 )
+# Whole numbers beyond it are no measurement.
+_LARGEST = 2**53
 Curve = list[tuple[int, float]]
 """Steps and values."""
 
@@ -42,7 +44,7 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     """
     path = folder / METRICS_FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().splitlines()
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror or error}): learning curves need a run that"
@@ -51,9 +53,9 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     curves: dict[str, Curve] = {}
     for number, line in enumerate(lines, 1):
         try:
-            values = json.loads(line)
+            values = json.loads(line.decode("utf-8"))
             kind, step = values.pop("kind"), int(values.pop("step"))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             # The last line of a run that is being trained may be half written.
             if number == len(lines):
                 break
@@ -61,7 +63,7 @@ def read_curves(folder: Path) -> dict[str, Curve]:
                 f"{path}, line {number} is no log point of a training: remove the line."
             ) from None
         for name, value in values.items():
-            if isinstance(value, int | float):
+            if isinstance(value, float) or (isinstance(value, int) and abs(value) < _LARGEST):
                 curves.setdefault(f"{kind}/{name}", []).append((step, float(value)))
     return curves
 

@@ -162,7 +162,7 @@ class Translator:
         """
         if self._model.spec.inputs == "none":
             raise UserError("a language model has no inputs to translate: it can score texts.")
-        given = ((columns, None) for columns in texts)
+        given = ((self._fitting(columns), None) for columns in texts)
         return self._in_order(given, first, name, self._hypotheses)
 
     def score(
@@ -185,6 +185,14 @@ class Translator:
           UserError: what `sources` or `targets` raises, once all texts before it are answered.
         """
         return self._in_order(zip(sources, targets, strict=True), first, name, self._scores)
+
+    def _fitting(self, texts: Texts) -> Texts:
+        if len(texts) != len(self.codec.fields):
+            raise UserError(
+                f"an example of {len(texts)} texts, expected {len(self.codec.fields)}:"
+                f" {', '.join(self.codec.fields)}."
+            )
+        return texts
 
     def _in_order(
         self,

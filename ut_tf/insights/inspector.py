@@ -18,6 +18,7 @@ from ut_tf.insights.histograms import ponder_histograms
 from ut_tf.insights.rendering import write_document
 from ut_tf.insights.samples import samples
 from ut_tf.insights.thinker import Given, Thinker
+from ut_tf.paths import expanded
 from ut_tf.run import Run
 
 FORMAT = "ut-tf-insights"
@@ -66,7 +67,7 @@ def inspect_run(
     ]
     document = inspector.document([*thoughts, *inspector.test_examples(shown)], counted)
     if to_file is not None:
-        write_document(document, Path(to_file).expanduser())
+        write_document(document, expanded(to_file))
     return document
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.paths import expanded
 
 TARGET_SPACE = "body/target_space_embedding/kernel"
 _CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index$")
@@ -29,7 +30,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} does not exist: give the output directory of a tensor2tensor trainer."
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(
             f"{path} cannot be read ({error}): copy it again from where the run was trained."
         ) from error
@@ -48,7 +49,11 @@ def named_problem(folder: Path) -> str | None:
     for name in ("flags_t2t.txt", "flags.txt"):
         path = folder / name
         match = (
-            re.search(r"^-{2}problem=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+            re.search(
+                r"^-{2}problem=(\S+)",
+                path.read_text(encoding="utf-8", errors="replace"),
+                re.MULTILINE,
+            )
             if path.is_file()
             else None
         )
@@ -75,7 +80,7 @@ def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[
     try:
         reader = tf.train.load_checkpoint(str(path))
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(
             f"{path} cannot be read ({reason}): copy its .index and .data files again."
@@ -119,7 +124,7 @@ def _newest(folder: Path) -> Path:
 
 def _named(folder: Path, checkpoint: str) -> Path:
     plain = checkpoint.removesuffix(".index")
-    for path in (Path(plain).expanduser(), folder / plain):
+    for path in (expanded(plain), folder / plain):
         if path.with_name(path.name + ".index").is_file():
             return path
     there = sorted(path.name.removesuffix(".index") for path in folder.glob("*.index"))

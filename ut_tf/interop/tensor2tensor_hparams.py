@@ -6,7 +6,8 @@ build the network; what decides only how it is trained is carried over where the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ut_tf.config.fields import fields_of, without_effect
@@ -67,6 +68,18 @@ _DROPOUTS = {
 _NOAM_PARTS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
 
+@contextlib.contextmanager
+def _values_of_their_types() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise UserError(
+            f"tensor2tensor's hyperparameters hold a value of a wrong type ({error}): copy"
+            " hparams.json again from where the run was trained."
+        ) from error
+
+
+@_values_of_their_types()
 def network_from_hparams(hparams: Mapping[str, Any]) -> UniversalTransformerConfig:
     """The network that tensor2tensor's hyperparameters of a universal_transformer describe.
 
@@ -127,6 +140,7 @@ def network_from_hparams(hparams: Mapping[str, Any]) -> UniversalTransformerConf
     )
 
 
+@_values_of_their_types()
 def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
     """Our hyperparameters, resolved, for those of tensor2tensor's universal_transformer.
 

@@ -169,7 +169,7 @@ def _read(folder: Path) -> FoundRun:
     path = folder / CONFIG_FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from None
     try:
         return FoundRun(
@@ -184,7 +184,7 @@ def _read(folder: Path) -> FoundRun:
             trained=bool(checkpoint_steps(folder)),
             records=read_records(folder),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise _NotARun from None
 
 
@@ -217,5 +217,5 @@ def _averaged(folder: Path) -> bool:
     state = folder / CHECKPOINTS_FOLDER / checkpoint_name(steps[0]) / STATE_FILE
     try:
         return "averaged_steps" in json.loads(state.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return False

@@ -41,6 +41,8 @@ from ut_tf.storage.disk_errors import readable_disk_errors
 # Operations that call back into the Python process that traced them: no other process can run them.
 _PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+# What a SavedModel holds besides its weights, about.
+_GRAPH_BYTES = 4_000_000
 _SAMPLE = "1 2 3"
 
 # Options of decoding that say how files are read and written.
@@ -106,7 +108,7 @@ def export_run(
         "signatures": {name: _names(signature) for name, signature in chosen.items()},
         **({"classes": servable.classes()} if run.spec.targets == "class" else {}),
     }
-    with readable_disk_errors(export_dir, servable.weights.size_bytes, ADVICE):
+    with readable_disk_errors(export_dir, servable.weights.size_bytes + _GRAPH_BYTES, ADVICE):
         _write(folder, servable, chosen, requests if warmup else [], run.problem, summary)
     return folder
 

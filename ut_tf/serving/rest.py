@@ -14,11 +14,14 @@ object of outputs each or, where a signature has one output, its bare value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import requests
+from urllib3.exceptions import HTTPError
 
+from ut_tf.data.download import within
 from ut_tf.errors import UserError, did_you_mean
 
 # Seconds: a day. More than some months the system's clock cannot count.
@@ -26,6 +29,9 @@ LONGEST_TIMEOUT = 86_400.0
 # A signature's inputs come without an order: this is the one in which people give them.
 _ORDER = ("inputs", "story", "question", "targets")
 _SHOWN = 300
+# Bytes: an answer beyond it is no model's.
+LARGEST_ANSWER = 32_000_000
+_CHUNK_BYTES = 1 << 16
 
 
 class RestClient:
@@ -35,7 +41,7 @@ class RestClient:
       server: address, with or without http:// in front.
       model_name: under which it is served.
       version: number; None: the server's choice, which is the highest.
-      timeout: seconds to wait for an answer, at most a day.
+      timeout: seconds to wait for each whole answer, at most a day.
 
     Raises:
       UserError: `timeout` is no such number.
@@ -68,19 +74,10 @@ class RestClient:
         """
         reply = self._ask("GET", f"{self._model}/metadata", None)
         try:
-            known = reply["metadata"]["signature_def"]["signature_def"]
+            known: dict[str, Any] = dict(reply["metadata"]["signature_def"]["signature_def"])
             if signature in known:
-                names = list(known[signature]["inputs"])
-                return tuple(
-                    sorted(
-                        names,
-                        key=lambda name: (
-                            _ORDER.index(name) if name in _ORDER else len(_ORDER),
-                            name,
-                        ),
-                    )
-                )
-        except (KeyError, TypeError) as error:
+                return tuple(sorted(dict(known[signature]["inputs"]), key=_place))
+        except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"{self._model}/metadata: expected a model's signatures, got {_shown(reply)}."
             ) from error
@@ -112,8 +109,8 @@ class RestClient:
 
     def _ask(self, method: str, url: str, body: Any) -> Any:
         try:
-            reply = self._session.request(method, url, json=body, timeout=self._timeout)
-        except requests.Timeout as error:
+            reply, content = within(self._timeout, lambda: self._exchange(method, url, body))
+        except (TimeoutError, requests.Timeout) as error:
             raise UserError(
                 f"{url}: no answer within {self._timeout:g} seconds: allow more time, or send fewer"
                 " texts at once."
@@ -123,29 +120,52 @@ class RestClient:
                 f"{self._server} does not answer ({_cause(error)}): start the server, or give its"
                 " address."
             ) from error
-        except requests.RequestException as error:
+        except (requests.RequestException, HTTPError, ValueError) as error:
             raise UserError(
-                f"{url} cannot be asked ({error}): give the server's address, such as"
+                f"{url} cannot be asked ({_shown(error)}): give the server's address, such as"
                 " http://localhost:8501."
             ) from error
         if not reply.ok:
-            raise UserError(f"{url} answered with status {reply.status_code}: {_error_text(reply)}")
+            message = _error_text(content) or _shown(reply.reason)
+            raise UserError(f"{url} answered with status {reply.status_code}: {message}")
         try:
-            return reply.json()
-        except ValueError as error:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
             raise UserError(
-                f"{url}: expected JSON, got {_shown(reply.text)}: is this TensorFlow Serving's REST"
-                " port?"
+                f"{url}: expected JSON, got {_shown(_text(content))}: is this TensorFlow Serving's"
+                " REST port?"
             ) from error
 
+    def _exchange(self, method: str, url: str, body: Any) -> tuple[requests.Response, bytes]:
+        """A request, and all of its answer; a server may send that byte by byte and for ever."""
+        content = bytearray()
+        with self._session.request(
+            method, url, json=body, timeout=self._timeout, stream=True
+        ) as reply:
+            for chunk in reply.iter_content(_CHUNK_BYTES):
+                content += chunk
+                if len(content) > LARGEST_ANSWER:
+                    raise UserError(
+                        f"{url}: the answer has more than {LARGEST_ANSWER:,} bytes: send fewer"
+                        " texts at once."
+                    )
+        return reply, bytes(content)
 
-def _error_text(reply: requests.Response) -> str:
+
+def _error_text(content: bytes) -> str:
     """The server's own message: TensorFlow Serving sends {"error": ...}."""
     try:
-        message = reply.json()["error"]
-    except (ValueError, KeyError, TypeError):
-        message = reply.text or reply.reason
-    return _shown(message)
+        return _shown(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return _shown(_text(content))
+
+
+def _text(content: bytes) -> str:
+    return content[: 4 * _SHOWN].decode("utf-8", errors="replace")
+
+
+def _place(name: str) -> tuple[int, str]:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER), name
 
 
 def _cause(error: BaseException) -> str:
@@ -168,5 +188,8 @@ def _cause(error: BaseException) -> str:
 
 
 def _shown(content: Any) -> str:
-    text = " ".join(str(content).split())
+    try:
+        text = " ".join(str(content).split())
+    except RecursionError:
+        text = "a value of many levels"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import ut_tf
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.paths import absolute
 from ut_tf.sharing.hub import PREFIX, download
-from ut_tf.storage.folders import absolute
 from ut_tf.storage.model_folder import check_model_folder, holds_model
 
 

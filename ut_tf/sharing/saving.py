@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ut_tf import registry
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.run_config import read_values
 from ut_tf.run_weights import named_weights, restore_weights
@@ -30,7 +31,6 @@ from ut_tf.sharing.card import Stored, model_card
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import write_text
-from ut_tf.storage.folders import absolute
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
 from ut_tf.storage.model_folder import write_weights
 

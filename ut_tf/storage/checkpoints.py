@@ -24,9 +24,11 @@ from typing import Any
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
+from ut_tf.paths import expanded
 from ut_tf.storage import layout
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
+from ut_tf.storage.json_lines import read_object, step_of
 from ut_tf.storage.model_folder import holds_model, trained_state
 
 
@@ -55,7 +57,7 @@ class CheckpointStore:
         """The step of the best checkpoint by validation; None where none was judged."""
         try:
             step = int(json.loads((self.folder / layout.BEST_FILE).read_text())["step"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
         return step if self.path(step).is_dir() else None
 
@@ -183,10 +185,21 @@ def manifest_digest(directory: Path) -> str:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Reads the plain values saved with a checkpoint, or with a model; "step" is among them."""
+    """Reads the plain values saved with a checkpoint, or with a model; "step" is among them.
+
+    Raises:
+      FileNotFoundError: there is no such checkpoint.
+      UserError: they are not what a training saves.
+    """
     if holds_model(checkpoint):
         return trained_state(checkpoint)
-    values: dict[str, Any] = json.loads((checkpoint / layout.STATE_FILE).read_text())
+    path = checkpoint / layout.STATE_FILE
+    values = read_object(path.read_bytes())
+    if values is None or step_of(values) is None:
+        raise UserError(
+            f"{path} does not say where a training stood: remove {checkpoint}, or put back what"
+            " ut-trainer wrote."
+        )
     return values
 
 
@@ -204,12 +217,16 @@ def restore(directory: Path, checkpoint: Any, partial: bool = False) -> None:
     # Here, since the commands look for a checkpoint before they import TensorFlow.
     import tensorflow as tf
 
+    status = None
     try:
         status = checkpoint.read(str(directory / layout.VARIABLES_FILE))
         status.assert_existing_objects_matched() if partial else status.assert_consumed()
         if partial:
             status.expect_partial()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
+        if status is not None:
+            # Otherwise TensorFlow warns of each value that was not read, after our message.
+            status.expect_partial()
         reason = str(error).strip().partition("\n")[0]
         raise UserError(
             f"{directory}: its weights do not fit this network ({reason}); use the hyperparameters"
@@ -231,7 +248,7 @@ def find_fault(directory: Path) -> str | None:
                 return f"{name} has another SHA-256 than when it was written"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{layout.MANIFEST_FILE} or a file it names cannot be read ({error})"
     return None
 
@@ -299,7 +316,7 @@ def _only_weights(folder: Path, which: str) -> Path:
 
 def _named(store: CheckpointStore, which: str) -> Path:
     """The folder of the checkpoint with that step or path."""
-    directory = store.path(int(which)) if which.isdigit() else Path(which).expanduser()
+    directory = store.path(step) if (step := layout.step_in(which)) is not None else expanded(which)
     if not (directory / layout.MANIFEST_FILE).is_file():
         raise UserError(
             f"`checkpoint`={which}: there is no {directory / layout.MANIFEST_FILE}; expected best,"

@@ -41,6 +41,11 @@ def readable_disk_errors(
             or "No space left" in str(error)
             or "quota" in str(error)
         )
+        if getattr(error, "errno", None) == errno.EFBIG or "File too large" in str(error):
+            raise UserError(
+                f"{path}: a file would be larger than the system or its ulimit -f permits: raise"
+                f" that limit, or {advice}."
+            ) from error
         if full:
             raise UserError(_no_space(path, needed_bytes, advice == _OF_TRAINING)) from error
         if isinstance(error, OSError) and _concerns(error, path):

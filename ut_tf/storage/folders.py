@@ -7,21 +7,35 @@ import tempfile
 from pathlib import Path
 
 from ut_tf.errors import UserError
+from ut_tf.paths import expanded
 
 
 def default_data_dir() -> Path:
-    """$UT_TF_DATA_DIR or, where it is not set, ~/.cache/ut_tf/data."""
-    return Path(os.environ.get("UT_TF_DATA_DIR") or "~/.cache/ut_tf/data").expanduser()
+    """$UT_TF_DATA_DIR or, where it is not set, ~/.cache/ut_tf/data.
+
+    Raises:
+      UserError: there is no home folder.
+    """
+    given = os.environ.get("UT_TF_DATA_DIR")
+    return expanded(given) if given else _in_cache("data", "data_dir")
 
 
 def default_tmp_dir() -> Path:
-    """~/.cache/ut_tf/downloads."""
-    return Path("~/.cache/ut_tf/downloads").expanduser()
+    """~/.cache/ut_tf/downloads.
+
+    Raises:
+      UserError: there is no home folder.
+    """
+    return _in_cache("downloads", "tmp_dir")
 
 
-def absolute(path: str | Path) -> Path:
-    """The path from the root, with ~ expanded; symbolic links stay."""
-    return Path(os.path.abspath(Path(path).expanduser()))
+def _in_cache(name: str, argument: str) -> Path:
+    try:
+        return expanded(f"~/.cache/ut_tf/{name}")
+    except UserError as error:
+        raise UserError(
+            f"~/.cache/ut_tf/{name}: there is no home folder (HOME is not set): give `{argument}`."
+        ) from error
 
 
 def make_writable(folder: Path) -> None:

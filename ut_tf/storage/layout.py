@@ -43,6 +43,7 @@ TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"
 LITERT_FOLDER = "litert"
 LOCK_FILE = ".lock"
+START_LOCK_FILE = ".start.lock"
 
 WEIGHTS_FILE = "model.safetensors"
 CARD_FILE = "README.md"
@@ -59,6 +60,7 @@ MANIFEST_FILE = "manifest.json"
 # In the folder of a sweep, and in each run directory below it.
 SWEEP_FILE = "sweep.json"
 SWEEP_LOG_FILE = "sweep.log"
+_MOST_DIGITS = 18
 
 
 def checkpoint_name(step: int) -> str:
@@ -68,8 +70,13 @@ def checkpoint_name(step: int) -> str:
 
 def step_of(name: str) -> int | None:
     """The step in the name of a checkpoint's folder; None for other names."""
-    digits = name.removeprefix(STEP_PREFIX)
-    return int(digits) if name.startswith(STEP_PREFIX) and digits.isdigit() else None
+    return step_in(name.removeprefix(STEP_PREFIX)) if name.startswith(STEP_PREFIX) else None
+
+
+def step_in(digits: str) -> int | None:
+    """The step that digits say; None for other texts, and for more digits than a step has."""
+    is_step = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+    return int(digits) if is_step else None
 
 
 def checkpoint_steps(output_dir: Path) -> list[int]:

@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
-from ut_tf.storage.layout import LOCK_FILE
+from ut_tf.storage.layout import LOCK_FILE, START_LOCK_FILE
 
 
 @contextmanager
@@ -19,6 +19,34 @@ def exclusive(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path):
         yield
+
+
+@contextmanager
+def while_starting(output_dir: Path) -> Iterator[bool]:
+    """Waits until no other process starts a run in the directory, and gives whether none trains
+    there either.
+
+    Where the file system has no locks, nothing is waited for.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(output_dir / START_LOCK_FILE))
+        except OSError:
+            yield True
+            return
+        yield not _is_held(output_dir / LOCK_FILE)
+
+
+def _is_held(path: Path) -> bool:
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path, blocking=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -12,7 +12,6 @@ steps and a digest of each checkpoint (``is_average``). It replaces a former mea
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -31,6 +30,7 @@ from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.json_lines import objects, step_of
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
@@ -42,11 +42,14 @@ from ut_tf.storage.layout import (
     METRICS_FILE,
     RECORDS_FILE,
     SCORES_FILE,
+    START_LOCK_FILE,
     TRANSLATIONS_FOLDER,
     VOCAB_FOLDER,
 )
 
 MOST = 8
+# The whole numbers that a float holds.
+_LARGEST_METRIC = 2**53
 _ADVICE = "give a new or empty folder as `destination`"
 _STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
 # What a new mean takes over from a former one: nothing else could make it again.
@@ -64,6 +67,7 @@ _DERIVED = frozenset(
         EXIT_SWEEP_TABLE_FILE,
         EVENTS_FOLDER,
         LOCK_FILE,
+        START_LOCK_FILE,
     }
 )
 
@@ -124,8 +128,9 @@ def averaged_steps(destination: Path) -> list[int]:
     """The steps of the checkpoints whose mean lies in `destination`; empty where there is no such
     mean.
     """
-    steps: list[int] = _state(destination).get(_STEPS, [])
-    return steps
+    steps = _state(destination).get(_STEPS)
+    is_mean = isinstance(steps, list) and all(isinstance(step, int) for step in steps)
+    return steps if is_mean else []
 
 
 def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
@@ -218,15 +223,14 @@ def _judged(path: Path, name: str) -> Iterator[tuple[int, float]]:
     """Yields (step, value) of each evaluation in a metrics file that has a finite value of the
     metric.
     """
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    for line in lines:
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue  # The last line of a run that was killed while it wrote.
-        value = values.get(name)
-        if values.get("kind") == "eval" and isinstance(value, int | float) and math.isfinite(value):
-            yield int(values["step"]), float(value)
+    for values in objects(path):
+        value, step = values.get(name), step_of(values)
+        if values.get("kind") != "eval" or step is None:
+            continue
+        if isinstance(value, float) and math.isfinite(value):
+            yield step, value
+        elif isinstance(value, int) and abs(value) <= _LARGEST_METRIC:
+            yield step, float(value)
 
 
 def _mean_weights(model: Any, run: Run, steps: list[int]) -> list[Any]:
@@ -244,7 +248,7 @@ def _state(destination: Path) -> dict[str, Any]:
     store = CheckpointStore(destination)
     try:
         return checkpoints.read_state(store.path(store.steps()[-1]))
-    except (IndexError, OSError, ValueError):
+    except (IndexError, OSError, UserError):
         return {}
 
 

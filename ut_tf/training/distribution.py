@@ -10,9 +10,12 @@ evaluates.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +25,46 @@ from ut_tf.data.pipeline import worker_share
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
 
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
+_LARGEST_PORT = 65535
+_SHOWN = 200
 _NO_GPU = "no GPU found; GPUs need pip install 'ut-tf[cuda]'"
+
+
+@contextlib.contextmanager
+def lost_workers_named(workers: Workers) -> Iterator[None]:
+    """Turns what TensorFlow raises where another worker has gone into one sentence.
+
+    Args:
+      workers: of which this process is one; alone it loses none, and errors pass.
+    """
+    try:
+        yield
+    except _LOST as error:
+        if workers.count == 1:
+            raise
+        raise UserError(
+            f"worker {workers.index} of {workers.count} has lost {_lost_worker(workers, error)}"
+            f" ({_first_line(error)}): start all of them again with the same command; they go on"
+            " from the last checkpoint."
+        ) from error
+
+
+def _lost_worker(workers: Workers, error: Exception) -> str:
+    """The other worker; where there are several, the one that TensorFlow names."""
+    others = [number for number in range(workers.count) if number != workers.index]
+    named = {int(number) for number in re.findall(r"task:(\d{1,9})", str(error))} & {*others}
+    found = others if len(others) == 1 else sorted(named)
+    return f"worker {found[0]}" if len(found) == 1 else "another worker"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:_SHOWN]
 
 
 def make_strategy(num_gpus: int | None = None) -> Any:
@@ -114,8 +156,9 @@ def worker_count() -> int:
         }
         count = sum(map(len, workers.values()))
         if count > 1:
+            _check_distinct([address for job in workers.values() for address in job])
             _check_task(workers, values.get("task", {}))
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         expected = (
             '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker",'
             ' "index": 0}}'
@@ -125,13 +168,24 @@ def worker_count() -> int:
 
 
 def _addresses(job: str, addresses: Any) -> list[str]:
-    if not isinstance(addresses, list) or not all(
-        isinstance(address, str) and ":" in address for address in addresses
-    ):
+    if not isinstance(addresses, list) or not all(map(_has_port, addresses)):
         raise ValueError(
-            f"{job} is {json.dumps(addresses)}, not a list of addresses with their ports"
+            f"{job} is {json.dumps(addresses)}, not a list of addresses with their ports, 1 to"
+            f" {_LARGEST_PORT}"
         )
     return addresses
+
+
+def _has_port(address: Any) -> bool:
+    port = address.rpartition(":")[2] if isinstance(address, str) and ":" in address else ""
+    is_number = port.isascii() and port.isdigit() and len(port) <= len(str(_LARGEST_PORT))
+    return is_number and 0 < int(port) <= _LARGEST_PORT
+
+
+def _check_distinct(addresses: list[str]) -> None:
+    for address, count in Counter(addresses).items():
+        if count > 1:
+            raise ValueError(f"{address} is the address of {count} workers, which would wait")
 
 
 def _check_task(workers: dict[str, list[str]], task: Any) -> None:
@@ -154,6 +208,12 @@ def _multi_worker_strategy() -> Any:
     except ValueError as error:
         raise UserError(
             f"TF_CONFIG={os.environ['TF_CONFIG']}: TensorFlow does not take it: {error}."
+        ) from error
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"TF_CONFIG={os.environ['TF_CONFIG']}: this worker cannot listen at its address, or"
+            f" does not reach the others ({_first_line(error)}): is the port in use, and do all"
+            " workers run?"
         ) from error
     except RuntimeError as error:
         raise UserError(

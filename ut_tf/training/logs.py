@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import write_bytes
+from ut_tf.storage.json_lines import objects, read_object, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
 from ut_tf.training.trackers import Tracker
 
@@ -88,9 +89,7 @@ class RunLog:
         from ut_tf.figures.style import as_png
 
         # Nothing is written before the first log point.
-        text = self._metrics.read_text() if self._metrics.is_file() else ""
-        lines = [json.loads(line) for line in text.splitlines()]
-        points = [line for line in lines if line.get("ponder_histogram")]
+        points = [line for line in objects(self._metrics) if line.get("ponder_histogram")]
         if not points:
             return
         histograms = [point["ponder_histogram"] for point in points]
@@ -115,24 +114,22 @@ class RunLog:
 
 
 def drop_lines_after(path: Path, step: int) -> None:
-    """Removes the lines of steps after `step`, and a last line that was cut short, from a file of
-    JSON lines.
+    """Removes the lines of steps after `step`, and those that are damaged or cut short, from a file
+    of JSON lines.
     """
     if not path.is_file():
         return
-    lines = path.read_text().splitlines()
-    kept = [
-        line for line in lines if (line_step := _step_of(line)) is not None and line_step <= step
-    ]
-    if kept != lines:
-        write_text(path, "".join(line + "\n" for line in kept))
+    *lines, last = path.read_bytes().split(b"\n")
+    kept = [line for line in lines if _is_until(line, step)]
+    if last or kept != lines:
+        write_bytes(path, b"".join(line + b"\n" for line in kept))
 
 
-def _step_of(line: str) -> int | None:
-    try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        return None
+def _is_until(line: bytes, step: int) -> bool:
+    """Whether a line is whole, and of a step until `step`."""
+    values = read_object(line)
+    own = None if values is None else step_of(values)
+    return own is not None and own <= step
 
 
 def _to_json(line: Mapping[str, Any]) -> str:

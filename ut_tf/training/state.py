@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+from ut_tf.errors import UserError
+from ut_tf.storage.layout import STATE_FILE
 from ut_tf.training.batches import Position
 from ut_tf.training.curriculum import CurriculumState
 from ut_tf.training.step_report import StepReport
@@ -115,7 +117,11 @@ class TrainingState:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Reads the state written by ``to_dict``; other entries are ignored."""
+        """Reads the state written by ``to_dict``; other entries are ignored.
+
+        Raises:
+          UserError: an entry is not what ``to_dict`` writes.
+        """
         parts = {"position": Position, "window": Window, "curriculum": CurriculumState}
         # Checkpoints from before there was a curriculum do not know it.
         known = {
@@ -123,9 +129,15 @@ class TrainingState:
             for field in dataclasses.fields(cls)
             if field.name in values
         }
-        return cls(
-            **{
-                name: parts[name](**value) if name in parts else value
-                for name, value in known.items()
-            }
-        )
+        try:
+            return cls(
+                **{
+                    name: parts[name](**value) if name in parts else value
+                    for name, value in known.items()
+                }
+            )
+        except (TypeError, AttributeError) as error:
+            raise UserError(
+                f"{STATE_FILE} of a checkpoint is of another version, or damaged ({error}): train"
+                " with the version that wrote it, or remove that checkpoint."
+            ) from error

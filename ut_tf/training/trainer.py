@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ut_tf.config.processor import describe_processor
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
-from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.evaluation.records import now
 from ut_tf.notices import worded
@@ -38,10 +38,10 @@ from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
-    EVENTS_FOLDER,
     LOCK_FILE,
-    METRICS_FILE,
+    START_LOCK_FILE,
     VOCAB_FOLDER,
+    checkpoint_steps,
 )
 from ut_tf.storage.locks import held_alone
 from ut_tf.storage.processes import TrainingProcess, checkout_commit
@@ -51,6 +51,7 @@ from ut_tf.training.distribution import (
     Workers,
     check_same_precision,
     describe_devices,
+    lost_workers_named,
     make_strategy,
 )
 from ut_tf.training.hooks.first_update import FirstUpdate
@@ -77,6 +78,7 @@ from ut_tf.training.warm_start import refuse_other_vocabulary
 
 # Updates after which a mean ponder time that does not move is told.
 PONDER_PATIENCE = 1000
+_OUT_OF_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)
 
 
 @dataclass(frozen=True)
@@ -152,14 +154,15 @@ def train(
     stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
     with _alone(run.output_dir, workers), StopRequest() as stop:
-        with _withdrawn_if_refused(run.output_dir, workers):
+        with _withdrawn(run.output_dir, workers, Exception):
             parts = _make_parts(run, workers, train_steps, keep, warm_start_from)
         process_log = _make_process_log(parts, stopwatch, warm_start_from)
         stopped_by = parts.ended
         if stopped_by is None:
             _say_what_begins(parts)
             views = _Views(frozenset(tensorboard), tracker)
-            stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, process_log, views)
+            with _withdrawn(run.output_dir, workers, _OUT_OF_MEMORY), lost_workers_named(workers):
+                stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, process_log, views)
             # A worker that leaves before the chief has saved would take the chief down with it.
             workers.total(0.0)
             if stopped_by == "signal":
@@ -441,19 +444,30 @@ def _alone(output_dir: Path, workers: Workers) -> Iterator[None]:
 
 
 @contextmanager
-def _withdrawn_if_refused(output_dir: Path, workers: Workers) -> Iterator[None]:
-    """Takes back the directory of a run that cannot be trained, unless training has begun in it.
+def _withdrawn(
+    output_dir: Path,
+    workers: Workers,
+    errors: type[Exception] | tuple[type[Exception], ...],
+) -> Iterator[None]:
+    """Takes back the directory of a run that ends with one of `errors`, unless it has a checkpoint.
 
-    What cannot be trained is known late: the model says it, once it knows the data.
+    What cannot be trained is known late: the model says it, once it knows the data, or the memory,
+    at the first update. Without config.json the directory is free for another size.
     """
     try:
         yield
-    except UserError:
-        begun = (CHECKPOINTS_FOLDER, METRICS_FILE, EVENTS_FOLDER)
-        if workers.is_chief and not any((output_dir / name).exists() for name in begun):
-            with suppress(OSError):
-                for name in (CONFIG_FILE, LOCK_FILE):
-                    (output_dir / name).unlink(missing_ok=True)
-                shutil.rmtree(output_dir / VOCAB_FOLDER, ignore_errors=True)
-                output_dir.rmdir()
+    except errors:
+        if workers.is_chief and not checkpoint_steps(output_dir):
+            _withdraw(output_dir)
         raise
+
+
+def _withdraw(output_dir: Path) -> None:
+    """Removes what a run without checkpoints has written, but for its logs."""
+    with suppress(OSError):
+        for name in (CONFIG_FILE, LOCK_FILE, START_LOCK_FILE):
+            (output_dir / name).unlink(missing_ok=True)
+        shutil.rmtree(output_dir / VOCAB_FOLDER, ignore_errors=True)
+        with suppress(OSError):
+            (output_dir / CHECKPOINTS_FOLDER).rmdir()
+        output_dir.rmdir()

@@ -18,6 +18,10 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from ut_tf.errors import UserError
+
+LARGEST_SIZE = 10_000_000
+
 
 @dataclass(frozen=True)
 class Question:
@@ -51,6 +55,15 @@ class StorySize:
 
 Simulator = Callable[[random.Random, StorySize], list[str | Question]]
 """Plays one story; all its draws come from the given random numbers."""
+
+
+def check_bounds(**sizes: int) -> None:
+    """Raises UserError where a size, by its argument's name, is more than can be simulated in a
+    lifetime.
+    """
+    for name, value in sizes.items():
+        if value > LARGEST_SIZE:
+            raise UserError(f"`{name}`={value}: expected at most {LARGEST_SIZE}.")
 
 
 def file_lines(story: Iterable[str | Question]) -> Iterator[str]:

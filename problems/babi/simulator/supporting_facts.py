@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.errors import UserError
+from ut_tf.problems.babi.simulator.story import check_bounds
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 from ut_tf.problems.babi.story_questions import StoryQuestions
 
@@ -71,6 +72,12 @@ class SimulatedBabi(StoryQuestions):
             story_length,
             questions_per_story,
             seed,
+        )
+        check_bounds(
+            story_length=story_length,
+            questions_per_story=questions_per_story,
+            train_questions=train_questions,
+            test_questions=test_questions,
         )
         self._questions = {"train": train_questions, "test": test_questions}
         label = "sim_task" + "_".join(map(str, self.tasks))

@@ -23,7 +23,13 @@ from ut_tf.problems.babi.simulator import objects as babi_objects
 from ut_tf.problems.babi.simulator import places as babi_places
 from ut_tf.problems.babi.simulator import relations as babi_relations
 from ut_tf.problems.babi.simulator import rooms as babi_rooms
-from ut_tf.problems.babi.simulator.story import Question, Simulator, StorySize, file_lines
+from ut_tf.problems.babi.simulator.story import (
+    Question,
+    Simulator,
+    StorySize,
+    check_bounds,
+    file_lines,
+)
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 from ut_tf.problems.babi.story_questions import StoryQuestions
 from ut_tf.storage.files import write_text
@@ -101,6 +107,12 @@ class SimulatedTasks(StoryQuestions):
                 f" `questions_per_story`={questions_per_story}: expected no number below 0."
             )
         self.size, self.seed = StorySize(story_length, questions_per_story, distractors), seed
+        check_bounds(
+            story_length=story_length,
+            questions_per_story=questions_per_story,
+            train_questions=train_questions,
+            test_questions=test_questions,
+        )
         self._questions = {"train": train_questions, "test": test_questions}
         label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
         stories = f"l{story_length}_d{distractors}_q{questions_per_story}"

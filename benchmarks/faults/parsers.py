@@ -1,0 +1,416 @@
+"""The parsers that ``fuzz.py`` feeds: of each a sample that it reads, the words of its format, and
+how a command comes to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import io
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "t2t_run"
+STORED = ROOT / "tests" / "stored_runs" / "bytenet" / "run"
+
+Parse = Callable[[bytes, Path], object]
+
+
+class Parser(NamedTuple):
+    """A parser.
+
+    Fields:
+      samples: contents that it reads.
+      words: parts of its format, to make other contents of.
+      parse: reads a content in an empty folder.
+    """
+
+    samples: tuple[bytes, ...]
+    words: tuple[str, ...]
+    parse: Parse
+
+
+def _babi(content: bytes, _folder: Path) -> None:
+    from ut_tf.inference.text_files import input_lines
+    from ut_tf.problems.babi.lines import questions
+    from ut_tf.problems.babi.stories import parse_stories
+
+    lines = list(input_lines(io.BytesIO(content), "stories"))
+    _both(
+        lambda: list(questions(lines, "stories")),
+        lambda: list(parse_stories(lines, 1, "stories")),
+    )
+
+
+def _parallel(content: bytes, folder: Path) -> None:
+    from ut_tf.data.corpus.parallel_text import ParallelFiles
+
+    (folder / "a").write_bytes(content)
+    (folder / "b").write_bytes(b"one line\n")
+    _both(
+        lambda: list(ParallelFiles((folder / "a",))),
+        lambda: list(ParallelFiles((folder / "a",), (folder / "b",))),
+    )
+
+
+def _labelled(content: bytes, folder: Path) -> None:
+    from ut_tf.problems.own_files.labelled_text import LabelledFiles, read_labelled
+
+    for name in ("a.txt", "a.csv", "a.jsonl"):
+        (folder / name).write_bytes(content)
+    _both(
+        *(
+            functools.partial(
+                lambda path: list(read_labelled(LabelledFiles((path,)))), folder / name
+            )
+            for name in ("a.txt", "a.csv", "a.jsonl")
+        )
+    )
+
+
+def _trees(content: bytes, folder: Path) -> None:
+    from ut_tf.problems.parsing.files import read_tree_files
+
+    (folder / "trees.mrg").write_bytes(content)
+    for tree in read_tree_files([folder / "trees.mrg"]):
+        str(tree)
+
+
+def _lambada(content: bytes, folder: Path) -> None:
+    from ut_tf.problems.lambada.archive import PASSAGE_FILES, VOCABULARY_FILE, Sources
+
+    (folder / "text").write_bytes(content)
+    (folder / "text.gz").write_bytes(content)
+    plain = {PASSAGE_FILES["test"]: folder / "text", VOCABULARY_FILE: folder / "text"}
+    packed = {PASSAGE_FILES["test"]: folder / "text.gz"}
+    _both(
+        lambda: Sources(None, plain).passages("test"),
+        lambda: Sources(None, plain).vocabulary(),
+        lambda: Sources(None, packed).passages("test"),
+        lambda: Sources(folder / "text").passages("test"),
+        lambda: list(Sources(folder / "text").books(tokenize=False)),
+    )
+
+
+def _agreement(content: bytes, folder: Path) -> None:
+    from ut_tf.problems.agreement.files import TABLE, read_simplified, read_table
+
+    for name in (TABLE.file, "table.tsv", "numpred.val", "numpred.test.1"):
+        (folder / name).write_bytes(content)
+    _both(
+        lambda: read_table(folder / TABLE.file),
+        lambda: read_table(folder / "table.tsv"),
+        lambda: read_simplified(folder),
+    )
+
+
+def _hparams(content: bytes, _folder: Path) -> None:
+    from ut_tf.factories import make_hparams
+    from ut_tf.search.config import DecodeConfig
+
+    text = os.fsdecode(content)
+    _both(lambda: make_hparams("ut_base", text), lambda: DecodeConfig.from_text(text))
+
+
+def _problem_args(content: bytes, _folder: Path) -> None:
+    from ut_tf.data.arguments import absolute_files
+    from ut_tf.factories import make_problem, parse_problem_args
+
+    arguments = parse_problem_args(os.fsdecode(content))
+    _both(
+        lambda: make_problem("babi_sim", arguments),
+        lambda: make_problem("algorithmic_copy_decimal40", arguments),
+        lambda: make_problem("translate_files", absolute_files("translate_files", arguments)),
+    )
+
+
+def _config(content: bytes, folder: Path) -> None:
+    from ut_tf.reporting.runs import find_runs
+    from ut_tf.run import Run
+
+    (folder / "config.json").write_bytes(content)
+    _both(lambda: Run.load(folder), lambda: find_runs([folder]))
+
+
+def _config_file(content: bytes, folder: Path) -> None:
+    from ut_tf.bin import trainer_flags
+    from ut_tf.bin.config_file import parse_with_config
+
+    (folder / "a.yaml").write_bytes(content)
+    (folder / "a.json").write_bytes(content)
+    _both(
+        *(
+            functools.partial(
+                parse_with_config,
+                trainer_flags.COMMAND,
+                trainer_flags.DESCRIPTION,
+                trainer_flags.FLAGS,
+                [f"--config={folder / name}"],
+            )
+            for name in ("a.yaml", "a.json")
+        )
+    )
+
+
+def _metrics(content: bytes, folder: Path) -> None:
+    from ut_tf.evaluation.records import RECORDS_FILE, read_records
+    from ut_tf.figures.curves import read_curves
+    from ut_tf.training.averaging import _judged
+    from ut_tf.training.logs import drop_lines_after
+
+    for name in ("metrics.jsonl", RECORDS_FILE):
+        (folder / name).write_bytes(content)
+    _both(
+        lambda: read_curves(folder),
+        lambda: list(_judged(folder / "metrics.jsonl", "loss")),
+        lambda: read_records(folder),
+        lambda: drop_lines_after(folder / "metrics.jsonl", 5),
+        lambda: read_curves(folder),
+    )
+
+
+def _manifest(content: bytes, folder: Path) -> None:
+    from ut_tf.storage.checkpoints import CheckpointStore, find_fault
+
+    store = CheckpointStore(folder)
+    store.path(120).mkdir(parents=True)
+    (store.path(120) / "manifest.json").write_bytes(content)
+    (store.folder / "best.json").write_bytes(content)
+    find_fault(store.path(120))
+    store.best_step()
+
+
+def _state(content: bytes, folder: Path) -> None:
+    from ut_tf.storage.checkpoints import read_state
+    from ut_tf.training.averaging import averaged_steps
+    from ut_tf.training.state import TrainingState
+
+    checkpoint = folder / "checkpoints" / "step-00000120"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").write_bytes(content)
+    _both(
+        lambda: TrainingState.from_dict(read_state(checkpoint)),
+        lambda: averaged_steps(folder),
+    )
+
+
+def _t2t_hparams(content: bytes, folder: Path) -> None:
+    from ut_tf.interop.tensor2tensor_files import named_problem, read_hparams
+    from ut_tf.interop.tensor2tensor_hparams import hparams_from_hparams
+
+    (folder / "hparams.json").write_bytes(content)
+    (folder / "flags.txt").write_bytes(content)
+    _both(
+        lambda: hparams_from_hparams(read_hparams(folder)),
+        lambda: named_problem(folder),
+    )
+
+
+def _t2t_index(content: bytes, folder: Path) -> None:
+    from ut_tf.interop.tensor2tensor_files import read_checkpoint
+
+    (folder / "model.ckpt-301.index").write_bytes(content)
+    for path in GOLDEN.glob("*.data-*"):
+        shutil.copyfile(path, folder / path.name)
+    read_checkpoint(folder)
+
+
+def _answers(content: bytes, _folder: Path) -> None:
+    import requests
+
+    from ut_tf.bin.query import _line
+    from ut_tf.notices import printable
+    from ut_tf.serving.rest import RestClient
+
+    client = RestClient("localhost")
+    reply = requests.Response()
+    reply.status_code = 500 if content.startswith(b"5") else 200
+    client._exchange = lambda *_: (reply, content)  # type: ignore[method-assign]
+
+    def predict() -> None:
+        for prediction in client.predict([{"inputs": "a"}]):
+            for as_json in (False, True):
+                printable(_line(prediction, as_json)).encode("utf-8")
+
+    _both(lambda: client.inputs("serving_default"), predict)
+
+
+def _requests(content: bytes, _folder: Path) -> None:
+    from ut_tf.errors import UserError
+    from ut_tf.serving.rest_messages import RequestError, SignatureInfo, parse_path, parse_predict
+
+    signatures = {"serving_default": SignatureInfo(("inputs",), {})}
+
+    def answered(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except RequestError as error:
+            raise UserError(str(error)) from error
+
+    _both(
+        lambda: answered(lambda: parse_path("POST", content.decode("latin-1"))),
+        lambda: answered(lambda: parse_predict(content, signatures)),
+    )
+
+
+def _both(*calls: Callable[[], object]) -> None:
+    """Calls all of them; raises what the last one raised where all of them refuse."""
+    from ut_tf.errors import UserError
+
+    refusals = []
+    for call in calls:
+        try:
+            call()
+        except UserError as error:
+            refusals.append(error)
+    if len(refusals) == len(calls):
+        raise refusals[-1]
+
+
+def _tar(name: str, content: bytes) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+@contextlib.contextmanager
+def emptied(folder: Path) -> Iterator[Path]:
+    """A folder that is empty before and after."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_STORY = (
+    b"1 Mary moved to the hall.\n2 Where is Mary?\thall\t1\n3 John left.\n4 Who left?\tJohn\t3\n"
+)
+_TREE = b"(S (NP (DT The) (NN dog)) (VP (VBZ runs) (NP-SBJ|x (-NONE- *))) (. .))\n"
+_TABLE = (
+    b"sentence\tverb_pos\tverb_index\tn_intervening\tn_diff_intervening\n"
+    + b"the dogs near the man run\tVBP\t6\t1\t1\nthe dog runs\tVBZ\t3\t0\t0\n" * 60
+)
+_PASSAGES = b"mary went home and there was mary\nthe dog saw the other dog\n"
+_NUMBERS = ("0", "1", "-1", "2", "9" * 20, "9" * 400, "9" * 5000, "1e999", "NaN", "1.5")
+_JSON = ("{", "}", "[", "]", ":", ",", '"', "null", "true", "\\ud800", "[" * 5000, *_NUMBERS)
+_CONFIG_NAMES = (
+    "hparams",
+    "spec",
+    "seed",
+    "usr_dir",
+    "network",
+    "training",
+    "hidden_size",
+    "model",
+)
+_METRICS = (
+    b'{"kind": "train", "step": 1, "loss": 0.5, "ponder_histogram": [0, 2]}\n'
+    b'{"kind": "eval", "step": 2, "loss": 0.25}\n'
+)
+_METADATA = {
+    "metadata": {"signature_def": {"signature_def": {"serving_default": {"inputs": {"a": {}}}}}},
+    "predictions": [{"outputs": ["a\tb"], "scores": [-1.0]}],
+}
+_REQUEST = (
+    b'{"signature_name": "serving_default",'
+    b' "instances": [{"inputs": "a"}, {"inputs": {"b64": "YQ=="}}]}'
+)
+
+
+def parsers() -> dict[str, Parser]:
+    """All parsers by name."""
+    config = (STORED / "config.json").read_bytes()
+    manifest, state = (
+        (STORED / "checkpoints" / "step-00000120" / f"{name}.json").read_bytes()
+        for name in ("manifest", "state")
+    )
+    t2t = (GOLDEN / "hparams.json").read_bytes()
+    names = tuple(json.loads(t2t))
+    index = (GOLDEN / "model.ckpt-301.index").read_bytes()
+    hparams = b"hidden_size=32,dropout=0.1,train_steps=5,halting=basic,lengths=1+2"
+    arguments = b"train_questions=100,supporting_facts=1+2,max_length=5,source_files=/dev/null"
+    yaml = (
+        b"problem: babi_sim\nhparams_set: ut_babi\nhparams: {dropout: 0.1}\n"
+        b"problem_args: {seed: 1}\n"
+    )
+    return {
+        "babi": Parser((_STORY,), ("1 ", "2 ", "\t", "?", "\n", "\x85", *_NUMBERS), _babi),
+        "parallel_text": Parser(
+            (b"a dog\tein Hund\nb\tc\n", gzip.compress(b"a\tb\n")),
+            ("\t", "\n", "\r", "a"),
+            _parallel,
+        ),
+        "labelled_text": Parser(
+            (
+                b"good\tI liked it\n__label__bad no\n",
+                b'text,label\n"I, too",good\nno,bad\n',
+                b'{"text": "a", "label": 1}\n',
+            ),
+            ("\t", "\n", ",", '"', "text", "label", "__label__", *_JSON),
+            _labelled,
+        ),
+        "trees": Parser(
+            (_TREE,), ("(", ")", "(" * 3000, "NP", " ", "-NONE-", "\n", "=", "|"), _trees
+        ),
+        "lambada": Parser(
+            (
+                _PASSAGES,
+                b"the\t12\nmary\t3\n",
+                gzip.compress(_PASSAGES),
+                _tar("lambada_test_plain_text.txt", _PASSAGES),
+                _tar("train-novels.tar", _tar("a.txt", _PASSAGES)),
+            ),
+            ("\t", "\n", "the ", *_NUMBERS),
+            _lambada,
+        ),
+        "agreement": Parser(
+            (_TABLE, gzip.compress(_TABLE), b"VBZ\tthe dog\nVBP\tthe dogs\n" * 30),
+            ("\t", "\n", "VBZ", "VBP", '"', "sentence", *_NUMBERS),
+            _agreement,
+        ),
+        "hparams": Parser(
+            (hparams, b"beam_size=4,alpha=0.6,n_best=2"),
+            ("=", ",", "+", "hidden_size", "dropout", "beam_size", "top_p", "None", *_NUMBERS),
+            _hparams,
+        ),
+        "problem_args": Parser(
+            (arguments,),
+            ("=", ",", "+", "train_questions", "max_length", "seed", "source_files", "~", *_JSON),
+            _problem_args,
+        ),
+        "config_json": Parser((config,), (*_CONFIG_NAMES, *_JSON), _config),
+        "config_file": Parser(
+            (yaml, config), ("problem", ": ", "\n", "- ", "&a ", "*a", *_JSON), _config_file
+        ),
+        "metrics_jsonl": Parser((_METRICS,), ("kind", "step", "loss", "\n", *_JSON), _metrics),
+        "checkpoint_manifest": Parser(
+            (manifest, b'{"step": 120}'), ("files", "bytes", "sha256", "step", *_JSON), _manifest
+        ),
+        "checkpoint_state": Parser((state,), ("step", "position", "window", *_JSON), _state),
+        "t2t_hparams": Parser(
+            (t2t, b"--problem=a\n"), (*names, "--problem=", *_JSON), _t2t_hparams
+        ),
+        "t2t_index": Parser((index,), ("a", "\0"), _t2t_index),
+        "query_answers": Parser(
+            (json.dumps(_METADATA).encode(), b'5{"error": "a"}', b'{"predictions": ["a"]}'),
+            ("predictions", "outputs", "error", "metadata", "inputs", "\x1b[2J", *_JSON),
+            _answers,
+        ),
+        "serve_requests": Parser(
+            (_REQUEST, b"/v1/models/a/versions/1:predict"),
+            ("instances", "inputs", "b64", "signature_name", "/v1/models/", ":predict", *_JSON),
+            _requests,
+        ),
+    }
