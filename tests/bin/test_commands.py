@@ -20,6 +20,7 @@ from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import Record, read_records
 from ut_tf.notices import warn
 from ut_tf.run import Run
+from ut_tf.run_config import write_config
 
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
 # Module in ut_tf.bin, arguments, exit status, stream and a part of what is written there.
@@ -344,8 +345,9 @@ def test_numbers_that_cannot_be(tmp_path, flag, capsys):
 def test_a_warm_start_needs_a_run(tmp_path, capsys):
     assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 1
     assert "--warm_start_from" in capsys.readouterr().err
-    assert _train(tmp_path) == 0
-    (tmp_path / "my run" / "checkpoints" / "step-00000010").mkdir(parents=True)
+    folder = tmp_path / "my run"
+    (folder / "checkpoints" / "step-00000010").mkdir(parents=True)
+    write_config(Run.plan("babi_qa", "ut_base", output_dir=tmp_path / "same"), folder)
     assert _train(tmp_path, f"--warm_start_from={tmp_path}/nothing") == 0
 
 
