@@ -58,6 +58,19 @@ def kill() -> None:
     raise Killed
 
 
+def test_damaged_logs_do_not_keep_a_run_from_resuming(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = toy_run(tmp_path / "run", train_steps=2)
+    train(run, 1)
+    for name in ("metrics.jsonl", "processes.jsonl"):
+        with (run.output_dir / name).open("ab") as file:
+            file.write(b"\xff\n")
+    assert train(run).step == 2
+    assert "processes before this one are not known" in capsys.readouterr().err
+    assert minutes_until(read_processes(run.output_dir), 2) is None
+
+
 @pytest.mark.parametrize("trained", [False, True])
 def test_a_run_that_is_too_large_leaves_the_directory_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: bool

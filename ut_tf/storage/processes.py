@@ -90,7 +90,7 @@ def read_processes(folder: Path) -> list[TrainingProcess]:
     """
     path = Path(folder) / PROCESSES_FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -138,14 +138,14 @@ def _git(root: Path, *words: str) -> str:
     return told.stdout.strip()
 
 
-def _process(line: str, path: Path, number: int) -> TrainingProcess:
+def _process(line: bytes, path: Path, number: int) -> TrainingProcess:
     try:
-        values = json.loads(line)
+        values = json.loads(line.decode("utf-8"))
         known = {item.name for item in dataclasses.fields(TrainingProcess)}
         kept = {name: value for name, value in values.items() if name in known}
         points = tuple(Point(*point) for point in kept.pop("points", ()))
         return TrainingProcess(**kept, points=points)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path}:{number} is no line of ut-trainer ({error}): remove that line."
         ) from error

@@ -6,6 +6,8 @@ import dataclasses
 import time
 from pathlib import Path
 
+from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.processes import Point, TrainingProcess, read_processes, write_processes
 from ut_tf.training.hooks.hook import Hook, Schedule
@@ -28,6 +30,15 @@ class Stopwatch:
         )
 
 
+def _read(folder: Path) -> list[TrainingProcess]:
+    """The processes before this one; none, with a warning, where their file is damaged."""
+    try:
+        return read_processes(folder)
+    except UserError as error:
+        warn(f"the minutes of the processes before this one are not known: {error}")
+        return []
+
+
 class ProcessLog(Hook):
     """Keeps the line of this process in ``processes.jsonl``.
 
@@ -42,7 +53,7 @@ class ProcessLog(Hook):
         self, folder: Path, process: TrainingProcess, stopwatch: Stopwatch, schedule: Schedule
     ) -> None:
         self._folder = folder
-        self._before = read_processes(folder)
+        self._before = _read(folder)
         self._process = process
         self._stopwatch = stopwatch
         self._schedule = schedule
