@@ -129,8 +129,9 @@ def averaged_steps(destination: Path) -> list[int]:
     mean.
     """
     steps = _state(destination).get(_STEPS)
-    is_mean = isinstance(steps, list) and all(isinstance(step, int) for step in steps)
-    return steps if is_mean else []
+    if not isinstance(steps, list) or not all(isinstance(step, int) for step in steps):
+        return []
+    return steps
 
 
 def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
