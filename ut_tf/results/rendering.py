@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ut_tf.errors import UserError, counted
 from ut_tf.results.lines import ResultCell, ResultLine, best_of, make_cell, make_lines
 from ut_tf.results.record import ResultRecord
-from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, Total
+from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, SummaryLine, Total
 from ut_tf.results.totals import TotalLine, make_totals
 
 _MARKS = "†‡§¶"
@@ -93,20 +93,53 @@ def render_summary(
     rows = []
     for line in table.summary:
         source = tables.get(line.records, ResultTable(line.records))
-        kept = [item for item in records if item.table == source.source]
-        fitting = _best_recipe([item for item in kept if source.fits(item, line.figure)])
-        cell = make_cell(source, line.figure, fitting)
-        if cell is None:
+        kept = [
+            item
+            for item in records
+            if item.table == source.source and source.fits(item, line.figure)
+        ]
+        cells = _total_summary(line, source, kept) if line.total else _summary(line, source, kept)
+        if cells is None:
             raise UserError(f"{table.name}: no record of {line.records!r} is of {line.text!r}.")
-        runs = tuple({item.run_key: item for item in fitting}.values())
-        sets = dict.fromkeys(f"`{item.recipe}`" for item in runs)
-        minutes = _fact("minutes", ResultLine((), runs, {}, ()))
-        score = f"{line.figure.title} {_score(line.figure, cell, len(runs))}"
-        rows.append([line.text, ", ".join(sets), minutes, score, cell.paper, line.link])
+        rows.append([line.text, *cells, line.link])
     header = ["task", "set", "minutes", "score, with 95% interval", "the paper's UT", "details"]
     if not any(line.link for line in table.summary):
         header, rows = header[:-1], [row[:-1] for row in rows]
     return RenderedTable(table.name, header, rows, [])
+
+
+def _summary(
+    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord]
+) -> list[str] | None:
+    """Set, minutes, score and the publication's of the best recipe."""
+    fitting = _best_recipe(records)
+    cell = make_cell(source, line.figure, fitting)
+    if cell is None:
+        return None
+    seeds = len({item.run_key for item in fitting})
+    score = f"{line.figure.title} {_score(line.figure, cell, seeds)}"
+    return [*_sets_and_minutes(fitting), score, cell.paper]
+
+
+def _total_summary(
+    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord]
+) -> list[str] | None:
+    """Sets, minutes, mean error, failed tasks and the publication's of all tasks."""
+    if source.total is None:
+        return None
+    total = next(iter(make_totals(source, line.figure, source.total, records)), None)
+    if total is None or total.best is None:
+        return None
+    mean, failed = total.best
+    missing = "" if total.tasks == source.total.tasks else f", {total.tasks} tasks"
+    score = f"{line.figure.title} {mean:.2f}, {failed} failed{missing}"
+    return [*_sets_and_minutes(records), score, source.total.paper.get(total.row, "")]
+
+
+def _sets_and_minutes(records: Sequence[ResultRecord]) -> list[str]:
+    runs = tuple({item.run_key: item for item in records}.values())
+    sets = dict.fromkeys(f"`{item.hparams_set}`" for item in runs)
+    return [", ".join(sets), _fact("minutes", ResultLine((), runs, {}, ()))]
 
 
 def _best_recipe(records: Sequence[ResultRecord]) -> list[ResultRecord]:

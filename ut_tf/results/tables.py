@@ -106,12 +106,15 @@ class SummaryLine:
       records: the table that its records belong to.
       figure: what is shown; its title stands before it.
       link: where it is told about.
+      total: whether the total over the table's tasks is shown, of the row that the figure's `where`
+        leaves.
     """
 
     text: str
     records: str
     figure: Figure
     link: str = ""
+    total: bool = False
 
 
 @dataclass(frozen=True)
