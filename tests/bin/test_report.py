@@ -14,6 +14,7 @@ import pytest
 
 from tests.bin.report_rows import at_400, ours
 from tests.bin.stub_runs import evaluate, stub_run
+from tests.results.finished_runs import finished_run
 from ut_tf.bin import report
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.reporting.paper_tables import PAPER_TABLES
@@ -104,6 +105,21 @@ def test_mistakes_are_told_in_a_line(runs, tmp_path, capsys, flags, status, expe
         report.main([flag.format(runs=runs, empty=tmp_path / "empty") for flag in flags]) == status
     )
     assert expected in capsys.readouterr().err
+
+
+def test_a_run_that_a_sweep_stopped_is_no_result(run_report, runs):
+    finished_run(runs / "good", COPY, at_400(0.5, 0.5), hparams_set="ut_algorithmic")
+    stopped = finished_run(
+        runs / "stopped",
+        COPY,
+        at_400(0.9, 0.9),
+        hparams_set="ut_algorithmic",
+        seed=1,
+        ended="hopeless",
+    )
+    text = run_report()
+    assert [row[2] for row in ours(text)] == ["1"]
+    assert f"{stopped} was stopped early by ut-sweep and is no result." in text
 
 
 def test_tensorflow_is_not_imported(runs):

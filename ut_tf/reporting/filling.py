@@ -31,6 +31,7 @@ from ut_tf.reporting.summary import Summary, last_records, summarise
 LENGTH = "{length}"
 JOINED = "the best set for each"
 _UNTRAINED = "{} has no checkpoint yet."
+_HOPELESS = "{} was stopped early by ut-sweep and is no result."
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def make_report(
     used: set[int] = set()
     filled = [_fill(table, tables, runs, used) for table in wanted]
     without = [
-        (run, how_to_evaluate(run.folder) if run.trained else _UNTRAINED.format(run.folder))
+        (run, _what_is_left(run, how_to_evaluate))
         for run in runs
         if _is_unjudged(run) and _is_wanted(run, tables, wanted, bool(numbers))
     ]
@@ -137,6 +138,12 @@ def make_report(
     return Report(
         tables.publication, [table for table in filled if table.rows or numbers], without, others
     )
+
+
+def _what_is_left(run: FoundRun, how_to_evaluate: Callable[[Path], str]) -> str:
+    if run.hopeless:
+        return _HOPELESS.format(run.folder)
+    return how_to_evaluate(run.folder) if run.trained else _UNTRAINED.format(run.folder)
 
 
 def _own(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]]:

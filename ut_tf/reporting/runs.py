@@ -36,6 +36,7 @@ from ut_tf.storage.layout import (
     checkpoint_name,
     checkpoint_steps,
 )
+from ut_tf.storage.processes import HOPELESS, read_processes
 
 FOLD = "fold"
 """The argument of a problem that says which part of its data a run of a cross-validation is judged
@@ -74,6 +75,7 @@ class FoundRun:
       seed: of the training.
       trained: whether there is a checkpoint to evaluate.
       records: its evaluations, oldest first.
+      hopeless: whether a sweep stopped it early, so that it is no result.
     """
 
     folder: Path
@@ -85,6 +87,7 @@ class FoundRun:
     seed: int
     trained: bool
     records: Sequence[Record]
+    hopeless: bool = False
 
     @property
     def repetition(self) -> Repetition:
@@ -171,6 +174,7 @@ def _read(folder: Path) -> FoundRun:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from None
+    hopeless = _is_hopeless(folder)
     try:
         return FoundRun(
             folder=folder,
@@ -182,7 +186,8 @@ def _read(folder: Path) -> FoundRun:
             hparams_set=str(values["hparams_set"]),
             seed=int(values["seed"]),
             trained=bool(checkpoint_steps(folder)),
-            records=read_records(folder),
+            records=[] if hopeless else read_records(folder),
+            hopeless=hopeless,
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise _NotARun from None
@@ -207,6 +212,11 @@ def _recipe(hparams_set: str, overrides: str) -> str:
         f"{name}={value}" for name, value in values.items() if name not in _NOT_THE_RECIPE
     )
     return ", ".join([hparams_set, *kept])
+
+
+def _is_hopeless(folder: Path) -> bool:
+    processes = read_processes(folder)
+    return bool(processes) and processes[-1].ended == HOPELESS
 
 
 def _averaged(folder: Path) -> bool:

@@ -22,12 +22,12 @@ from ut_tf.storage.layout import (
     checkpoint_name,
     checkpoint_steps,
 )
-from ut_tf.storage.processes import read_processes
+from ut_tf.storage.processes import HOPELESS, read_processes
 
 _ENDINGS = ("train_steps", "early_stopping")
 _HOW = {
     "": "is still being trained, or was killed,",
-    "hopeless": "was stopped by ut-sweep as hopeless",
+    HOPELESS: "was stopped by ut-sweep as hopeless",
 }
 
 

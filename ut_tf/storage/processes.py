@@ -26,6 +26,8 @@ from ut_tf.storage.layout import PROCESSES_FILE
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _GIT_SECONDS = 10
+HOPELESS = "hopeless"
+"""How a run ended that a sweep stopped early."""
 
 
 class Point(NamedTuple):

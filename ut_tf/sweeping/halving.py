@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ut_tf.figures.curves import read_curves
-from ut_tf.storage.processes import read_processes, write_processes
+from ut_tf.storage.processes import HOPELESS, read_processes, write_processes
 from ut_tf.sweeping.grid import Cell
 
 
@@ -57,4 +57,4 @@ def mark_hopeless(place: Path) -> None:
     """
     processes = read_processes(place)
     if processes:
-        write_processes(place, [*processes[:-1], replace(processes[-1], ended="hopeless")])
+        write_processes(place, [*processes[:-1], replace(processes[-1], ended=HOPELESS)])
