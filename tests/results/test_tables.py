@@ -66,6 +66,13 @@ def test_the_best_seed_is_validation_s_and_failed_tasks_are_counted() -> None:
     assert "| **5.00** (2 failed) | **3.67** (1 failed) | 0.23 (0) |" in text
 
 
+def test_runs_on_other_data_are_no_seeds_of_a_line() -> None:
+    more = error(2, 9.0, 3.0, seed=1, problem_args={"train_questions": 5000})
+    text = as_markdown(render(SINGLE, [error(2, 1.0, 2.0), more]))
+    assert "| 2 | `ut_babi` | 1.0 | 1.0 | 0 |" in text
+    assert "| 2 | `ut_babi` | 1.0 | 9.0 | 0 |" in text
+
+
 def test_without_validation_no_seed_is_the_best() -> None:
     text = as_markdown(render(SINGLE, [error(2, 9.0, None, seed=0), error(2, 1.0, 2.0, seed=1)]))
     assert "| 2 | `ut_babi` | 2 | 1.0 |  | 5.0 ± 5.7 | 0 |" in text

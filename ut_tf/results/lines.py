@@ -12,6 +12,7 @@ The best seed is the one whose checkpoint was best on the validation data, never
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,13 +62,13 @@ class ResultLine:
 
 def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[ResultLine]:
     """The lines of a table in their order."""
-    groups: dict[tuple[str, ...], list[ResultRecord]] = {}
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[ResultRecord]] = {}
     for record in records:
         values = tuple(table.value_of(record, name) for name in table.lines)
         if "group" in table.lines and not values[table.lines.index("group")]:
             continue
-        groups.setdefault(values, []).append(record)
-    lines = [_line(table, values, group) for values, group in groups.items()]
+        groups.setdefault((values, _data_of(table, record)), []).append(record)
+    lines = [_line(table, values, group) for (values, _), group in groups.items()]
     first = [{line.values[place]: None for line in lines} for place in range(len(table.lines))]
     order = [_order(table, place, list(values)) for place, values in enumerate(first)]
 
@@ -75,6 +76,15 @@ def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[Resu
         return [order[place][value] for place, value in enumerate(line.values)]
 
     return sorted(lines, key=place_of)
+
+
+def _data_of(table: ResultTable, record: ResultRecord) -> tuple[str, ...]:
+    """What a line's runs were trained on, which is never joined; the problems are where columns
+    choose among them.
+    """
+    arguments = json.dumps(record.problem_args, sort_keys=True)
+    chooses = any({"task", "problem"} & figure.where.keys() for figure in table.figures)
+    return (arguments,) if chooses else (arguments, record.problem)
 
 
 def best_of(records: Sequence[ResultRecord]) -> ResultRecord | None:
