@@ -111,7 +111,8 @@ def test_the_longest_begin_first_where_several_run_at_a_time(tmp_path: Path) -> 
     begun: list[str] = []
     run_sweep(quick, lambda line: begun.append(line) if ": begun" in line else None)
     order = [line.split("] ")[1].split("-")[0] for line in begun]
-    assert order == ["long", "long", "unknown", "short", "unknown"]
+    # What is unknown is expected to take the mean of the same set, which the quick ones lower.
+    assert order == ["long", "long", "short", "unknown", "unknown"]
 
 
 def test_expected_minutes_are_the_most_particular() -> None:
