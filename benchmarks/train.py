@@ -33,6 +33,8 @@ from peers import processes  # noqa: E402
 from ut_tf.config.hparams import HParams  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig  # noqa: E402
+from ut_tf.planning.operations import BatchShape, update_flop  # noqa: E402
+from ut_tf.planning.sizes import Sizes  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 from ut_tf.run import Run  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
@@ -132,32 +134,8 @@ def training_flop(
       length: of the padded inputs; 0 without inputs.
       target_length: of the padded targets; 0 for classes.
     """
-    width, steps = network.hidden_size, network.num_steps
-    decodes = spec.targets == "tokens"
-    products = steps * _block_products(network, batch, length, 0) if spec.inputs != "none" else 0
-    if decodes:
-        memory = length if spec.inputs != "none" else 0
-        products += steps * _block_products(network, batch, target_length, memory)
-        # Keys and values of the encoder's states serve all steps.
-        products += batch * memory * 2 * width**2
-    products += batch * (target_length if decodes else 1) * width * spec.target_vocab_size
-    return 3 * 2 * products
-
-
-def _block_products(
-    network: UniversalTransformerConfig, batch: int, length: int, memory: int
-) -> int:
-    """The multiplications of one recurrent step's forward pass over `length` positions that also
-    read `memory` others.
-    """
-    width, positions = network.hidden_size, batch * length
-    attention = positions * (4 * width**2 + 2 * length * width)
-    if memory:
-        attention += positions * (2 * width**2 + 2 * memory * width)
-    if network.recurrence == "basic":
-        return attention + positions * 2 * width * network.filter_size
-    gates = {"gru": 3, "lstm": 4}[network.recurrence]
-    return attention + positions * gates * 2 * width**2
+    sizes = Sizes.of("universal_transformer", network.resolved(), spec)
+    return int(update_flop(sizes, BatchShape(batch, length, target_length)))
 
 
 class Training:

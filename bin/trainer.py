@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from ut_tf.bin.command import (
     execute,
     import_tensorflow,
     stdout_to_stderr,
+    tell,
 )
 from ut_tf.bin.config_file import parse_with_config
 from ut_tf.bin.flags import FlagError
@@ -30,7 +32,9 @@ from ut_tf.bin.trainer_flags import (
     schedule,
     views,
 )
+from ut_tf.bin.training_plan import plan_text
 from ut_tf.run import Run
+from ut_tf.training.cluster import join_cluster
 
 _ENDINGS = {
     "train_steps": "trained to the last step, {}",
@@ -58,6 +62,12 @@ def _main(argv: list[str]) -> int:
 
 def _train(values: Any) -> int:
     plan, warm_start = checked(values)
+    if values.plan:
+        print(plan_text(plan, values))
+        return 0
+    if values.plan_args:
+        raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
+    join_cluster(values.cluster, functools.partial(tell, COMMAND))
     import_tensorflow()
     from ut_tf.training.distribution import make_strategy, on_accelerator
     from ut_tf.training.threads import set_threads

@@ -22,7 +22,7 @@ DESCRIPTION = """ut-trainer: trains a model on a problem.
 
 The same command goes on where it stopped. The run directory then holds all that ut-eval needs."""
 
-_TRAINING = "Training"
+_TRAINING, _PLAN = "Training", "Planning"
 FLAGS = (
     CONFIG,
     shared_flags.PROBLEM,
@@ -66,6 +66,13 @@ FLAGS = (
         "integer",
         shown_default="all there are",
         aliases=("worker_gpu",),
+    ),
+    Flag(
+        "cluster",
+        "How workers on several machines find each other: tf_config (the variable TF_CONFIG), slurm"
+        " (srun's variables), auto (the one that is there) or none (train alone).",
+        _TRAINING,
+        default="auto",
     ),
     Flag(
         "warm_start_from",
@@ -123,6 +130,22 @@ FLAGS = (
         "integer",
         shown_default="the cores",
     ),
+    Flag(
+        "plan",
+        "Prints what the training would need, and trains nothing: parameters, operations, memory,"
+        " hours and cost on GPUs.",
+        _PLAN,
+        "boolean",
+        default=False,
+    ),
+    Flag(
+        "plan_args",
+        "What the plan assumes, name=value,name=value: gpus (A100+H100), devices, utilisation,"
+        " price, length, longest, vocab_size and others (docs/scaling.md).",
+        _PLAN,
+        default="",
+        shown_default="all GPUs of the table, one device, a utilisation of 0.25",
+    ),
     shared_flags.REGISTRY_HELP,
 )
 _SCHEDULES = {
@@ -140,11 +163,11 @@ def checked_run(argv: Sequence[str]) -> Run:
       HelpAsked, FlagError, UserError: as the command itself would.
     """
     values = parse_with_config(COMMAND, DESCRIPTION, FLAGS, argv)
-    if values.registry_help or schedule(values.schedule) != "train":
-        raise FlagError(
-            f"--{'registry_help' if values.registry_help else 'schedule=evaluate'} trains nothing:"
-            " leave it out."
-        )
+    idle = [name for name in ("registry_help", "plan") if values[name].value]
+    if schedule(values.schedule) != "train":
+        idle.append("schedule=evaluate")
+    if idle:
+        raise FlagError(f"--{idle[0]} trains nothing: leave it out.")
     return checked(values)[0]
 
 

@@ -1,0 +1,76 @@
+"""What a plan says of time and memory, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from tests.bin.quick_commands import call_commands
+from ut_tf.config.hparams import HParams
+from ut_tf.errors import UserError
+from ut_tf.factories import make_hparams
+from ut_tf.planning.accelerators import accelerator
+from ut_tf.planning.memory import training_memory
+from ut_tf.planning.plan import Plan, Setting, largest_batch, make_plan, usable
+from ut_tf.planning.sizes import Sizes
+from ut_tf.problem_spec import ProblemSpec
+
+SPEC = ProblemSpec("tokens", "tokens", 8000, 8000, shared_vocab=True)
+A100 = accelerator("a100")
+
+
+def planned(hparams: HParams, setting: Setting, updates: int | None = None) -> Plan:
+    batch = largest_batch(hparams.training, SPEC)
+    return make_plan(hparams, SPEC, [batch], batch, setting, updates)
+
+
+def test_hours_follow_from_operations_and_gradients() -> None:
+    hparams = make_hparams("ut_base")
+    alone = planned(hparams, Setting(gpus=(A100,), utilisation=0.5), 3600)
+    assert alone.rows[0].hours == pytest.approx(alone.flop / (0.5 * 156e12))
+    assert alone.rows[0].cost == pytest.approx(alone.rows[0].hours * 1.29)
+    many = planned(hparams, Setting(gpus=(A100,), utilisation=0.5, devices=64), 3600)
+    moved = 2 * 63 / 64 * 4 * sum(many.parameters.values())
+    added = moved / 25e9 + 2 * 63 * 20e-6
+    assert many.rows[0].hours == pytest.approx(alone.rows[0].hours + added)
+    assert many.positions == 64 * alone.positions
+
+
+def test_what_does_not_fit_is_refused_with_a_batch_that_does() -> None:
+    hparams = make_hparams("ut_base", "batch_size=2000000")
+    with pytest.raises(UserError, match="lower `batch_size`=2000000 to") as refused:
+        planned(hparams, Setting(gpus=(A100,)))
+    lower = re.search(r"=2000000 to (\d+)", str(refused.value))
+    assert lower is not None
+    sizes = Sizes.of(hparams.model, hparams.network, SPEC)
+    for factor, fits in ((1.0, True), (1.1, False)):
+        size = int(factor * int(lower[1]))
+        training = dataclasses.replace(hparams.training, batch_size=size)
+        memory = training_memory(sizes, training, largest_batch(training, SPEC))
+        assert (memory.peak <= usable(A100)) == fits
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    hparams = make_hparams("ut_base", "hidden_size=32768,filter_size=131072")
+    with pytest.raises(UserError, match=r"alone take .* GB: lower `hidden_size`=32768"):
+        planned(hparams, Setting(gpus=(A100,)))
+
+
+def test_the_command_answers_without_tensorflow() -> None:
+    own = ["--problem=translate_ende_wmt14", "--hparams_set=ut_base", "--plan"]
+    arguments = "vocab_size=33000,length=30,gpus=H100+V100,devices=8"
+    answers = call_commands(
+        [
+            ("trainer", [*own, f"--plan_args={arguments}"]),
+            ("trainer", [*own, f"--plan_args={arguments},gpu=A100"]),
+            ("trainer", [*own, "--hparams=batch_size=9000000", f"--plan_args={arguments}"]),
+        ]
+    )
+    assert answers[0].status == 0, answers[0].errors
+    assert "8 x H100" in answers[0].output
+    assert (answers[1].status, answers[2].status) == (2, 1)
+    assert "unknown name 'gpu'; did you mean gpus" in answers[1].errors
+    assert "lower --hparams=batch_size=9000000 to" in answers[2].errors
+    assert answers[2].imported == []

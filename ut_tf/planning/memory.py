@@ -1,0 +1,162 @@
+"""The memory that training takes on one device, at its peak.
+
+Kept for the whole training, 4 bytes a parameter each: weights, two moments of Adam, the average of
+the weights (average_decay), sums of gradients (accumulate_steps). Over these comes the larger of
+
+- the end of the forward pass: what the backward pass will read, and the head's logits;
+- the end of the backward pass: a gradient for each step of a recurrence, before they are added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ut_tf.config.training import TrainingConfig
+from ut_tf.planning.operations import BatchShape
+from ut_tf.planning.parameters import block_parameters, count_parameters, parameters_by_part
+from ut_tf.planning.sizes import Sizes, Stack
+
+_FLOAT = 4
+# Logits, their softmax for the gradient, and what is in between.
+_LOGITS = 3
+# What a dynamic halting form keeps at each step beside the block's: output, weighted state, state.
+_HALTING = 3
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on one device.
+
+    Args:
+      weights: the parameters.
+      moments: Adam's.
+      averages: of the weights.
+      sums: of gradients of accumulated batches.
+      activations: what the backward pass reads.
+      logits: of the head, with their gradient.
+      gradients: at the end of the backward pass.
+    """
+
+    weights: int
+    moments: int
+    averages: int
+    sums: int
+    activations: int
+    logits: int
+    gradients: int
+
+    @property
+    def kept(self) -> int:
+        """What is there from the first update to the last."""
+        return self.weights + self.moments + self.averages + self.sums
+
+    @property
+    def peak(self) -> int:
+        """The most at any time of an update."""
+        return self.kept + max(self.activations + self.logits, self.gradients)
+
+
+def training_memory(sizes: Sizes, training: TrainingConfig, batch: BatchShape) -> Memory:
+    """The memory of an update.
+
+    Args:
+      sizes: of the model.
+      training: resolved.
+      batch: the largest of one device.
+    """
+    weights = _FLOAT * count_parameters(sizes)
+    compute = 4 if training.dtype_policy == "float32" else 2
+    activations, memory = 0, 0
+    if sizes.encoder is not None:
+        shape = (batch.examples, batch.length, 0)
+        activations += _stack(sizes, sizes.encoder, shape, compute)
+        memory = batch.length
+    if sizes.decoder is not None:
+        shape = (batch.examples, batch.target_length, memory)
+        activations += _stack(sizes, sizes.decoder, shape, compute)
+    return Memory(
+        weights=weights,
+        moments=2 * weights,
+        averages=weights if training.average_decay else 0,
+        sums=weights if training.accumulate_steps > 1 else 0,
+        activations=activations,
+        logits=_logits(sizes, batch),
+        gradients=_gradients(sizes),
+    )
+
+
+def _stack(sizes: Sizes, stack: Stack, shape: tuple[int, int, int], compute: int) -> int:
+    """The activations of a stack on `shape`: examples, positions, positions of the memory."""
+    examples, length, memory = shape
+    network = sizes.network
+    width = network.hidden_size
+    layer = _block(network, shape, compute, transition=True)
+    kept = stack.layers * layer + 2 * width * compute
+    if stack.shared:
+        gates = {"gru": 3, "lstm": 4}.get(network.recurrence, 0)
+        step = stack.shared * _block(network, shape, compute, transition=not gates)
+        step += _cell(network, compute, gates)
+        step += _HALTING * width * _FLOAT if sizes.halts else 0
+        kept += stack.steps * step
+    projections = (stack.layers + stack.shared) * 2 * width * compute
+    return int(examples * (length * kept + memory * projections))
+
+
+def _block(network: Any, shape: tuple[int, int, int], compute: int, transition: bool) -> float:
+    """The bytes that the backward pass reads of a block at one position.
+
+    With c the bytes of a number in the compute dtype (float32 4, otherwise 2), K keys and h heads:
+    the input, queries, keys, values and mixture of an attention, 5 d c (over a memory 3 d c); its
+    weights, before and after dropout, and the dropout's mask, h K (4 + c + 1); the input of the
+    transition and its inner layer, (d + f) c; behind each sublayer the normalised sum in float32,
+    4 d, and the mask of its dropout, d.
+    """
+    _, length, memory = shape
+    width, heads = network.hidden_size, network.num_heads
+    mask = 1 if network.dropout else 0
+    dropped = compute + 1 if network.attention_dropout else 0
+    end = _FLOAT * width + mask * width
+    total = 5 * width * compute + heads * length * (_FLOAT + dropped) + end
+    if memory:
+        total += 3 * width * compute + heads * memory * (_FLOAT + dropped) + end
+    if transition:
+        total += (width + network.filter_size) * compute + end
+    return float(total)
+
+
+def _cell(network: Any, compute: int, gates: int) -> float:
+    """Of gates: what they read and what they gave; of highway also three normalised inputs."""
+    width = network.hidden_size
+    if gates:
+        return float(width * ((4 + 2 * gates) * compute + 2 * _FLOAT))
+    if network.recurrence in ("highway", "skip"):
+        return float(width * (6 * compute + 3 * _FLOAT))
+    return 0.0 if network.recurrence == "basic" else float(width * 2 * _FLOAT)
+
+
+def _logits(sizes: Sizes, batch: BatchShape) -> int:
+    positions = batch.examples
+    if sizes.decoder is not None:
+        positions *= batch.target_length
+    elif sizes.spec.targets == "aligned":
+        positions *= batch.length
+    steps = sizes.stacks[-1].steps if _answers_every_step(sizes) else 1
+    table = sizes.spec.target_vocab_size * sizes.network.hidden_size if sizes.decoder else 0
+    numbers = positions * sizes.spec.target_vocab_size * _LOGITS * steps + table
+    return int(_FLOAT * numbers)
+
+
+def _answers_every_step(sizes: Sizes) -> bool:
+    return sizes.is_recurrent and sizes.network.halting == "pondernet"
+
+
+def _gradients(sizes: Sizes) -> int:
+    parts = parameters_by_part(sizes)
+    total = sum(parts.values())
+    for stack in sizes.stacks:
+        if stack.shared:
+            block = block_parameters(sizes, stack, is_shared=True)
+            # A transition for each step has one gradient; all else has one from each step.
+            total += (stack.steps - 1) * stack.shared * block
+    return _FLOAT * total
