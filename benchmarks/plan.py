@@ -3,10 +3,10 @@
     python benchmarks/plan.py              # all five, one after the other; two minutes
     python benchmarks/plan.py --only=2,3
 
-Each set trains on random symbols in a process of its own. Operations are the matrix products that
-TensorFlow's profiler saw, by the shapes of what went in. Memory is that of the variables and what
-the resident set grows by in an update over that before it; the C library is told to give every
-large block back at once, so that nothing of it is left over. The last line printed is JSON.
+Each set trains on random symbols, on the CPU in a process of its own. Operations are the matrix
+products in the graph of an update; a loop over the steps of dynamic halting counts as often as it
+ran. Memory is the peak that TensorFlow's allocator reports for an update. The last line printed is
+JSON.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,13 +32,6 @@ from ut_tf.planning.sizes import Sizes  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 
 TRANSLATION = ProblemSpec("tokens", "tokens", 8000, 8000, shared_vocab=True)
-MEASURED = {
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_TRIM_THRESHOLD_": "65536",
-    "MALLOC_ARENA_MAX": "1",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "CUDA_VISIBLE_DEVICES": "-1",
-}
 QUANTITIES = ("parameters", "flop", "memory")
 MEGABYTE = 1e6
 
@@ -60,12 +51,12 @@ CASES = (
     Case("transformer_base", "", TRANSLATION, BatchShape(40, 25, 31)),
     Case("ut_babi", "", ProblemSpec("facts", "class", 180, 90, max_words=8), BatchShape(90, 71, 0)),
     Case("ut_tiny", "", ProblemSpec("none", "tokens", 0, 5000), BatchShape(11, 0, 190)),
-    Case("ut_act_tiny", "", TRANSLATION, BatchShape(43, 25, 31)),
+    Case("ut_act_tiny", "halting_compute=dense", TRANSLATION, BatchShape(43, 25, 31)),
 )
 
 
 def computed(case: Case, steps: float | None) -> dict[str, float]:
-    """What the plan says of a case; `steps` are the mean recurrent steps, where they vary."""
+    """What the plan says of a case that takes `steps` recurrent steps; None: all there are."""
     hparams = make_hparams(case.hparams_set, case.overrides)
     sizes = Sizes.of(hparams.model, hparams.network, case.spec)
     return {
@@ -87,84 +78,41 @@ def measure(case: Case) -> dict[str, float]:
 
     hparams = make_hparams(case.hparams_set, case.overrides)
     trained = Trained(hparams, case.spec, make_strategy(0))
-    small = BatchShape(1, min(case.batch.length, 2), min(case.batch.target_length, 2))
-    trained.update(small)
     trained.update(case.batch)
-    trained.update(small)
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")
+    tf.config.experimental.reset_memory_stats("CPU:0")
     report = trained.update(case.batch)
-    growth = _status("VmHWM") - before
-    histogram = list(report.ponder_histogram)
-    positions = sum(histogram)
-    steps = (
-        sum(time * count for time, count in enumerate(histogram)) / positions if positions else 0
-    )
+    peak = tf.config.experimental.get_memory_info("CPU:0")["peak"]
+    counts = dict(enumerate(report.ponder_histogram))
+    positions = sum(counts.values())
+    steps = sum(time * count for time, count in counts.items()) / positions if positions else 0
+    taken = max((time for time, count in counts.items() if count), default=1)
     return {
         "parameters": int(trained.model.count_params()),
-        "flop": _profiled_flop(trained, case.batch),
-        "memory": trained.variable_bytes + growth,
-        "steps": steps,
+        "flop": graph_flop(trained.graph(case.batch), taken),
+        "memory": peak,
+        "mean_steps": steps,
+        "taken_steps": taken,
     }
 
 
-def _status(name: str) -> int:
-    """Bytes that /proc/self/status gives."""
-    line = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert line is not None
-    return 1024 * int(line[1])
-
-
-def _profiled_flop(trained: Any, batch: BatchShape) -> float:
-    import tensorflow as tf
-
-    with tempfile.TemporaryDirectory() as folder:
-        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=3)
-        tf.profiler.experimental.start(folder, options)
-        trained.update(batch)
-        tf.profiler.experimental.stop()
-        return sum(product_flop(kind, shapes) for kind, shapes in _products(Path(folder)))
-
-
-def _products(folder: Path) -> Iterator[tuple[str, str]]:
-    """The matrix products of a profile: (type of the operation, shapes of its inputs)."""
-    from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
-    for path in folder.rglob("*.xplane.pb"):
-        space = xplane_pb2.XSpace()
-        space.ParseFromString(path.read_bytes())
-        for plane in space.planes:
-            names = {number: stat.name for number, stat in plane.stat_metadata.items()}
-            for line in plane.lines:
-                for event in line.events:
-                    operation = plane.event_metadata[event.metadata_id].name.rpartition(":")[2]
-                    if not re.fullmatch(r"_?(Mkl|Native|Fused)*(Batch)?MatMul(V2|V3)?", operation):
-                        continue
-                    for stat in event.stats:
-                        if names[stat.metadata_id] in ("shape", "tensor_shapes"):
-                            text = stat.str_value or plane.stat_metadata[stat.ref_value].name
-                            yield operation, text
-
-
-def product_flop(operation: str, shapes: str) -> float:
-    """FLOP of a product of two tensors, "(float[3,4];float[4,5])", of which either may be
-    transposed.
-
-    The sizes that both have are the inner one; where there are several, a product in a batch is
-    that of queries and keys, and any other one sums over the rows.
+def graph_flop(graph: Any, taken: int) -> float:
+    """FLOP of the matrix products in a graph and in the functions that it calls; the bodies of
+    loops count `taken` times.
     """
-    first, second = ([int(n) for n in text.split(",")] for text in _sizes(shapes)[:2])
-    (a, b), (c, d) = first[-2:], second[-2:]
-    batch = 1
-    for size in first[:-2]:
-        batch *= size
-    straight, rows, columns = (b == c, a * d * b), (a == c, b * d * a), (b == d, a * c * b)
-    order = (columns, straight, rows) if "Batch" in operation else (rows, straight, columns)
-    return 2.0 * batch * next((flop for fits, flop in order if fits), a * d * b)
-
-
-def _sizes(shapes: str) -> list[str]:
-    return re.findall(r"\[([\d,]+)\]", shapes)
+    total = 0.0
+    for operation in graph.get_operations():
+        kind = operation.type
+        if kind in ("MatMul", "BatchMatMul", "BatchMatMulV2"):
+            name = "transpose_a" if kind == "MatMul" else "adj_x"
+            inner = operation.inputs[0].shape[-2 if operation.get_attr(name) else -1]
+            total += 2.0 * operation.outputs[0].shape.num_elements() * inner
+        elif kind in ("PartitionedCall", "StatefulPartitionedCall"):
+            function = graph._get_function(operation.get_attr("f").name)
+            total += graph_flop(function.graph, taken)
+        elif kind in ("While", "StatelessWhile"):
+            function = graph._get_function(operation.get_attr("body").name)
+            total += taken * graph_flop(function.graph, taken)
+    return total
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -198,11 +146,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in map(int, flags.only.split(",")):
         case = CASES[number - 1]
         command = [sys.executable, __file__, f"--child={number}"]
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         printed = subprocess.run(
-            command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **MEASURED}
+            command, check=True, stdout=subprocess.PIPE, text=True, env=environment
         ).stdout
         seen = json.loads(printed.splitlines()[-1])
-        plan = computed(case, seen["steps"] or None)
+        plan = computed(case, seen["taken_steps"] if seen["mean_steps"] else None)
         rows.append({"set": case.hparams_set, "plan": plan, "measured": seen})
     print(table(rows))
     print(json.dumps(rows))

@@ -41,20 +41,17 @@ class Trained:
         keras.utils.set_random_seed(0)
         with strategy.scope():
             self.model = make_model(hparams, spec, 0)
-            self._optimizer = make_optimizer(self.model.trainable_variables, hparams, 0)
+            optimizer = make_optimizer(self.model.trainable_variables, hparams, 0)
         signature = {
             name: tf.TensorSpec(self._unknown(name, value.shape), value.dtype)
             for name, value in self.features(BatchShape(1, 2, 2)).items()
         }
-        self._step = TrainingStep(self.model, self._optimizer, hparams, self._workers, signature)
+        self._step = TrainingStep(self.model, optimizer, hparams, self._workers, signature)
 
-    @property
-    def variable_bytes(self) -> int:
-        """Of the weights, their moments and averages."""
-        optimizer = self._optimizer
-        variables = [*optimizer.first_moments, *optimizer.second_moments, *optimizer.averages]
-        numbers = sum(int(variable.shape.num_elements()) for variable in variables)
-        return 4 * (numbers + int(self.model.count_params()))
+    def graph(self, batch: BatchShape) -> Any:
+        """The tf.Graph of an update on a batch of just this shape."""
+        function = tf.function(self._step._run_whole, autograph=False)
+        return function.get_concrete_function(self.features(batch)).graph
 
     def update(self, batch: BatchShape) -> Any:
         """One update of a batch for each replica; waits for its end and returns its report."""

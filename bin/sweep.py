@@ -19,6 +19,8 @@ from ut_tf.bin.command import EXIT_INTERRUPTED, EXIT_USER_ERROR, execute, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
+from ut_tf.bin.sweep_launcher import FLAGS as LAUNCHER_FLAGS
+from ut_tf.bin.sweep_launcher import check_launcher, queue, queues, share
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
@@ -29,7 +31,7 @@ from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.expected import parse_minutes
 from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, make_cells
 from ut_tf.sweeping.halving import rung_step
-from ut_tf.sweeping.sweep import Sweep, run_sweep, summary
+from ut_tf.sweeping.sweep import Sweep, SweepResult, run_sweep, summary
 
 COMMAND = "ut-sweep"
 DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each
@@ -119,6 +121,7 @@ FLAGS = (
         shown_default="none; alone: 0.25,0.5",
         alone="0.25,0.5",
     ),
+    *LAUNCHER_FLAGS,
     Flag("dry_run", "Prints the commands and runs none.", "How", "boolean", default=False),
 )
 T = TypeVar("T")
@@ -131,15 +134,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: list[str]) -> int:
     values = _values(argv)
+    check_launcher(values)
     sweep = _sweep(values)
     sweep = dataclasses.replace(sweep, rungs=_rungs(values, _check(sweep)))
+    if queues(values):
+        queue(values, FLAGS, sweep.folder, _say)
+        return 0
     if values.dry_run:
         print("\n".join(sweep.described()))
         return 0
     make_writable(sweep.folder)
+    if values.launcher == "shared":
+        return _told(sweep, share(sweep, _say))
     with held_alone(sweep.folder):
         sweep.read_progress()
-        return _run(sweep)
+        return _told(sweep, run_sweep(sweep, _say))
 
 
 def _values(argv: list[str]) -> Any:
@@ -296,8 +305,8 @@ def _check(sweep: Sweep) -> dict[Cell, tuple[int, int]]:
     }
 
 
-def _run(sweep: Sweep) -> int:
-    result = run_sweep(sweep, _say)
+def _told(sweep: Sweep, result: SweepResult) -> int:
+    """Prints how a sweep ended; returns the exit status."""
     table = summary(sweep.folder, _say)
     if table:
         print(f"\n{table}\n\nnext: ut-report {shlex.quote(str(sweep.folder))}")

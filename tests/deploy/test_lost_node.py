@@ -1,4 +1,4 @@
-"""Two workers by srun's variables, one of which is killed: the job starts again and ends as ever."""
+"""Two workers by srun's variables, one of which is killed: the job starts again and ends well."""
 
 from __future__ import annotations
 

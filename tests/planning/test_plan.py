@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.bin.quick_commands import call_commands
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
-from ut_tf.planning.accelerators import accelerator
+from ut_tf.planning.accelerators import ACCELERATORS, accelerator
 from ut_tf.planning.memory import training_memory
 from ut_tf.planning.plan import Plan, Setting, largest_batch, make_plan, usable
 from ut_tf.planning.sizes import Sizes
@@ -56,6 +57,14 @@ def test_weights_that_do_not_fit_are_refused() -> None:
     hparams = make_hparams("ut_base", "hidden_size=32768,filter_size=131072")
     with pytest.raises(UserError, match=r"alone take .* GB: lower `hidden_size`=32768"):
         planned(hparams, Setting(gpus=(A100,)))
+
+
+def test_the_page_shows_the_table_of_gpus() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text(encoding="utf-8")
+    for gpu in ACCELERATORS.values():
+        price = "" if gpu.price is None else f"{gpu.price:.2f}"
+        peaks = f"{gpu.float32 / 1e12:g}, {gpu.half / 1e12:g}"
+        assert f"| {gpu.name} | {peaks} | {gpu.memory / 1e9:.0f} GB | {price} |" in page
 
 
 def test_the_command_answers_without_tensorflow() -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
@@ -211,8 +210,10 @@ def _fitting_examples(
     sizes: Sizes, training: TrainingConfig, largest: BatchShape, room: float
 ) -> int:
     """How many examples of the largest batch would fit."""
-    one = BatchShape(1, largest.length, largest.target_length)
-    memory: Any = training_memory(sizes, training, one)
-    fixed = memory.kept
-    each = memory.peak - fixed
-    return int((room - fixed) // each) if each else 0
+    one, two = (
+        training_memory(sizes, training, BatchShape(count, largest.length, largest.target_length))
+        for count in (1, 2)
+    )
+    first, second = (memory.activations + memory.logits for memory in (one, two))
+    fixed = one.kept + first - (second - first)
+    return max(0, int((room - fixed) // (second - first)))

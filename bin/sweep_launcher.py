@@ -1,0 +1,131 @@
+"""ut-sweep --launcher: a sweep by the tasks of a job array."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.errors import UserError
+from ut_tf.storage.folders import make_writable
+from ut_tf.storage.locks import held_alone
+from ut_tf.sweeping.claims import Claims
+from ut_tf.sweeping.launchers import kubernetes_job, slurm_array
+from ut_tf.sweeping.shared import CLAIMS_FOLDER, run_shared
+from ut_tf.sweeping.sweep import Sweep, SweepResult
+
+LAUNCHER = Flag(
+    "launcher",
+    "local: the runs are processes of this command. slurm, kubernetes: queues a job array of"
+    " --parallel tasks. shared: what each of these tasks runs, on any machine: one run at a time"
+    " that no other task has claimed.",
+    "How",
+    default="local",
+)
+LAUNCHER_ARGS = Flag(
+    "launcher_args",
+    "For slurm options of sbatch, with blanks between; for kubernetes image=IMAGE,claim=VOLUME and"
+    " perhaps mount=PATH,gpus=NUMBER.",
+    "How",
+    default="",
+    shown_default="none",
+)
+FLAGS = (LAUNCHER, LAUNCHER_ARGS)
+_QUEUES = ("slurm", "kubernetes")
+_LAUNCHERS = ("local", *_QUEUES, "shared")
+# What the command that queues is told itself.
+_OWN = ("launcher", "launcher_args", "parallel", "dry_run", "trainer_flags")
+
+
+def check_launcher(values: Any) -> None:
+    """Raises FlagError where --launcher is unknown, or other flags do not go with it."""
+    if values.launcher not in _LAUNCHERS:
+        raise FlagError(f"--launcher={values.launcher}: expected one of {', '.join(_LAUNCHERS)}.")
+    if values.launcher == "shared" and values.parallel > 1:
+        raise FlagError(
+            f"--parallel={values.parallel} with --launcher=shared: start as many tasks, each of"
+            " which has one run at a time."
+        )
+    if values.launcher != "local" and values.halving:
+        raise FlagError(
+            f"--halving with --launcher={values.launcher}: the tasks do not compare seeds; leave it"
+            " out, or use --launcher=local."
+        )
+    if values.launcher_args and values.launcher not in _QUEUES:
+        raise FlagError("--launcher_args is for --launcher=slurm and --launcher=kubernetes.")
+
+
+def queues(values: Any) -> bool:
+    """Whether the command queues tasks and runs nothing itself."""
+    return values.launcher in _QUEUES
+
+
+def queue(values: Any, flags: Sequence[Flag], folder: Path, say: Callable[[str], None]) -> None:
+    """Queues the job array, or with --dry_run prints what would.
+
+    Args:
+      values: of the flags.
+      flags: of ut-sweep.
+      folder: of the sweep.
+      say: called with what the queue answered.
+
+    Raises:
+      UserError: sbatch or kubectl is not there, or refuses.
+    """
+    command = task_command(values, flags, folder)
+    if values.launcher == "slurm":
+        words = slurm_array(command, values.parallel, shlex.split(values.launcher_args))
+        manifest = ""
+    else:
+        words = ["kubectl", "create", "-f", "-"]
+        manifest = kubernetes_job(command, values.parallel, _options(values.launcher_args))
+    if values.dry_run:
+        print(manifest or shlex.join(words))
+        return
+    make_writable(folder)
+    try:
+        done = subprocess.run(words, input=manifest, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UserError(
+            f"{words[0]} cannot be started ({error.strerror or error}): queue the sweep where it is"
+            " installed, or see what would be queued with --dry_run."
+        ) from error
+    if done.returncode:
+        raise UserError(f"{words[0]} refused the job array: {done.stderr.strip()}")
+    say(done.stdout.strip())
+
+
+def task_command(values: Any, flags: Sequence[Flag], folder: Path) -> list[str]:
+    """The ut-sweep of one task: the same grid, by claims."""
+    words = ["ut-sweep"]
+    for flag in flags:
+        if flag.name in (*_OWN, "output_dir") or not values[flag.name].present:
+            continue
+        value = values[flag.name].value
+        parts = value if flag.kind == "words" else [value]
+        words += [f"--{flag.name}={part}" for part in parts]
+    words += [f"--output_dir={folder.absolute()}", "--launcher=shared"]
+    return [*words, *(["--", *values.trainer_flags] if values.trainer_flags else [])]
+
+
+def share(sweep: Sweep, say: Callable[[str], None]) -> SweepResult:
+    """Works through the sweep beside others.
+
+    Raises:
+      UserError: a ut-sweep of its own, without claims, runs in the folder.
+    """
+    # The trainings of tasks of one job step do not train together.
+    os.environ.pop("SLURM_STEP_NUM_TASKS", None)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(held_alone(sweep.folder))
+    return run_shared(sweep, Claims(sweep.folder / CLAIMS_FOLDER), say)
+
+
+def _options(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    return {name.strip(): value.strip() for name, _, value in pairs}

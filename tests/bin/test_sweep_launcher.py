@@ -1,0 +1,180 @@
+"""Sweeps by job arrays: what is queued, and tasks that share the cells of a grid."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ut_tf.bin import sweep as command
+from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE
+from ut_tf.sweeping.claims import Claims
+from ut_tf.sweeping.grid import Cell, make_cells
+from ut_tf.sweeping.jobs import Command
+from ut_tf.sweeping.shared import run_shared
+from ut_tf.sweeping.sweep import Sweep
+
+ROOT = Path(__file__).parents[2]
+CELLS = make_cells(["p"], ["s"], range(6))
+GRID = ["--problems=babi_sim_task{1,2}", "--hparams_sets=ut_babi", "--seeds=1..3"]
+# Trains like ut-trainer, as far as a sweep looks: writes the run's files and who it was.
+TRAIN = f"""
+import os, pathlib, sys, time
+place = pathlib.Path(sys.argv[1])
+place.mkdir(parents=True, exist_ok=True)
+with open(place / "trained", "a") as log:
+    log.write(sys.argv[2] + "\\n")
+time.sleep(0.05)
+(place / {CONFIG_FILE!r}).write_text("{{}}")
+(place / {RECORDS_FILE!r}).write_text("")
+"""
+
+
+class StubCommands:
+    """``Commands`` whose trainings take a moment."""
+
+    training_options: Sequence[str] = ()
+    evaluation_options: Sequence[str] = ()
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+
+    def training(self, cell: Cell, place: Path, *options: object) -> Command:
+        del cell, options
+        program = (sys.executable, "-c", TRAIN, str(place), self._who)
+        return Command("ut-trainer", program)
+
+    def evaluation(self, place: Path) -> Command:
+        del place
+        return Command("ut-eval", (sys.executable, "-c", ""))
+
+
+def silent(text: str) -> None:
+    del text
+
+
+def test_a_claim_belongs_to_one_of_many(tmp_path: Path) -> None:
+    won: list[int] = []
+    ready = threading.Barrier(16)
+
+    def try_to_take(number: int) -> None:
+        claims = Claims(tmp_path)
+        ready.wait()
+        with claims.take("cell") as claim:
+            if claim is not None:
+                won.append(number)
+                time.sleep(0.2)
+
+    threads = [threading.Thread(target=try_to_take, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    with Claims(tmp_path).take("cell") as claim:
+        assert claim is not None
+        assert str(os.getpid()) in Claims(tmp_path).owner("cell")
+
+
+def test_one_of_many_takes_over_the_claim_of_a_process_that_is_gone(tmp_path: Path) -> None:
+    left = "import os, sys; from ut_tf.sweeping.claims import Claims; from pathlib import Path\n"
+    left += "with Claims(Path(sys.argv[1])).take('cell'): os._exit(9)"
+    subprocess.run([sys.executable, "-c", left, str(tmp_path)], check=False)
+    with Claims(tmp_path).take("cell") as claim:
+        assert claim is None
+    old = time.time() - 1000
+    os.utime(tmp_path / "cell.json", (old, old))
+    won, ready = [], threading.Barrier(8)
+
+    def take_over() -> None:
+        ready.wait()
+        with Claims(tmp_path).take("cell") as claim:
+            won.append(claim is not None)
+            time.sleep(0.2)
+
+    threads = [threading.Thread(target=take_over) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert won.count(True) == 1
+
+
+def test_a_living_owner_keeps_its_claim(tmp_path: Path) -> None:
+    with Claims(tmp_path, patience=0.5, beat=0.05).take("cell") as claim:
+        assert claim is not None
+        time.sleep(0.8)
+        with Claims(tmp_path, patience=0.5).take("cell") as other:
+            assert other is None
+
+
+def work_through(folder: str, who: str) -> int:
+    """Called by the processes of the test below."""
+    sweep = Sweep(Path(folder), CELLS, StubCommands(who), 1)
+    result = run_shared(sweep, Claims(sweep.folder / "claims", patience=1.0, beat=0.2), silent)
+    return int(bool(result.failed or result.stopped))
+
+
+def test_processes_share_the_cells(tmp_path: Path) -> None:
+    script = (
+        "import sys; from tests.bin.test_sweep_launcher import work_through;"
+        " sys.exit(work_through(*sys.argv[1:]))"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(number)], cwd=ROOT)
+        for number in range(3)
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    who = [(tmp_path / cell.name / "trained").read_text().split() for cell in CELLS]
+    assert all(len(names) == 1 for names in who)
+    progress = json.loads((tmp_path / "sweep.json").read_text())["cells"]
+    assert {entry["state"] for entry in progress.values()} == {"finished"}
+    assert len(progress) == len(CELLS)
+
+
+def test_what_is_queued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = [*GRID, f"--output_dir={tmp_path}", "--parallel=4", "--dry_run"]
+    trainer = ["--", "--train_steps=20"]
+    slurm = ["--launcher=slurm", "--launcher_args=--gpus=1 --time=2:00:00"]
+    assert command.main([*own, *slurm, *trainer]) == 0
+    queued = capsys.readouterr().out
+    assert queued.startswith("sbatch --job-name=ut-sweep --array=0-3 --requeue")
+    assert "--gpus=1 --time=2:00:00" in queued
+    kubernetes = ["--launcher=kubernetes", "--launcher_args=image=i,claim=c,gpus=2"]
+    assert command.main([*own, *kubernetes, *trainer]) == 0
+    job = yaml.safe_load(capsys.readouterr().out)
+    pod = job["spec"]["template"]["spec"]
+    words = pod["containers"][0]["command"]
+    assert words == [
+        "ut-sweep",
+        *GRID,
+        f"--output_dir={tmp_path}",
+        "--launcher=shared",
+        *trainer,
+    ]
+    assert job["spec"]["completions"] == 4
+    assert pod["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": 2}}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--launcher=pbs"], "expected one of local, slurm, kubernetes, shared"),
+        (["--launcher=shared", "--parallel=2"], "start as many tasks"),
+        (["--launcher_args=x=1"], "--launcher_args is for"),
+        (["--launcher=kubernetes", "--dry_run"], "image is missing"),
+    ],
+)
+def test_what_does_not_go_together(
+    given: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([*GRID, f"--output_dir={tmp_path}", *given]) in (1, 2)
+    assert expected in capsys.readouterr().err
