@@ -97,7 +97,8 @@ def measured(flags: argparse.Namespace, devices: int, workers: int) -> dict[str,
     processes = []
     for index in range(workers):
         task = {"type": "worker", "index": index}
-        config = json.dumps({"cluster": cluster, "task": task}) if workers > 1 else ""
+        described = json.dumps({"cluster": cluster, "task": task})
+        config = {"TF_CONFIG": described} if workers > 1 else {}
         command = [
             sys.executable,
             __file__,
@@ -105,12 +106,8 @@ def measured(flags: argparse.Namespace, devices: int, workers: int) -> dict[str,
             f"--child_devices={devices}",
             f"--child_workers={workers}",
         ]
-        environment = {
-            **os.environ,
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CONFIG": config,
-        }
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+        environment = {**os.environ, **quiet, **config}
         processes.append(
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         )
