@@ -31,6 +31,8 @@ from ut_tf.planning.parameters import count_parameters  # noqa: E402
 from ut_tf.planning.sizes import Sizes  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 
+STORIES = ProblemSpec("facts", "class", 180, 90, max_words=8)
+DENSE = "halting_compute=dense"
 TRANSLATION = ProblemSpec("tokens", "tokens", 8000, 8000, shared_vocab=True)
 QUANTITIES = ("parameters", "flop", "memory")
 MEGABYTE = 1e6
@@ -47,11 +49,12 @@ class Case:
 
 
 CASES = (
-    Case("ut_small", "", TRANSLATION, BatchShape(40, 25, 31)),
-    Case("transformer_base", "", TRANSLATION, BatchShape(40, 25, 31)),
-    Case("ut_babi", "", ProblemSpec("facts", "class", 180, 90, max_words=8), BatchShape(90, 71, 0)),
-    Case("ut_tiny", "", ProblemSpec("none", "tokens", 0, 5000), BatchShape(11, 0, 190)),
-    Case("ut_act_tiny", "halting_compute=dense", TRANSLATION, BatchShape(43, 25, 31)),
+    Case("ut_small", "", TRANSLATION, BatchShape(52, 21, 18)),
+    Case("transformer_base", "", TRANSLATION, BatchShape(30, 33, 37)),
+    Case("ut_babi", "", STORIES, BatchShape(60, 97, 0)),
+    Case("ut_tiny", "", ProblemSpec("none", "tokens", 0, 5000), BatchShape(22, 0, 95)),
+    # No position halts, so that depth is known.
+    Case("ut_act_tiny", f"{DENSE},act_halting_bias_init=-20", TRANSLATION, BatchShape(43, 25, 31)),
 )
 
 

@@ -18,8 +18,12 @@ from ut_tf.planning.parameters import block_parameters, count_parameters, parame
 from ut_tf.planning.sizes import Sizes, Stack
 
 _FLOAT = 4
-# Logits, their softmax for the gradient, and what is in between.
+# Logits, their softmax for the gradient, and what is in between; with smoothed labels one more.
 _LOGITS = 3
+# Steps that are no loop run ahead in the backward pass: the gradients of states do not wait for
+# those of weights, so that what these read is held longer. This share of it was fitted to five
+# trainings on a CPU (benchmarks/plan.py, other shapes than the ones that check it).
+_AHEAD = 0.3
 # What a dynamic halting form keeps at each step beside the block's: output, weighted state, state.
 _HALTING = 3
 
@@ -81,7 +85,7 @@ def training_memory(sizes: Sizes, training: TrainingConfig, batch: BatchShape) -
         averages=weights if training.average_decay else 0,
         sums=weights if training.accumulate_steps > 1 else 0,
         activations=activations,
-        logits=_logits(sizes, batch),
+        logits=_logits(sizes, batch, _LOGITS + bool(training.label_smoothing)),
         gradients=_gradients(sizes),
     )
 
@@ -91,11 +95,12 @@ def _stack(sizes: Sizes, stack: Stack, shape: tuple[int, int, int], compute: int
     examples, length, memory = shape
     network = sizes.network
     width = network.hidden_size
-    layer = _block(network, shape, compute, transition=True)
+    ahead = 1.0 if sizes.halts else 1.0 + _AHEAD
+    layer = _block(network, shape, compute, transition=True, ahead=1.0 + _AHEAD)
     kept = stack.layers * layer + 2 * width * compute
     if stack.shared:
         gates = {"gru": 3, "lstm": 4}.get(network.recurrence, 0)
-        step = stack.shared * _block(network, shape, compute, transition=not gates)
+        step = stack.shared * _block(network, shape, compute, not gates, ahead)
         step += _cell(network, compute, gates)
         step += _HALTING * width * _FLOAT if sizes.halts else 0
         kept += stack.steps * step
@@ -103,26 +108,31 @@ def _stack(sizes: Sizes, stack: Stack, shape: tuple[int, int, int], compute: int
     return int(examples * (length * kept + memory * projections))
 
 
-def _block(network: Any, shape: tuple[int, int, int], compute: int, transition: bool) -> float:
+def _block(
+    network: Any, shape: tuple[int, int, int], compute: int, transition: bool, ahead: float
+) -> float:
     """The bytes that the backward pass reads of a block at one position.
 
     With c the bytes of a number in the compute dtype (float32 4, otherwise 2), K keys and h heads:
     the input, queries, keys, values and mixture of an attention, 5 d c (over a memory 3 d c); its
     weights, before and after dropout, and the dropout's mask, h K (4 + c + 1); the input of the
-    transition and its inner layer, (d + f) c; behind each sublayer the normalised sum in float32,
-    4 d, and the mask of its dropout, d.
+    transition and its inner layer, (d + f) c, of sepconv with what each convolution reads and
+    gives, (2 d + 3 f) c; behind each sublayer the normalised sum in float32, 4 d, and the mask of
+    its dropout, d.
     """
     _, length, memory = shape
     width, heads = network.hidden_size, network.num_heads
     mask = 1 if network.dropout else 0
     dropped = compute + 1 if network.attention_dropout else 0
     end = _FLOAT * width + mask * width
-    total = 5 * width * compute + heads * length * (_FLOAT + dropped) + end
+    numbers, keys = 5 * width * compute + end, length
     if memory:
-        total += 3 * width * compute + heads * memory * (_FLOAT + dropped) + end
+        numbers, keys = numbers + 3 * width * compute + end, length + memory
     if transition:
-        total += (width + network.filter_size) * compute + end
-    return float(total)
+        inner = network.filter_size
+        is_fc = network.transition == "fc"
+        numbers += (width + inner if is_fc else 2 * width + 3 * inner) * compute + end
+    return numbers * ahead + heads * keys * (_FLOAT + dropped)
 
 
 def _cell(network: Any, compute: int, gates: int) -> float:
@@ -135,7 +145,7 @@ def _cell(network: Any, compute: int, gates: int) -> float:
     return 0.0 if network.recurrence == "basic" else float(width * 2 * _FLOAT)
 
 
-def _logits(sizes: Sizes, batch: BatchShape) -> int:
+def _logits(sizes: Sizes, batch: BatchShape, copies: int) -> int:
     positions = batch.examples
     if sizes.decoder is not None:
         positions *= batch.target_length
@@ -143,7 +153,7 @@ def _logits(sizes: Sizes, batch: BatchShape) -> int:
         positions *= batch.length
     steps = sizes.stacks[-1].steps if _answers_every_step(sizes) else 1
     table = sizes.spec.target_vocab_size * sizes.network.hidden_size if sizes.decoder else 0
-    numbers = positions * sizes.spec.target_vocab_size * _LOGITS * steps + table
+    numbers = positions * sizes.spec.target_vocab_size * copies * steps + table
     return int(_FLOAT * numbers)
 
 
