@@ -208,9 +208,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The flags' values."""
     parser = argparse.ArgumentParser(description="Measures what several devices cost.")
     parser.add_argument("--hparams_set", default="ut_tiny", help="default: %(default)s")
-    parser.add_argument("--hparams", default="num_steps=4", help="default: %(default)s")
-    parser.add_argument("--examples", type=int, default=64, help="of a batch, by all replicas")
-    parser.add_argument("--updates", type=int, default=8, help="default: %(default)s")
+    parser.add_argument("--hparams", default="num_steps=2", help="default: %(default)s")
+    parser.add_argument("--examples", type=int, default=32, help="of a batch, by all replicas")
+    parser.add_argument("--updates", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--devices", default="1,2,4,8", help="logical (default: %(default)s)")
     parser.add_argument("--workers", default="2", help="default: %(default)s")
     parser.add_argument("--model_only", action="store_true", help="nothing is measured")
@@ -232,7 +232,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings += [(1, int(count)) for count in flags.workers.split(",") if count]
     rows: list[dict[str, Any]] = []
     if not flags.model_only:
-        rows = [measured(flags, devices, workers) for devices, workers in settings]
+        for devices, workers in settings:
+            rows.append(measured(flags, devices, workers))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
         print(table(rows), end="\n\n")
     model = modelled(flags)
     print(modelled_table(model))

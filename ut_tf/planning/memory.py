@@ -132,7 +132,7 @@ def _block(
         inner = network.filter_size
         is_fc = network.transition == "fc"
         numbers += (width + inner if is_fc else 2 * width + 3 * inner) * compute + end
-    return numbers * ahead + heads * keys * (_FLOAT + dropped)
+    return float(numbers * ahead + heads * keys * (_FLOAT + dropped))
 
 
 def _cell(network: Any, compute: int, gates: int) -> float:

@@ -55,7 +55,7 @@ def update_flop(sizes: Sizes, batch: BatchShape, steps: float | None = None) -> 
         products += batch.examples * (batch.length + 1) * width**2
     else:
         products += answers * width * spec.target_vocab_size
-    return 3 * 2 * products
+    return float(3 * 2 * products)
 
 
 def _stack(

@@ -40,10 +40,10 @@ def block_parameters(sizes: Sizes, stack: Stack, is_shared: bool) -> int:
       is_shared: whether a recurrence repeats it; if not it is a layer that runs once.
     """
     network = sizes.network
-    width = network.hidden_size
+    width: int = network.hidden_size
     projections = 4 * width**2 + (4 * width if network.attention_bias else 0)
     relative = (2 * network.relative_bias + 1) * network.num_heads if network.relative_bias else 0
-    total = projections + relative + 2 * width
+    total: int = projections + relative + 2 * width
     if stack.with_memory:
         total += projections + 2 * width
     if is_shared and network.recurrence in _GATES:
@@ -54,7 +54,8 @@ def block_parameters(sizes: Sizes, stack: Stack, is_shared: bool) -> int:
 
 def _transition(network: Any) -> int:
     """fc: 2 d f + f + d; sepconv has kernels of 3 d and 5 f besides."""
-    width, inner = network.hidden_size, network.filter_size
+    width: int = network.hidden_size
+    inner: int = network.filter_size
     affine = 2 * width * inner + inner + width
     return affine + (3 * width + 5 * inner if network.transition == "sepconv" else 0)
 
