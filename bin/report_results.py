@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,22 +19,17 @@ from ut_tf.evaluation.records import Record
 from ut_tf.paths import expanded
 from ut_tf.reporting.runs import FoundRun
 from ut_tf.results.curves import keep_curve
+from ut_tf.results.html_page import html_page
 from ut_tf.results.kept_tables import KeptTables, written_anew
 from ut_tf.results.record import ResultRecord, keep_records
 from ut_tf.results.recording import RecordingOptions, records_of
-from ut_tf.results.rendering import as_html, as_markdown
+from ut_tf.results.rendering import as_markdown
 from ut_tf.results.tables import layout_of, read_tables
 from ut_tf.storage.files import write_text
 
 _COMMAND = "ut-report"
 _SUFFIX = ".jsonl"
 _GROUP = "Kept records"
-_HTML_HEAD = (
-    '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Results</title>\n'
-    "<style>body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem }\n"
-    "table { border-collapse: collapse } td, th { border: 1px solid #ddd; padding: .2rem .6rem }"
-    "</style>\n</head>\n<body>\n"
-)
 FLAGS = (
     Flag(
         "record",
@@ -164,8 +160,9 @@ def tables_of_records(values: Any) -> str:
             near = did_you_mean(name, kept.names) or "."
             raise UserError(f"no record is of a table {name!r}{near}")
     if values.format == "html":
-        parts = [as_html(kept.render(name)) for name in names]
-        return _HTML_HEAD + "\n".join(parts) + "\n</body>\n</html>"
+        page = Path(values.output).expanduser().parent if values.output else Path()
+        folder = Path(os.path.relpath(files[0].parent.resolve(), page.resolve()))
+        return html_page([kept.render(name) for name in names], folder)
     return "\n\n".join(f"## {name}\n\n{as_markdown(kept.render(name))}" for name in names)
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from ut_tf.bin import report
 from ut_tf.errors import UserError
+from ut_tf.results.html_page import html_page
 from ut_tf.results.record import ResultRecord, keep_records
-from ut_tf.results.rendering import as_html, as_markdown, render
+from ut_tf.results.rendering import as_markdown, render
 from ut_tf.results.tables import Figure, ResultTable, Total, read_tables
 
 SINGLE = ResultTable(
@@ -103,7 +104,7 @@ def test_cells_of_two_figures_need_both_and_show_the_interval_of_the_last() -> N
         "",
         "† trained for 10 minutes",
     ]
-    assert "<td>copy†</td>" in as_html(rendered)
+    assert "<td>copy†</td>" in html_page([rendered], Path())
 
 
 def test_a_page_is_written_anew_between_its_markers_alone(
@@ -122,8 +123,17 @@ def test_a_page_is_written_anew_between_its_markers_alone(
     page.write_text("<!-- table: bbi -->\n<!-- end -->\n")
     assert report.main([str(file), f"--page={page}"]) == 1
     assert "no record is of a table 'bbi'; did you mean babi?" in capsys.readouterr().err
-    assert report.main([str(file), "--format=html"]) == 0
-    assert "<h2>babi</h2>" in capsys.readouterr().out
+
+
+def test_a_page_of_html_shows_each_run(tmp_path: Path) -> None:
+    file, page = tmp_path / "results" / "babi.jsonl", tmp_path / "page.html"
+    command = "ut-trainer --problem=a --hparams='b<c'"
+    keep_records(file, [error(2, 1.0, 2.0, command=command, curve="curves/a b.csv")])
+    assert report.main([str(file), "--format=html", f"--output={page}"]) == 0
+    text = page.read_text()
+    assert "<code>ut-trainer --problem=a --hparams=&#x27;b&lt;c&#x27;</code>" in text
+    assert '<a href="results/curves/a%20b.csv">learning curve</a>' in text
+    assert "chosen by error 2 on validation data" in text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A table of kept results as text: Markdown for pages, HTML for the browser.
+"""A table of kept results as texts, and as Markdown.
 
 ::
 
@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,12 +40,14 @@ class RenderedTable:
       header: a text for each column.
       rows: likewise.
       below: sentences below the table.
+      runs: a record of each run in it.
     """
 
     name: str
     header: list[str]
     rows: list[list[str]]
     below: list[str]
+    runs: tuple[ResultRecord, ...] = ()
 
 
 def render(table: ResultTable, records: Sequence[ResultRecord]) -> RenderedTable:
@@ -74,7 +75,8 @@ def render(table: ResultTable, records: Sequence[ResultRecord]) -> RenderedTable
     if table.upright:
         header, *rows = (list(column) for column in zip(header, *rows, strict=True))
     below = [f"{mark} {note}" for note, mark in marks.items()]
-    return RenderedTable(table.name, header, rows, [*below, *_measured_on(records)])
+    runs = tuple(record for line in lines for record in line.runs)
+    return RenderedTable(table.name, header, rows, [*below, *_measured_on(records)], runs)
 
 
 def render_summary(
@@ -170,20 +172,6 @@ def as_markdown(rendered: RenderedTable) -> str:
     lines = [rendered.header, ["---"] * len(rendered.header), *rendered.rows]
     grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return "\n\n".join([grid, *rendered.below])
-
-
-def as_html(rendered: RenderedTable) -> str:
-    """The table as a part of an HTML page."""
-    head = "".join(f"<th>{_escaped(text)}</th>" for text in rendered.header)
-    body = "\n".join(
-        f"<tr>{''.join(f'<td>{_escaped(text)}</td>' for text in row)}</tr>" for row in rendered.rows
-    )
-    below = "".join(f"\n<p>{_escaped(text)}</p>" for text in rendered.below)
-    return f"<h2>{_escaped(rendered.name)}</h2>\n<table>\n<tr>{head}</tr>\n{body}\n</table>{below}"
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text.replace("`", ""))
 
 
 def _with_figures(table: ResultTable, records: Iterable[ResultRecord]) -> ResultTable:
@@ -300,14 +288,21 @@ def _fill_total(
 
 def _measured_on(records: Sequence[ResultRecord]) -> list[str]:
     """A sentence on the processors and versions that the records name; nothing where none does."""
-    processors = dict.fromkeys(
-        f"{record.processor.get('model') or 'a processor without a name'}"
-        f" ({', '.join(record.processor.get('flags') or ['flags unknown'])}),"
-        f" {counted(int(record.processor.get('cores', 1)), 'core')}"
-        for record in records
-        if record.processor
-    )
+    processors = dict.fromkeys(processor_text(record) for record in records if record.processor)
     if not processors:
         return []
     versions = dict.fromkeys(f"ut-tf {record.version}" for record in records if record.processor)
     return [f"Measured on {'; '.join(processors)}; {', '.join(versions)}."]
+
+
+def processor_text(record: ResultRecord) -> str:
+    """The processor of a record in words; empty where it is not known."""
+    processor = record.processor
+    if not processor:
+        return ""
+    devices = processor.get("devices") or ""
+    name = processor.get("model") or "a processor without a name"
+    flags = ", ".join(processor.get("flags") or ["flags unknown"])
+    cores = counted(int(processor.get("cores") or 1), "core")
+    others = "" if devices in ("", "the CPU") else f" with {devices}"
+    return f"{name} ({flags}), {cores}{others}"
