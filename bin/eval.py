@@ -116,6 +116,8 @@ FLAGS = (
     shared_flags.HPARAMS_IN_USE,
     shared_flags.READ_RUN_DIR,
     shared_flags.SAVED_MODEL,
+    shared_flags.RUN_PROBLEM,
+    shared_flags.RUN_HPARAMS_SET,
     shared_flags.RUN_DATA_DIR,
     shared_flags.RUN_TMP_DIR,
     shared_flags.RUN_USR_DIR,

@@ -105,6 +105,9 @@ FLAGS = (
         "integer",
         shown_default="one more than the highest there is",
     ),
+    shared_flags.RUN_PROBLEM,
+    shared_flags.RUN_HPARAMS_SET,
+    shared_flags.RUN_DATA_DIR,
     shared_flags.RUN_USR_DIR,
 )
 _CHOICES: dict[str, dict[str, tuple[str, ...]]] = {

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from absl import flags as absl_flags
 
+from ut_tf.bin import tensor2tensor_flags
 from ut_tf.config.families import every_field
 from ut_tf.config.fields import fields_of
 from ut_tf.config.training import TrainingConfig
@@ -113,6 +114,8 @@ def parse(
         near = did_you_mean(error.flagname, known, prefix="--")
         if "hparams" in known and error.flagname in hyperparameters():
             near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
+        elif answer := tensor2tensor_flags.answer(error.flagname, command):
+            near = f": {answer}"
         raise FlagError(
             f"unknown flag --{error.flagname}{near or '.'} All flags: {command} --help."
         ) from None

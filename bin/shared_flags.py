@@ -95,6 +95,19 @@ SAVED_MODEL = Flag(
     _WHERE,
     shown_default="none",
 )
+# tensor2tensor's users name with every command what the run was made of.
+RUN_PROBLEM = Flag(
+    "problem",
+    "The run's problem, which its directory names: another one is refused.",
+    _WHERE,
+    shown_default="the run's",
+)
+RUN_HPARAMS_SET = Flag(
+    "hparams_set",
+    "The run's hyperparameter set, which its directory names: another one is refused.",
+    _WHERE,
+    shown_default="the run's",
+)
 RUN_DATA_DIR = Flag("data_dir", "Where prepared data lies.", _WHERE, shown_default="the run's")
 RUN_TMP_DIR = Flag("tmp_dir", "Where downloaded archives lie.", _WHERE, shown_default="the run's")
 RUN_USR_DIR = Flag(

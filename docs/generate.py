@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
+from ut_tf.bin import tensor2tensor_flags
+from ut_tf.config import tensor2tensor
 from ut_tf.config.families import config_class
 from ut_tf.config.fields import choices, fields_of, types_of
 from ut_tf.config.hparams import HParams
@@ -26,7 +28,7 @@ from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 from ut_tf.models.catalogue import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("docs/hyperparameters.md", "docs/models.md")
+FILES = ("docs/hyperparameters.md", "docs/models.md", "docs/tensor2tensor_names.md")
 _TENSOR2TENSOR = SETS.keys() | UNAVAILABLE.keys()
 _HEAD = ("| name | values | default | |", "|---|---|---|---|")
 _SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -138,6 +140,26 @@ def tensor2tensor_sets_table() -> str:
     return "\n".join(lines)
 
 
+def tensor2tensor_flags_table() -> str:
+    """Returns every flag of tensor2tensor's commands with what it is here."""
+    lines = ["| flag of tensor2tensor | | here |", "|---|---|---|"]
+    for name, (kind, text) in sorted(tensor2tensor_flags.FLAGS.items()):
+        here = ", ".join(f"`{command}`" for command in text.split()) if kind == "same" else text
+        lines.append(f"| `--{name}` | {kind} | {_cell(here)} |")
+    return "\n".join(lines)
+
+
+def tensor2tensor_hparams_table() -> str:
+    """Returns every hyperparameter of tensor2tensor's Transformers with what it is here."""
+    lines = ["| hyperparameter of tensor2tensor | | here |", "|---|---|---|"]
+    rows = dict.fromkeys(tensor2tensor.SAME, ("same", ""))
+    rows |= {name: ("renamed", text) for name, text in tensor2tensor.HINTS.items()}
+    rows |= {name: ("gone", text) for name, text in tensor2tensor.GONE.items()}
+    for name, (kind, text) in sorted(rows.items()):
+        lines.append(f"| `{name}` | {kind} | {_cell(text)} |")
+    return "\n".join(lines)
+
+
 def _missing(name: str) -> str:
     try:
         registry.hparams_sets.get(name)()
@@ -166,6 +188,8 @@ TABLES = {
     "models": models_table,
     "our_sets": our_sets_table,
     "tensor2tensor_sets": tensor2tensor_sets_table,
+    "tensor2tensor_flags": tensor2tensor_flags_table,
+    "tensor2tensor_hparams": tensor2tensor_hparams_table,
 }
 
 

@@ -177,11 +177,19 @@ def _sets() -> dict[str, NamedSet]:
         f"{fixed}position_random_timing_tiny": NamedSet(
             "tiny", "tiny, positions from a random offset in training", _RANDOM_START
         ),
+        f"{fixed}position_step_timing_tiny": NamedSet(
+            "tiny", "tiny, positions that grow with the steps", {"position_shift": "step"}
+        ),
         f"{fixed}step_sinusoid_timing_tiny": NamedSet(
             "tiny", "tiny with a sinusoid of the step", {"step_encoding": "sinusoid"}
         ),
         f"{adaptive}position_random_timing_tiny": NamedSet(
             "tiny", "halting, positions from a random offset", {**_ACT, **_RANDOM_START}
+        ),
+        f"{adaptive}concat_tiny": NamedSet(
+            "tiny",
+            "tiny with halting, timing signals concatenated",
+            {**_ACT, "coordinate_form": "concat"},
         ),
         f"{adaptive}sepconv_tiny": NamedSet(
             "tiny",
@@ -215,9 +223,6 @@ UNAVAILABLE: Mapping[str, UnavailableSet] = {
     "universal_transformer_small_dropconnect": UnavailableSet(
         "gates with DropConnect", "universal_transformer_small"
     ),
-    "universal_transformer_position_step_timing_tiny": UnavailableSet(
-        "positions that start at the step", "universal_transformer_tiny"
-    ),
     "universal_transformer_base_tpu": UnavailableSet(
         "tensor2tensor's TPU recipe", "universal_transformer_base"
     ),
@@ -226,9 +231,6 @@ UNAVAILABLE: Mapping[str, UnavailableSet] = {
     ),
     "adaptive_universal_transformer_global_base_tpu": UnavailableSet(
         "tensor2tensor's TPU recipe", "adaptive_universal_transformer_global_base"
-    ),
-    "adaptive_universal_transformer_concat_tiny": UnavailableSet(
-        "concatenated timing signals", "adaptive_universal_transformer_tiny"
     ),
     "adaptive_universal_transformer_with_sru_base": UnavailableSet(
         "a simple recurrent unit (SRU)", "adaptive_universal_transformer_base"

@@ -321,6 +321,9 @@ def test_the_run_directory_is_enough(decode, stories_dir, tmp_path):
         (["--score_file=WRONG"], 1, "WRONG, line 2: '4x' is not what this problem reads"),
         (["--random_seed=-1"], 2, "--random_seed=-1: expected a whole number from 0"),
         (["--decode_from=FILE"], 2, "unknown flag --decode_from; did you mean --decode_from_file"),
+        (["--problem=babi_qa"], 2, "--problem=babi_qa: the run in .* has algorithmic_copy_decimal"),
+        (["--model=lstm_seq2seq"], 2, "--model=lstm_seq2seq: the run in .* has universal_tr"),
+        (["--model=somewhere"], 2, "both name what is read"),
     ],
 )
 def test_mistakes_are_told_in_one_line(decode, file, flags, status, message):
@@ -335,6 +338,23 @@ def test_mistakes_are_told_in_one_line(decode, file, flags, status, message):
     assert (found, answers, len(errors)) == (status, [], 1)
     pattern = re.escape(filled(message)).replace(r"\.\*", ".*")
     assert re.match(rf"ut-decoder: error: .*{pattern}", errors[0]), errors[0]
+
+
+def test_the_line_of_tensor2tensor_s_users_runs_as_it_is(decode, run_dir, file, tmp_path):
+    run = Run.load(run_dir)
+    status, _, errors = decode(
+        f"--data_dir={run.data_dir}",
+        f"--problem={run.problem}",
+        f"--model={run.hparams.model}",
+        f"--hparams_set={run.hparams_set}",
+        "--decode_hparams=beam_size=1,extra_length=2",
+        f"--decode_from_file={file}",
+        f"--decode_to_file={tmp_path / 'translation'}",
+    )
+    assert status == 0, errors
+    assert len((tmp_path / "translation").read_text().splitlines()) == len(
+        file.read_text().splitlines()
+    )
 
 
 def test_a_line_that_is_none_of_the_problem_s_is_told_before_anything_is_decoded(decode, tmp_path):

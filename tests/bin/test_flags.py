@@ -68,6 +68,13 @@ def test_values_have_their_types_and_defaults():
         (["--problm=copy"], "unknown flag --problm; did you mean --problem"),
         (["--workergpu=1"], "did you mean --worker_gpu"),
         (["--zzz"], "unknown flag --zzz. All flags: ut-x --help"),
+        # Of tensor2tensor.
+        (
+            ["--xla_compile"],
+            "unknown flag --xla_compile: in ut-tf it is --hparams=jit_compile=true",
+        ),
+        (["--nosync"], "unknown flag --nosync: ut-tf has no such flag: workers always update"),
+        (["--decode_to_file=x"], "it is a flag of ut-decoder; leave it out"),
         (["--problem=copy", "--train_steps=many"], "--train_steps=many: expected a whole number"),
         (["--problem=copy", "--rate=fast"], "--rate=fast: expected a number"),
         (

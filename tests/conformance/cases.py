@@ -260,6 +260,14 @@ CASES = [
     ),
     _again(
         _layer(
+            "Coordinates, concatenated",
+            lambda dtype: Coordinates(8, 3, coordinate_form="concat", dtype=dtype),
+            step=1,
+            position_signal=lambda inputs: inputs["x"],
+        )
+    ),
+    _again(
+        _layer(
             "Basic halting",
             lambda dtype: Basic(dtype=dtype),
             after=lambda inputs: inputs["x"],

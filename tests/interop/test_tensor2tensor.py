@@ -83,53 +83,58 @@ def test_only_an_lstm_has_a_memory_to_return(name: str, returned: bool) -> None:
 
 
 def test_every_unsupported_field_is_named_at_once() -> None:
-    hparams = {
-        **_hparams(),
-        "recurrence_type": "highway",
-        "num_inrecurrence_layers": 2,
-        "position_start_index": "random",
-    }
+    hparams = {**_hparams(), "recurrence_type": "dwa", "add_sru": True, "norm_type": "batch"}
     del hparams["num_heads"]
     with pytest.raises(UserError) as caught:
         network_from_hparams(hparams)
     for text in (
-        "recurrence_type=highway",
-        "num_inrecurrence_layers=2",
-        "position_start_index=random",
+        "recurrence_type=dwa cannot be imported (tensor2tensor takes its softmax over the channels",
+        "ut-trainer trains the attention that was meant, with `hparams`=recurrence=dwa",
+        "add_sru=True cannot be imported (ut-tf has no simple recurrent unit inside a step)",
+        "norm_type=batch cannot be imported, only layer",
         "num_heads is missing",
     ):
         assert text in str(caught.value)
+    make_hparams("ut_base", "recurrence=dwa")  # The options are real ones.
 
 
 @pytest.mark.parametrize(
-    ("values", "options"),
+    ("values", "sentence"),
     [
-        ({"recurrence_type": "highway"}, "recurrence=highway"),
-        ({"recurrence_type": "skip"}, "recurrence=skip"),
-        ({"recurrence_type": "dwa"}, "recurrence=dwa"),
-        ({"num_inrecurrence_layers": 2}, "recurrence_layers=2"),
-        (
-            {"position_start_index": "random", "max_length": 64},
-            "position_offset=random,max_position_offset=64",
-        ),
-        ({"mix_with_transformer": "before_ut"}, "mix_layers_before=2"),
-        (
-            {"mix_with_transformer": "before_ut,after_ut", "num_mixedin_layers": 3},
-            "mix_layers_before=3,mix_layers_after=3",
-        ),
+        ({"gates_inputs": "si"}, "gates_inputs=si cannot be imported, only sti"),
+        ({"gate_ffn_layer": "dense_dropconnect"}, "only dense"),
+        ({"couple_carry_transform_gates": False}, "tensor2tensor normalises twice what the carry"),
+        ({"attention_key_channels": 8}, "attention_key_channels=8 cannot be imported, only 0, 32"),
     ],
 )
-def test_what_can_be_trained_but_not_imported_is_named_with_the_options_that_train_it(
-    values: dict[str, Any], options: str
+def test_what_no_form_of_ours_equals_is_refused_with_the_reason(
+    values: dict[str, Any], sentence: str
 ) -> None:
-    with pytest.raises(UserError) as caught:
-        network_from_hparams({**_hparams(), **values})
-    message = str(caught.value)
-    name, value = next(iter(values.items()))
-    assert f"{name}={value} cannot be imported yet" in message
-    assert f"(ut-trainer trains it with `hparams`={options})" in message
-    assert "cannot be built" not in message
-    make_hparams("ut_base", options)  # The options are real ones.
+    with pytest.raises(UserError, match=sentence):
+        network_from_hparams({**_hparams(), "recurrence_type": "highway", **values})
+    # What another recurrence does not read does not count.
+    assert network_from_hparams({**_hparams(), "gate_ffn_layer": "dense_dropconnect"})
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"num_encoder_layers": 4}, "num_encoder_layers=4 and num_decoder_layers=2 differ"),
+        ({"pos": "emb"}, "a table of positions for inputs and another for targets"),
+        ({"self_attention_type": "dot_product_relative"}, "relative_bias adds a number"),
+        ({"layer_postprocess_sequence": "d"}, "only n with da, or none with dan"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is missing"),
+    ],
+)
+def test_what_of_a_transformer_is_refused(values: dict[str, Any], sentence: str) -> None:
+    hparams = {**_hparams(), "pos": "timing", **values}
+    with pytest.raises(UserError, match=sentence):
+        network_from_hparams(hparams, "transformer")
+
+
+def test_other_models_are_refused() -> None:
+    with pytest.raises(UserError, match="model 'lstm_seq2seq' cannot be imported, only those of"):
+        network_from_hparams(_hparams(), "lstm_seq2seq")
 
 
 def test_what_is_nowhere_is_not_promised() -> None:
@@ -241,7 +246,7 @@ def test_problems_of_classes_are_refused_before_anything_is_written(tmp_path: Pa
         "tmp_dir": tmp_path / "tmp",
         "problem_args": "train_questions=40,test_questions=4",
     }
-    with pytest.raises(UserError, match="only networks from tokens to tokens"):
+    with pytest.raises(UserError, match="the network has inputs=tokens and targets=tokens: give"):
         import_run(GOLDEN / "t2t_run", tmp_path / "run", "babi_sim_task1", **arguments)
     assert not (tmp_path / "run").exists()
 

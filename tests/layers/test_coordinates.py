@@ -46,6 +46,53 @@ def test_tensor2tensor_sinusoids_by_hand() -> None:
     assert_close(got, [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)], 1e-6)
 
 
+@pytest.mark.parametrize(("step", "shift"), [(0, 0), (1, 1), (2, 3), (3, 5)])
+def test_positions_grow_with_the_steps(step: int, shift: int) -> None:
+    coordinates = Coordinates(8, 4, "none", position_shift="step")
+    coordinates.build((None, None, 8))
+    positions = tf.range(7, dtype=tf.float32)[None]
+    got = coordinates(
+        tf.zeros([1, 7, 8]), step=step, position_signal=tensor2tensor_sinusoid(positions, 8)
+    )
+    assert_close(got, tensor2tensor_sinusoid(positions + float(shift), 8), 1e-5)
+
+
+@pytest.mark.parametrize("step_encoding", ["learned", "sinusoid", "none"])
+def test_concatenated_coordinates_are_projected(step_encoding: str) -> None:
+    coordinates = Coordinates(
+        4, 3, step_encoding, step_sinusoid="tensor2tensor", coordinate_form="concat"
+    )
+    coordinates.build((None, None, 4))
+    states, signal = tf.random.normal([2, 5, 4], seed=1), tf.random.normal([1, 5, 4], seed=2)
+    parts = [states, tf.tile(signal, [2, 1, 1])]
+    if step_encoding != "none":
+        step = coordinates.step_signal(2)  # Twice as wide.
+        assert step.shape == [8]
+        parts.append(tf.tile(step[None, None], [2, 5, 1]))
+    expected = tf.concat(parts, -1) @ tf.convert_to_tensor(coordinates.kernel)
+    assert_close(coordinates(states, step=2, position_signal=signal), expected, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"position_shift": "step"}, "position_shift=step needs position=tensor2tensor"),
+        ({"coordinate_form": "concat", "position": "rotary"}, "coordinate_form=concat needs"),
+        (
+            {"coordinate_form": "concat", "position_every_step": False},
+            "coordinate_form=concat needs positions that are added at every step",
+        ),
+        (
+            {"position_shift": "step", "position": "tensor2tensor", "steps_per_position": 0.5},
+            "needs the same depth for all examples",
+        ),
+    ],
+)
+def test_impossible_coordinates_are_refused(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        UniversalTransformerConfig(**values)  # type: ignore[arg-type]
+
+
 def test_positions_stay_distinct_under_bfloat16() -> None:
     signal = PaperPositions(64).signal(tf.range(1, 1025, dtype=tf.float32)[None])
     assert signal.dtype == tf.float32

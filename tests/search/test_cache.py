@@ -90,6 +90,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "recurrence_layers": 2,
         "mix_layers_before": 1,
     },
+    "concatenated, halting": {**ACT, **MIXED, "coordinate_form": "concat"},
     "gru": {"recurrence": "gru", "step_encoding": "none"},
     "lstm": {"recurrence": "lstm", "norm": "pre", "use_memory_as_final_state": True},
     "deeper at evaluation": {"eval_num_steps": 3, "target_space_embedding": True},

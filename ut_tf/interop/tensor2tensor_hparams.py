@@ -15,25 +15,23 @@ from ut_tf.config.hparams import HParams
 from ut_tf.config.tensor2tensor import RENAMED
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
+from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+
+MODELS = {
+    "universal_transformer": "universal_transformer",
+    "universal_transformer_encoder": "universal_transformer",
+    "transformer": "transformer",
+    "transformer_encoder": "transformer",
+}
+"""tensor2tensor's models that can be imported, and the model each of them is here."""
 
 # Fields of which only these values can be imported, because others change the network. A field that
 # is absent has tensor2tensor's default, which is the first value.
 _REQUIRED: dict[str, tuple[Any, ...]] = {
-    "layer_preprocess_sequence": ("n",),
-    "layer_postprocess_sequence": ("da",),
     "norm_type": ("layer",),
-    "pos": (None, "none"),
-    "position_start_index": (None,),
-    "add_or_concat_timing_signal": ("add",),
-    "add_position_timing_signal": (True,),
-    "num_inrecurrence_layers": (1,),
-    "mix_with_transformer": (None, "none", ""),
-    "add_ffn_unit_to_the_transition_function": (False,),
-    "add_sru": (False,),
+    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
     "self_attention_type": ("dot_product",),
-    "attention_key_channels": (0,),
-    "attention_value_channels": (0,),
     "attention_variables_3d": (False,),
     "hard_attention_k": (0,),
     "compress_steps": (0,),
@@ -42,17 +40,64 @@ _REQUIRED: dict[str, tuple[Any, ...]] = {
     "proximity_bias": (False,),
     "unidirectional_encoder": (False,),
     "causal_decoder_self_attention": (True,),
-    "factored_logits": (False,),
     "vocab_divisor": (1,),
+    "position_features": ("",),
 }
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "recurrence_type": ("basic", "act", "gru", "lstm"),
-    "act_type": ("basic", "accumulated", "global", "random"),
-    "step_timing_signal_type": ("learned", "sinusoid"),
+_REQUIRED_OF_TRANSFORMER: dict[str, tuple[Any, ...]] = {
+    "pos": ("timing", "none", None),
+}
+_REQUIRED_OF_UNIVERSAL: dict[str, tuple[Any, ...]] = {
+    "layer_preprocess_sequence": ("n",),
+    "layer_postprocess_sequence": ("da",),
+    "pos": (None, "none"),
+    "position_start_index": (None, "", "random", "step"),
+    "add_or_concat_timing_signal": ("add", "concat"),
+    "add_position_timing_signal": (True,),
+    "add_sru": (False,),
+    "recurrence_type": ("basic", "act", "gru", "lstm", "highway", "skip"),
     "transformer_ffn_type": ("fc", "sepconv"),
 }
+# Of these only what the recurrence reads.
+_REQUIRED_OF_RECURRENCE: dict[str, dict[str, tuple[Any, ...]]] = {
+    "act": {"act_type": ("basic", "accumulated", "global", "random")},
+    "gated": {"add_ffn_unit_to_the_transition_function": (False,)},
+    "highway": {
+        "gates_inputs": ("sti",),
+        "gate_ffn_layer": ("dense",),
+        "couple_carry_transform_gates": (True,),
+    },
+}
+_RECURRENCE_KINDS = {
+    "act": "act",
+    "gru": "gated",
+    "lstm": "gated",
+    "highway": "highway",
+    "skip": "highway",
+}
+# Why a value cannot be imported, where there is more to say than which ones can.
+_REASONS: dict[tuple[str, Any], str] = {
+    ("recurrence_type", "dwa"): (
+        "tensor2tensor takes its softmax over the channels and leaves the newest state out;"
+        " ut-trainer trains the attention that was meant, with `hparams`=recurrence=dwa"
+    ),
+    ("add_sru", True): "ut-tf has no simple recurrent unit inside a step",
+    ("couple_carry_transform_gates", False): (
+        "tensor2tensor normalises twice what the carry gate reads, and fails on padding"
+    ),
+    ("add_position_timing_signal", False): "a step without positions has no counterpart here",
+    ("pos", "emb"): (
+        "tensor2tensor has a table of positions for inputs and another for targets, ut-tf one for"
+        " both"
+    ),
+    ("self_attention_type", "dot_product_relative"): (
+        "its keys get an embedding of each relative position, ut-tf's relative_bias adds a number"
+    ),
+}
+_POST_NORM = ("none", "dan")
+_NORMS = {("n", "da"): "pre", _POST_NORM: "post"}
 _NEEDED = ("hidden_size", "filter_size", "num_heads")
-_SAME_IN_NETWORK = (*_NEEDED, "act_epsilon", "act_loss_weight", "lstm_forget_bias", "norm_epsilon")
+_SAME_IN_BLOCK = (*_NEEDED, "norm_epsilon")
+_SAME_IN_UNIVERSAL = ("act_epsilon", "act_loss_weight", "lstm_forget_bias", "transform_bias_init")
 _SAME_IN_TRAINING = (
     "batch_size",
     "max_length",
@@ -65,6 +110,7 @@ _DROPOUTS = {
     "attention_dropout": "attention_dropout",
     "relu_dropout": "relu_dropout",
 }
+_GATED = ("gru", "lstm")
 _NOAM_PARTS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
 
@@ -80,69 +126,116 @@ def _values_of_their_types() -> Iterator[None]:
 
 
 @_values_of_their_types()
-def network_from_hparams(hparams: Mapping[str, Any]) -> UniversalTransformerConfig:
-    """The network that tensor2tensor's hyperparameters of a universal_transformer describe.
+def network_from_hparams(
+    hparams: Mapping[str, Any], model: str = "universal_transformer"
+) -> UniversalTransformerConfig | TransformerConfig:
+    """The network that tensor2tensor's hyperparameters describe.
 
     Args:
       hparams: the content of a hparams.json; fields that are absent have tensor2tensor's defaults,
         except for the sizes.
+      model: tensor2tensor's name of the model, one of ``MODELS``.
 
     Raises:
-      UserError: lists every field that is missing or whose value cannot be imported, with
-        ut-trainer's options for the same network.
+      UserError: the model cannot be imported; or lists every field that is missing or whose value
+        cannot be imported, with ut-trainer's options for the same network.
     """
-    mistakes = _unsupported(hparams)
+    if model not in MODELS:
+        raise UserError(
+            f"networks of tensor2tensor's model {model!r} cannot be imported, only those of"
+            f" {', '.join(MODELS)}."
+        )
+    is_universal = MODELS[model] == "universal_transformer"
+    mistakes = _unsupported(hparams, is_universal)
     if mistakes:
         raise UserError(
             "tensor2tensor's hyperparameters have values that cannot be imported:"
             f" {'; '.join(mistakes)}; import a run with values that can be, or train the network"
             " again with ut-trainer where the options are named above."
         )
-    recurrence = hparams.get("recurrence_type", "basic")
-    halts = recurrence == "act"
-    layers = int(hparams.get("num_hidden_layers", 2))
-    dropouts: dict[str, Any] = {
-        ours: float(hparams[theirs]) for theirs, ours in _DROPOUTS.items() if theirs in hparams
-    }
-    return UniversalTransformerConfig(
-        **{name: hparams[name] for name in _SAME_IN_NETWORK if name in hparams},
-        num_steps=int(hparams.get("num_rec_steps", layers)),
-        recurrence="basic" if halts else recurrence,
-        # tensor2tensor leaves it out of account where there is no LSTM.
-        use_memory_as_final_state=recurrence == "lstm"
-        and bool(hparams.get("use_memory_as_final_state", False)),
-        halting=hparams.get("act_type", "basic") if halts else "none",
-        act_max_steps=int(hparams.get("act_max_steps", 2 * layers)),
-        act_halting_bias_init=float(hparams.get("act_halting_bias_init", 1.0)),
-        global_mean="sequence",
-        halted_states="transform",
-        padding_ponders=True,
-        norm="pre",
-        transition=hparams.get("transformer_ffn_type", "fc"),
-        attention_bias=False,
-        position="tensor2tensor",
-        position_every_step=True,
-        target_start="zeros",
-        step_encoding=_step_encoding(hparams),
-        embedding_scale=(
-            "sqrt"
-            if hparams.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth"
-            else "none"
-        ),
-        shared_embedding=bool(hparams.get("shared_embedding_and_softmax_weights", True)),
-        target_space_embedding=bool(hparams.get("use_target_space_embedding", True)),
-        kernel_init=(
-            "unit_scaling"
-            if hparams.get("initializer", "uniform_unit_scaling") == "uniform_unit_scaling"
-            else "glorot"
-        ),
-        **dropouts,
+    if is_universal:
+        return UniversalTransformerConfig(**_shared_values(hparams, model), **_recurrence(hparams))
+    return TransformerConfig(
+        **_shared_values(hparams, model),
+        num_layers=_layer_counts(hparams)[0],
+        norm=_NORMS[_sequences(hparams)],
+        position="tensor2tensor" if hparams.get("pos", "timing") == "timing" else "none",
     )
 
 
+def _shared_values(hparams: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """The fields of either model."""
+    values = {name: hparams[name] for name in _SAME_IN_BLOCK if name in hparams}
+    values |= {
+        ours: float(hparams[theirs]) for theirs, ours in _DROPOUTS.items() if theirs in hparams
+    }
+    if model.endswith("_encoder"):
+        values["summary"] = "mean"
+    depth_scale = hparams.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth"
+    unit_scaling = hparams.get("initializer", "uniform_unit_scaling") == "uniform_unit_scaling"
+    return values | {
+        "attention_bias": False,
+        "target_start": "zeros",
+        "embedding_scale": "sqrt" if depth_scale else "none",
+        "shared_embedding": bool(hparams.get("shared_embedding_and_softmax_weights", True)),
+        "target_space_embedding": bool(hparams.get("use_target_space_embedding", True)),
+        "kernel_init": "unit_scaling" if unit_scaling else "glorot",
+    }
+
+
+def _recurrence(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a Universal Transformer has besides."""
+    recurrence = hparams.get("recurrence_type", "basic")
+    halts = recurrence == "act"
+    layers = int(hparams.get("num_hidden_layers", 2))
+    values = {name: hparams[name] for name in _SAME_IN_UNIVERSAL if name in hparams}
+    if _start(hparams) == "random":
+        # tensor2tensor shifts by less than the batch's length, which max_length bounds.
+        values["position_offset"] = "random"
+        values["max_position_offset"] = int(hparams.get("max_length") or 256)
+    return values | {
+        "num_steps": int(hparams.get("num_rec_steps", layers)),
+        "recurrence": "basic" if halts else recurrence,
+        # tensor2tensor has one layer in the steps of a GRU or LSTM, whatever it says here.
+        "recurrence_layers": (
+            1 if recurrence in _GATED else int(hparams.get("num_inrecurrence_layers", 1))
+        ),
+        **_mixed_layers(hparams),
+        # tensor2tensor leaves it out of account where there is no LSTM.
+        "use_memory_as_final_state": recurrence == "lstm"
+        and bool(hparams.get("use_memory_as_final_state", False)),
+        "halting": hparams.get("act_type", "basic") if halts else "none",
+        "act_max_steps": int(hparams.get("act_max_steps", 2 * layers)),
+        "act_halting_bias_init": float(hparams.get("act_halting_bias_init", 1.0)),
+        "global_mean": "sequence",
+        "halted_states": "transform",
+        "padding_ponders": True,
+        "norm": "pre",
+        "transition": hparams.get("transformer_ffn_type", "fc"),
+        "position": "tensor2tensor",
+        "position_every_step": True,
+        "position_shift": "step" if _start(hparams) == "step" else "none",
+        "coordinate_form": hparams.get("add_or_concat_timing_signal", "add"),
+        "step_encoding": _step_encoding(hparams),
+    }
+
+
+def _mixed_layers(hparams: Mapping[str, Any]) -> dict[str, int]:
+    """The untied layers before and behind the recurrence."""
+    mixed, count = (
+        str(hparams.get("mix_with_transformer") or ""),
+        int(hparams.get("num_mixedin_layers", 2)),
+    )
+    return {
+        f"mix_layers_{side}": count if f"{side}_ut" in mixed else 0 for side in ("before", "after")
+    }
+
+
 @_values_of_their_types()
-def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
-    """Our hyperparameters, resolved, for those of tensor2tensor's universal_transformer.
+def hparams_from_hparams(
+    hparams: Mapping[str, Any], model: str = "universal_transformer"
+) -> HParams:
+    """Our hyperparameters, resolved, for those of tensor2tensor's model of this name.
 
     A learning rate schedule that is not here becomes "noam", as an optimizer that is not Adam
     becomes Adam: neither decides what the imported network computes.
@@ -167,7 +260,7 @@ def hparams_from_hparams(hparams: Mapping[str, Any]) -> HParams:
     if parts != _NOAM_PARTS and parts <= {"constant", "linear_warmup"}:
         values["schedule"] = "constant"
     return (
-        HParams(network=network_from_hparams(hparams), training=TrainingConfig())
+        HParams(MODELS.get(model, model), network_from_hparams(hparams, model), TrainingConfig())
         .change(**values)
         .resolve()
     )
@@ -188,49 +281,93 @@ def assignments(hparams: HParams, base: HParams) -> str:
     return ",".join(changed)
 
 
-def _unsupported(hparams: Mapping[str, Any]) -> list[str]:
+def _unsupported(hparams: Mapping[str, Any], is_universal: bool) -> list[str]:
     mistakes = [f"{name} is missing" for name in _NEEDED if name not in hparams]
-    for name, allowed in _REQUIRED.items():
+    required = {
+        **_REQUIRED,
+        **(_REQUIRED_OF_UNIVERSAL if is_universal else _REQUIRED_OF_TRANSFORMER),
+    }
+    if is_universal:
+        kind = _RECURRENCE_KINDS.get(str(hparams.get("recurrence_type")), "basic")
+        required |= _REQUIRED_OF_RECURRENCE.get(kind, {})
+    else:
+        mistakes += _unsupported_layers(hparams)
+    for name, allowed in required.items():
         value = hparams.get(name, allowed[0])
-        if value not in allowed:
-            mistakes.append(_not_imported(name, value, allowed[:1], hparams))
-    for name, options in _CHOICES.items():
-        value = hparams.get(name, options[0])
-        if value not in options:
-            mistakes.append(_not_imported(name, value, options, hparams))
+        if not _is_among(name, value, allowed):
+            mistakes.append(_not_imported(name, value, allowed))
+    for name in ("attention_key_channels", "attention_value_channels"):
+        allowed = (0, hparams.get("hidden_size", 0))
+        if hparams.get(name, 0) not in allowed:
+            mistakes.append(_not_imported(name, hparams[name], allowed))
+    if hparams.get("shared_embedding") and not hparams.get(
+        "shared_embedding_and_softmax_weights", True
+    ):
+        mistakes.append(
+            "shared_embedding=True without shared_embedding_and_softmax_weights cannot be imported:"
+            " ut-tf shares the output's matrix with the embeddings, or none of them"
+        )
     return mistakes
 
 
-def _not_imported(
-    name: str, value: Any, options: tuple[Any, ...], hparams: Mapping[str, Any]
-) -> str:
-    overrides = _trainable(name, value, hparams)
-    yet = f" yet (ut-trainer trains it with `hparams`={overrides})" if overrides else ""
-    known = ", ".join(map(str, options))
-    return f"{name}={value} cannot be imported{yet}, only {known}"
+def _unsupported_layers(hparams: Mapping[str, Any]) -> list[str]:
+    """What of a Transformer's layers cannot be imported."""
+    mistakes = []
+    if _sequences(hparams) not in _NORMS:
+        before, after = _sequences(hparams)
+        mistakes.append(
+            f"layer_preprocess_sequence={before} with layer_postprocess_sequence={after} cannot be"
+            " imported, only n with da, or none with dan"
+        )
+    counts = _layer_counts(hparams)
+    if 0 in counts:
+        mistakes.append("num_hidden_layers is missing")
+    elif len(set(counts)) > 1:
+        mistakes.append(
+            f"num_encoder_layers={counts[0]} and num_decoder_layers={counts[1]} differ, and ut-tf's"
+            " Transformer has as many layers on either side"
+        )
+    return mistakes
 
 
-def _trainable(name: str, value: Any, hparams: Mapping[str, Any]) -> str:
-    """The overrides with which ut-trainer builds such a network; empty: it has none."""
-    if name == "recurrence_type" and value in ("highway", "skip", "dwa"):
-        return f"recurrence={value}"
-    if name == "num_inrecurrence_layers":
-        return f"recurrence_layers={value}"
-    if name == "position_start_index" and value == "random":
-        # tensor2tensor shifts by less than the batch's length, which max_length bounds.
-        return f"position_offset=random,max_position_offset={hparams.get('max_length') or 256}"
-    if name == "mix_with_transformer":
-        layers = hparams.get("num_mixedin_layers", 2)
-        sides = [side for side in ("before", "after") if f"{side}_ut" in str(value)]
-        return ",".join(f"mix_layers_{side}={layers}" for side in sides)
-    return ""
+def _layer_counts(hparams: Mapping[str, Any]) -> tuple[int, int]:
+    """A Transformer's layers in the encoder and in the decoder."""
+    encoder, decoder = (
+        int(hparams.get(f"num_{side}_layers") or hparams.get("num_hidden_layers") or 0)
+        for side in ("encoder", "decoder")
+    )
+    return encoder, decoder
+
+
+def _sequences(hparams: Mapping[str, Any]) -> tuple[str, str]:
+    """What happens before a sublayer and behind it."""
+    return (
+        str(hparams.get("layer_preprocess_sequence", "n")),
+        str(hparams.get("layer_postprocess_sequence", "da")),
+    )
+
+
+def _start(hparams: Mapping[str, Any]) -> str:
+    """Where positions start: "", "random" or "step"."""
+    return str(hparams.get("position_start_index") or "")
+
+
+def _is_among(name: str, value: Any, allowed: tuple[Any, ...]) -> bool:
+    if name == "gates_inputs":  # A set of letters.
+        return sorted(str(value)) == sorted(allowed[0])
+    return value in allowed
+
+
+def _not_imported(name: str, value: Any, allowed: tuple[Any, ...]) -> str:
+    reason = _REASONS.get((name, value))
+    if reason is not None:
+        return f"{name}={value} cannot be imported ({reason})"
+    known = ", ".join(str(option) for option in allowed if option != "")
+    return f"{name}={value} cannot be imported, only {known}"
 
 
 def _step_encoding(hparams: Mapping[str, Any]) -> Literal["sinusoid", "learned", "none"]:
     # gru and lstm count the steps themselves: tensor2tensor refuses a step signal there.
-    if not hparams.get("add_step_timing_signal", True) or hparams.get("recurrence_type") in (
-        "gru",
-        "lstm",
-    ):
+    if not hparams.get("add_step_timing_signal", True) or hparams.get("recurrence_type") in _GATED:
         return "none"
     return "sinusoid" if hparams.get("step_timing_signal_type") == "sinusoid" else "learned"

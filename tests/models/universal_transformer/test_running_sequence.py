@@ -49,6 +49,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "step_encoding": "none",
         "relative_bias": 3,
     },
+    "concatenated": {"halting": "basic", "coordinate_form": "concat", "step_encoding": "learned"},
     "fixed depth": {"halting": "none"},
 }
 
@@ -200,6 +201,7 @@ def test_a_batch_without_examples(norm: str) -> None:
         {"halting": "pondernet"},
         {"transition": "sepconv"},
         {"recurrence_layers": 2},
+        {"position": "tensor2tensor", "position_shift": "step"},
     ],
 )
 def test_what_reads_halted_positions_computes_all(changes: dict[str, Any]) -> None:

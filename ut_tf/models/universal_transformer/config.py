@@ -67,6 +67,14 @@ class RecurrenceConfig(StepsConfig):
     """Step embedding: sinusoid (the paper; any depth) or learned (a table, so never deeper than in
     training).
     """
+    coordinate_form: Literal["add", "concat"] = option("add", is_detail=True)
+    """Whether positions and steps are added to the states, or concatenated with them and projected
+    back (tensor2tensor).
+    """
+    position_shift: Literal["none", "step"] = option("none", is_detail=True)
+    """step: at each step positions grow by length * step / steps (tensor2tensor's
+    position_start_index=step); needs position=tensor2tensor.
+    """
 
     def mistakes(self) -> list[str]:
         """Gates and memories belong to some recurrences only."""
@@ -213,7 +221,30 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f"halting={self.halting} answers from the states of every step, so no layers can"
                 " follow: it needs mix_layers_after=0"
             )
+        mistakes += self._impossible_coordinates()
         return mistakes + self._impossible_depths() + self._impossible_exits()
+
+    def _impossible_coordinates(self) -> list[str]:
+        mistakes = []
+        shifted = self.position_shift != "none"
+        if shifted and not (self.position == "tensor2tensor" and self.position_every_step):
+            mistakes.append(
+                f"position_shift={self.position_shift} needs position=tensor2tensor and"
+                f" position_every_step=True, not {self.position} and {self.position_every_step}"
+            )
+        if shifted and self.steps_per_position:
+            mistakes.append(
+                f"position_shift={self.position_shift} needs the same depth for all examples:"
+                " steps_per_position=0"
+            )
+        concatenates = self.coordinate_form == "concat"
+        if concatenates and (self.position in ("none", "rotary") or not self.position_every_step):
+            mistakes.append(
+                "coordinate_form=concat needs positions that are added at every step:"
+                " position=paper, tensor2tensor or learned with position_every_step=True, not"
+                f" {self.position} with {self.position_every_step}"
+            )
+        return mistakes
 
     def _impossible_exits(self) -> list[str]:
         if self.eval_exit == "none":

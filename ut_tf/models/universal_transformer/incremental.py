@@ -11,6 +11,7 @@ import tensorflow as tf
 from ut_tf.layers.block import PositionContext
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
+from ut_tf.layers.linear import matmul
 from ut_tf.layers.running_positions import RunningPositions
 from ut_tf.models.universal_transformer.exit_rules import Exits
 from ut_tf.models.universal_transformer.halting.base import HaltingState, start_halting
@@ -173,15 +174,20 @@ class PositionRun:
         }
 
     def _prepared(self, state: Any, signal: Any) -> Any:
+        kernels = self.weights.get("coordinates")
+        if kernels:
+            state = matmul(tf.cast(state, kernels[0].dtype), kernels[0])
         if signal is None:
             return state
         return add_signal(state, signal, self.recurrence.compute_dtype)
 
     def _signals(self, signal: Any, count: int) -> list[Any]:
         """The signals added to the state at each step: the position's [rows or 1, hidden_size] or
-        None, plus the step's or None.
+        None, plus the step's or None; projected where these are.
         """
         steps = self.weights.get("steps")
+        if kernels := self.weights.get("coordinates"):
+            _, signal, steps = self.recurrence.coordinates.projected(kernels, signal, signal, steps)
         if steps is None:
             return [signal] * count
         steps = steps[:, None]

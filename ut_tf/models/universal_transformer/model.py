@@ -57,13 +57,14 @@ class UniversalTransformer(AttentionModel):
 
     @property
     def supports_incremental_decoding(self) -> bool:
-        """Whether ``decode_step`` gives what the whole sequence would: not where depth depends on
-        all positions together, or on chance.
+        """Whether ``decode_step`` gives what the whole sequence would: not where depth or positions
+        depend on all positions together, or depth on chance.
         """
         return (
             self.has_decoder
             and self._halting().works_incrementally
             and not self.network.steps_per_position
+            and self.network.position_shift == "none"
         )
 
     @property

@@ -46,7 +46,7 @@ class Recurrence(OptionalOutputs, Composite):
       block: what is repeated: a ``Block``, or a ``BlockSequence`` of several in turn.
       cell: how states combine.
       halting: when it stops.
-      coordinates: what is added to the states before each step.
+      coordinates: what is added to the states, or concatenated with them, before each step.
       exit_rule: ``ExitRule`` by which positions stop in use, besides their halting, or None.
       final_norm: ``LayerNorm`` of the result (pre-norm), or None.
       position_every_step: whether positions are added at every step, or to the inputs alone.
@@ -116,8 +116,8 @@ class Recurrence(OptionalOutputs, Composite):
         if halting_compute == "compact" and not can_skip_halted(self):
             raise UserError(
                 "halting_compute=compact needs positions that halt by themselves and stay as they"
-                " are: halting=basic or accumulated with halted_states=copy, recurrence_layers=1"
-                " and transition=fc; set halting_compute=auto."
+                " are: halting=basic or accumulated with halted_states=copy, recurrence_layers=1,"
+                " transition=fc and position_shift=none; set halting_compute=auto."
             )
 
     def build(self, input_shape: Any) -> None:
@@ -186,6 +186,8 @@ class Recurrence(OptionalOutputs, Composite):
             "cell": self.cell.prepare(),
             "halting": self.halting_unit.prepare(),
         }
+        if kernels := self.coordinates.prepare():
+            weights["coordinates"] = kernels
         signals = self.coordinates.step_signals(self._evaluation_steps)
         if signals is not None:
             weights["steps"] = signals

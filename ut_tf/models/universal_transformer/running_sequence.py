@@ -40,6 +40,7 @@ def can_skip_halted(recurrence: Recurrence) -> bool:
         recurrence.reads_only_keys
         and recurrence.block.self_attention is not None
         and recurrence.halting_unit.works_incrementally
+        and not recurrence.coordinates.needs_all_positions
     )
 
 
@@ -167,7 +168,8 @@ class RunningSequence:
         self.training = training
         self.exits = exits
         # A norm of h + P is not the sum of anything of h and of P.
-        keeps = recurrence.block.norm == "post" or recurrence.coordinates.is_constant
+        coordinates = recurrence.coordinates
+        keeps = coordinates.is_constant or (recurrence.block.norm == "post" and coordinates.is_sum)
         make_keys = _KeptKeys if keeps else _ComputedKeys
         rotation = context.rotation
         if rotation is not None:

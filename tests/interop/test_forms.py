@@ -1,0 +1,80 @@
+"""Each form of tensor2tensor's networks that can be imported gives tensor2tensor's logits, losses
+and decoded symbols; tests/golden/forms/README.md says how the references were made.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.interop.tensor2tensor import model_from_variables
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.strategies import decode
+from ut_tf.symbols import END_ID
+
+FORMS = Path(__file__).resolve().parent.parent / "golden" / "forms"
+NAMES = sorted(path.stem for path in FORMS.glob("*.npz"))
+DECODED = sorted(path.stem for path in FORMS.glob("*_decoded.npz"))
+LARGEST_DIFFERENCE = 1e-4
+
+
+def _reference(name: str) -> tuple[Any, dict[str, Any]]:
+    """(our model with the reference's weights, the reference's arrays)."""
+    with np.load(FORMS / f"{name}.npz") as file:
+        arrays = dict(file)
+    return model_from_variables(arrays, json.loads((FORMS / f"{name}.json").read_text())), arrays
+
+
+def _features(arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name: arrays[name] for name in ("inputs", "targets") if name in arrays}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_and_losses(name: str) -> None:
+    model, arrays = _reference(name)
+    logits = np.asarray(model(_features(arrays)))
+    expected = arrays["logits"].reshape(logits.shape)
+    assert np.ptp(expected) > 1.0  # Not all alike.
+    np.testing.assert_allclose(logits, expected, rtol=0.0, atol=LARGEST_DIFFERENCE)
+    if "loss/act_loss" in arrays:
+        assert float(sum(model.losses)) == pytest.approx(
+            float(arrays["loss/act_loss"]), abs=LARGEST_DIFFERENCE
+        )
+
+
+@pytest.mark.parametrize("name", DECODED)
+@pytest.mark.parametrize(
+    ("label", "options"),
+    [
+        ("greedy", {"beam_size": 1}),
+        ("beam4", {"beam_size": 4, "alpha": 0.6}),
+        ("beam4_all", {"beam_size": 4, "alpha": 0.6, "n_best": 4}),
+        ("beam4_alpha1", {"beam_size": 4, "alpha": 1.0}),
+        ("beam2_alpha0", {"beam_size": 2, "alpha": 0.0}),
+    ],
+)
+def test_decoded_symbols(name: str, label: str, options: dict[str, Any]) -> None:
+    model, arrays = _reference(name)
+    # tensor2tensor counts padding as part of an input.
+    longest = arrays["inputs"].shape[1] + 8
+    config = DecodeConfig(**options, max_length=longest)
+    ours = decode(model, {"inputs": tf.constant(arrays["inputs"])}, config)
+    theirs = arrays[f"decoded/{label}"].reshape(
+        np.asarray(ours.symbols).shape[0], config.n_best, -1
+    )
+    for example in range(len(theirs)):
+        for rank in range(config.n_best):
+            assert _until_end(np.asarray(ours.symbols)[example, rank]) == _until_end(
+                theirs[example, rank]
+            )
+
+
+def _until_end(ids: Any) -> list[int]:
+    """The symbols before the end symbol."""
+    symbols = [int(symbol) for symbol in ids]
+    return symbols[: symbols.index(END_ID)] if END_ID in symbols else symbols
