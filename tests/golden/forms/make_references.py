@@ -7,8 +7,6 @@ How it is used, where tensor2tensor is installed (see README.md)::
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import json
 import sys
 import types
@@ -16,53 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensor2tensor
 
-# What tensor2tensor imports and these models do not use.
-_UNUSED = {
-    "cv2",
-    "dopamine",
-    "gevent",
-    "googleapiclient",
-    "gunicorn",
-    "gym",
-    "kfac",
-    "oauth2client",
-    "tensorflow_addons",
-    "tensorflow_datasets",
-    "tensorflow_gan",
-    "tensorflow_hub",
-    "tqdm",
-}
-
-
-class _Empty(types.ModuleType):
-    """A module in which every name is an empty class."""
-
-    __path__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (), {})
-
-
-class _EmptyModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds an empty module for each of the unused ones that is not installed."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        del path, target
-        if name.split(".")[0] in _UNUSED:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec: Any) -> Any:
-        return _Empty(spec.name)
-
-    def exec_module(self, module: Any) -> None:
-        pass
-
-
-sys.meta_path.append(_EmptyModules())
+# The packages import all models, and with them much that need not be installed.
+for _name in ("models", "models/research"):
+    _package = types.ModuleType(f"tensor2tensor.{_name.replace('/', '.')}")
+    _package.__path__ = [f"{tensor2tensor.__path__[0]}/{_name}"]
+    sys.modules[_package.__name__] = _package
 
 import tensorflow.compat.v1 as tf  # noqa: E402
 from tensor2tensor.data_generators import problem_hparams  # noqa: E402
