@@ -167,7 +167,8 @@ REGISTRY_HELP = Flag(
 DECODE_HPARAMS = Flag(
     "decode_hparams",
     "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length,"
-    " min_length, n_best, write_beam_scores, sampling, temperature, top_k, top_p, strategy,"
+    " min_length, n_best, wide_ends, write_beam_scores, sampling, temperature, top_k, top_p,"
+    " strategy,"
     " batch_size, max_input_length.",
     "How",
     default="",

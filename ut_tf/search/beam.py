@@ -4,10 +4,10 @@ than those that have ended.
 The score of a hypothesis is its log-probability divided by ((5 + length) / 6)^alpha (arXiv
 1609.08144), the end symbol counted. At each position every hypothesis is continued by its most
 probable symbols. The beam_size best continuations that do not end go on; one that ends is kept if
-it is among the beam_size best of all. An example is done when no hypothesis that goes on could
-still beat the n_best-th one that was kept, even if all symbols up to its longest length were
-certain. Hypotheses that reach that length without an end come last, where fewer than n_best have
-ended.
+it is among the beam_size best of all, or with wide_ends among twice as many. An example is done
+when no hypothesis that goes on could still beat the n_best-th one that was kept, even if all
+symbols up to its longest length were certain. Hypotheses that reach that length without an end come
+last, where fewer than n_best have ended.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def best_symbols(logits: Any, count: int) -> tuple[Any, Any]:
 
 
 class _Beam:
-    """One search: what is kept between positions, and what happens at each. `size` is beam_size.
+    """One search: what is kept between positions, and what happens at each. `size` is beam_size,
+    `ending` the number of continuations that may end an output.
 
     State, tensors with the examples first:
       symbols: int32 [batch, size], the last ones of the hypotheses that go on.
@@ -97,6 +98,7 @@ class _Beam:
 
     def __init__(self, config: DecodeConfig, bounds: Bounds) -> None:
         self.size = config.beam_size
+        self.ending = 2 * config.beam_size if config.wide_ends else config.beam_size
         self.kept = config.n_best
         self.alpha = config.alpha
         self.bounds = bounds
@@ -177,11 +179,11 @@ class _Beam:
     def _ended(self, index: Any, state: State, scores: Any, ends: Any, written: Any) -> State:
         """The best hypotheses that have ended so far."""
         now = tf.where(ends, scores / length_penalty(index + 1, self.alpha), -math.inf)[
-            :, : self.size
+            :, : self.ending
         ]
         all_scores = tf.concat([state["ended_scores"], now], 1)
         best, order = tf.math.top_k(all_scores, self.kept)
-        all_written = tf.concat([state["ended_written"], written[:, : self.size]], 1)
+        all_written = tf.concat([state["ended_written"], written[:, : self.ending]], 1)
         return {"ended_scores": best, "ended_written": tf.gather(all_written, order, batch_dims=1)}
 
     def _fill(self, value: Any, *sizes: Any) -> Any:

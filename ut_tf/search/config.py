@@ -38,6 +38,10 @@ class DecodeConfig:
     """Outputs for each input, best first: at most beam_size of a beam search, one of greedy
     decoding, any number of samples.
     """
+    wide_ends: bool = False
+    """Beam search keeps an output that ends if it is among the 2 * beam_size best continuations
+    (tensor2tensor), instead of the beam_size best.
+    """
     strategy: str = AUTO
     """The search strategy: greedy, beam, sampling, or a registered name; auto: sampling if
     `sampling` is set, otherwise greedy for beam_size=1 and beam for more.
