@@ -168,8 +168,7 @@ DECODE_HPARAMS = Flag(
     "decode_hparams",
     "Options, name=value,name=value: beam_size (1: greedy), alpha, extra_length, max_length,"
     " min_length, n_best, wide_ends, write_beam_scores, sampling, temperature, top_k, top_p,"
-    " strategy,"
-    " batch_size, max_input_length.",
+    " strategy, batch_size, max_input_length.",
     "How",
     default="",
     shown_default=(
