@@ -255,18 +255,25 @@ def reference(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
                 decoded["decoded/" + label] = result["outputs"]
                 if result.get("scores") is not None:
                     decoded["scores/" + label] = result["scores"]
+    variables = tf.trainable_variables()
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for variable in tf.trainable_variables():
-            value = session.run(variable)
-            # Decoding needs decided answers: a network of noise writes the same symbol for ever.
-            variable.load(value + rng.normal(0.0, 0.15, value.shape).astype(np.float32), session)
+        # Decoding needs decided answers: a network of noise writes the same symbol for ever.
+        initial = session.run(variables)
+        session.run(
+            [variable.initializer for variable in variables],
+            {
+                variable.initializer.inputs[1]: value
+                + rng.normal(0.0, 0.15, value.shape).astype(np.float32)
+                for variable, value in zip(variables, initial)
+            },
+        )
         fetched = session.run(
             {
                 "logits": logits,
                 "losses": losses,
                 "decoded": decoded,
-                "variables": {v.op.name: v for v in tf.trainable_variables()},
+                "variables": {v.op.name: v for v in variables},
             }
         )
     shape = fetched["logits"].shape
