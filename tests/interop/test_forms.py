@@ -19,7 +19,7 @@ from ut_tf.symbols import END_ID
 
 FORMS = Path(__file__).resolve().parent.parent / "golden" / "forms"
 NAMES = sorted(path.stem for path in FORMS.glob("*.npz"))
-DECODED = sorted(path.stem for path in FORMS.glob("*_decoded.npz"))
+DECODED = ("transformer", "act_basic_decoded")
 LARGEST_DIFFERENCE = 1e-4
 NO_OUTPUT = -1e6
 
@@ -55,8 +55,6 @@ def test_logits_and_losses(name: str) -> None:
         ("greedy", {"beam_size": 1}),
         ("beam4", {"beam_size": 4, "alpha": 0.6}),
         ("beam4_all", {"beam_size": 4, "alpha": 0.6, "n_best": 4}),
-        ("beam4_alpha1", {"beam_size": 4, "alpha": 1.0}),
-        ("beam2_alpha0", {"beam_size": 2, "alpha": 0.0}),
     ],
 )
 def test_decoded_symbols(name: str, label: str, options: dict[str, Any]) -> None:

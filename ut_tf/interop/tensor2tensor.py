@@ -36,7 +36,7 @@ from ut_tf.interop.tensor2tensor_hparams import (
     hparams_from_hparams,
     network_from_hparams,
 )
-from ut_tf.interop.tensor2tensor_variables import matched, normalized, root_of
+from ut_tf.interop.tensor2tensor_variables import as_trained, matched, normalized, root_of
 from ut_tf.notices import note
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
@@ -86,8 +86,9 @@ def model_from_variables(
         network.
     """
     root = root_of(variables)
-    ours = hparams_from_hparams(hparams, root)
-    spec = spec or _spec(normalized(variables, root))
+    theirs = normalized(variables, root)
+    ours = hparams_from_hparams(as_trained(hparams, theirs), root)
+    spec = spec or _spec(theirs)
     model = registry.models.get(ours.model)(ours.network, spec)
     if target_space_id is None:
         target_space_id = int(variables.get("target_space_id", _REFERENCE_TARGET_SPACE))
@@ -147,7 +148,8 @@ def import_run(
         )
     tensors = read_checkpoint(folder, checkpoint)
     root = root_of(tensors)
-    ours = hparams_from_hparams(hparams, root)
+    theirs = normalized(tensors, root)
+    ours = hparams_from_hparams(as_trained(hparams, theirs), root)
     problem = problem or named_problem(folder) or _problem_of_symbols(folder, tensors)
     registry.problems.check(problem)
     base = _nearest_set(ours)
@@ -161,7 +163,7 @@ def import_run(
         problem_args=problem_args,
         usr_dir=usr_dir,
     )
-    run = _with_data(plan, _spec(normalized(tensors, root)))
+    run = _with_data(plan, _spec(theirs))
     keras.utils.set_random_seed(run.seed)
     model = run.make_model()
     space = trained_target_space(tensors) if target_space_id is None else target_space_id

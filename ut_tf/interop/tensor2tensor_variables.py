@@ -78,6 +78,19 @@ def normalized(variables: Mapping[str, Any], root: str) -> dict[str, Any]:
     return {**arrays, **joined}
 
 
+def as_trained(hparams: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters, with what tensor2tensor changes when it makes a model: embeddings are
+    not shared where inputs and targets have different vocabularies.
+
+    Args:
+      hparams: the content of the run's hparams.json.
+      theirs: from ``normalized``.
+    """
+    if any(name.endswith("/input_emb") for name in theirs):
+        return {**hparams, "shared_embedding_and_softmax_weights": False}
+    return dict(hparams)
+
+
 def matched(
     model: Any, theirs: Mapping[str, Any], hparams: Mapping[str, Any], target_space_id: int
 ) -> list[tuple[Any, Any]]:
@@ -143,8 +156,8 @@ def _end_pairs(model: Any) -> Iterator[Pair]:
     if model.has_encoder:
         yield inputs + ("shared" if shared else "input_emb"), model.input_embedding.table
     if not model.has_decoder:
-        head = f"class_label_modality_{spec.target_vocab_size}_{size}/dense/"
-        yield from _linear_pairs(head, model.classifier)
+        modality = f"class_label_modality_{spec.target_vocab_size}_{size}/"
+        yield from _linear_pairs(f"{modality}{modality}dense/", model.classifier)
         return
     if not model.has_encoder or model.target_embedding is not model.input_embedding:
         yield targets + ("shared" if shared else "target_emb"), model.target_embedding.table
