@@ -19,7 +19,7 @@ from ut_tf.symbols import END_ID
 
 FORMS = Path(__file__).resolve().parent.parent / "golden" / "forms"
 NAMES = sorted(path.stem for path in FORMS.glob("*.npz"))
-DECODED = ("transformer", "act_basic_decoded")
+DECODED = sorted(path.stem for path in FORMS.glob("*_decoded.npz"))
 LARGEST_DIFFERENCE = 1e-4
 # tensor2tensor's encoder leaves padding out of the transition, so that padding halts otherwise.
 LARGEST_DIFFERENCE_OF_COSTS = 1e-3

@@ -85,7 +85,7 @@ UT, T = "universal_transformer", "transformer"
 TINY, BASE = "universal_transformer_tiny", "transformer_base"
 # name: (model, set, hyperparameters, what the problem is made of, whether to decode)
 FORMS = {
-    "transformer": (T, BASE, {}, "seq2seq", True),
+    "transformer_decoded": (T, BASE, {}, "seq2seq", True),
     "transformer_post_norm": (T, "transformer_base_v1", {}, "seq2seq", False),
     "transformer_unshared": (
         T,
