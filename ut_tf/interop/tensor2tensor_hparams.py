@@ -93,8 +93,10 @@ _REASONS: dict[tuple[str, Any], str] = {
         "its keys get an embedding of each relative position, ut-tf's relative_bias adds a number"
     ),
 }
-_POST_NORM = ("none", "dan")
-_NORMS = {("n", "da"): "pre", _POST_NORM: "post"}
+_NORMS: dict[tuple[str, str], Literal["pre", "post"]] = {
+    ("n", "da"): "pre",
+    ("none", "dan"): "post",
+}
 _NEEDED = ("hidden_size", "filter_size", "num_heads")
 _SAME_IN_BLOCK = (*_NEEDED, "norm_epsilon")
 _SAME_IN_UNIVERSAL = ("act_epsilon", "act_loss_weight", "lstm_forget_bias", "transform_bias_init")
