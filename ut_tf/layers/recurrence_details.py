@@ -4,7 +4,7 @@ view of a step that an observer gets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -57,6 +57,22 @@ class RecurrenceDetails(NamedTuple):
     def ponder_cost(self) -> Any:
         """Returns float32 []: the mean over counted positions of their costs."""
         return self.ponder_sum() / tf.maximum(tf.reduce_sum(self.mask), 1.0)
+
+
+def details_of_layers(
+    count: int, symbol_mask: Any, attention: Sequence[Sequence[Any]]
+) -> RecurrenceDetails:
+    """The record of layers with weights of their own: each position takes all of them.
+
+    Args:
+      count: number of layers.
+      symbol_mask: [batch, length], 0 on padding.
+      attention: the attention weights of each layer, [batch, num_heads, length, length] and, in a
+        decoder, [batch, num_heads, length, memory_length]; empty where they are not asked for.
+    """
+    mask = tf.cast(symbol_mask, tf.float32)
+    weights = [tf.stack(of_layers) for of_layers in zip(*attention, strict=True)]
+    return RecurrenceDetails(float(count) * mask, tf.zeros_like(mask), mask, None, *weights)
 
 
 class StepView(NamedTuple):

@@ -23,7 +23,12 @@ from ut_tf.layers.block_sequence import each_block, project_memories, step_block
 from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
-from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
+from ut_tf.layers.recurrence_details import (
+    Observer,
+    RecurrenceDetails,
+    StepView,
+    details_of_layers,
+)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -87,13 +92,8 @@ class LayerStack(Composite):
             if observer is not None:
                 view = StepView(tf.constant(number), state, None, None, own, memory, previous)
                 observer(view._replace(output=self._finish(state)))
-        mask = tf.cast(symbol_mask, tf.float32)
-        parts = list(zip(*records, strict=True))[: 1 + self.with_memory] if return_attention else []
-        attention = [tf.stack(part) for part in parts]
-        details = RecurrenceDetails(
-            float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention
-        )
-        return self._finish(state), details
+        kept = [weights[: 1 + self.with_memory] for weights in records] if return_attention else []
+        return self._finish(state), details_of_layers(len(records), symbol_mask, kept)
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each

@@ -7,7 +7,7 @@ norm follows the last block. ``DilatedDecoder`` says how the decoder reads the e
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -26,7 +26,7 @@ def dilation_of(number: int, largest: int) -> int:
     return 1 << number % largest.bit_length()
 
 
-class _DilatedStack(keras.layers.Layer):  # type: ignore[misc]
+class DilatedStack(keras.layers.Layer):  # type: ignore[misc]
     """The blocks of an encoder or a decoder, and the norm behind them.
 
     Args:
@@ -34,35 +34,36 @@ class _DilatedStack(keras.layers.Layer):  # type: ignore[misc]
       num_layers: number of blocks.
       kernel_size: positions that a convolution sees.
       max_dilation: the largest distance between these, a power of two.
-      causal: whether convolutions see no later position.
       dropout: rate on each block's output.
       norm_epsilon: as of ``LayerNorm``.
       kernel_init: as of ``Linear``.
     """
 
+    causal: ClassVar[bool]
+    """Whether convolutions see no later position."""
+
     def __init__(
         self,
         hidden_size: int,
         num_layers: int,
-        *,
-        kernel_size: int,
-        max_dilation: int,
-        causal: bool,
-        dropout: float,
-        norm_epsilon: float,
-        kernel_init: str,
+        kernel_size: int = 3,
+        max_dilation: int = 16,
+        dropout: float = 0.0,
+        norm_epsilon: float = 1e-6,
+        kernel_init: str = "glorot",
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.hidden_size = hidden_size
         self.num_layers = num_layers
+        self.kernel_init = kernel_init
         policy = self.dtype_policy.name
         blocks = [
             DilatedBlock(
                 hidden_size,
                 kernel_size,
                 dilation_of(number, max_dilation),
-                causal,
+                self.causal,
                 dropout,
                 norm_epsilon,
                 kernel_init,
@@ -91,12 +92,12 @@ class _DilatedStack(keras.layers.Layer):  # type: ignore[misc]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class DilatedEncoder(_DilatedStack):
+class DilatedEncoder(DilatedStack):
     """ByteNet's source network.
 
     Args:
       stretch: positions of the representation per symbol; those behind the source are empty.
-      others: as of ``DilatedDecoder``.
+      others: as of ``DilatedStack``.
 
     Call arguments:
       inputs: [batch, length, hidden_size].
@@ -107,29 +108,10 @@ class DilatedEncoder(_DilatedStack):
       Encoded, whose states are ⌈stretch · length⌉ positions long.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_layers: int,
-        kernel_size: int = 3,
-        max_dilation: int = 16,
-        stretch: float = 1.0,
-        dropout: float = 0.0,
-        norm_epsilon: float = 1e-6,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            num_layers,
-            kernel_size=kernel_size,
-            max_dilation=max_dilation,
-            causal=False,
-            dropout=dropout,
-            norm_epsilon=norm_epsilon,
-            kernel_init=kernel_init,
-            **kwargs,
-        )
+    causal: ClassVar[bool] = False
+
+    def __init__(self, stretch: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.stretch = stretch
 
     def call(self, inputs: Any, padding_mask: Any, training: bool = False) -> Encoded:
@@ -145,7 +127,7 @@ class DilatedEncoder(_DilatedStack):
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class DilatedDecoder(_DilatedStack):
+class DilatedDecoder(DilatedStack):
     """ByteNet's target network, or a language model.
 
     Dynamic unfolding: position t reads position t of the encoder's representation r beside its own
@@ -154,14 +136,8 @@ class DilatedDecoder(_DilatedStack):
     position at a time keeps the inputs that its convolutions reach back to.
 
     Args:
-      hidden_size: width of the states.
-      num_layers: number of blocks.
       with_memory: whether the decoder reads an encoder's representation.
-      kernel_size: positions that a convolution sees.
-      max_dilation: the largest distance between these, a power of two.
-      dropout: rate on each block's output.
-      norm_epsilon: as of ``LayerNorm``.
-      kernel_init: as of ``Linear``.
+      others: as of ``DilatedStack``.
 
     Call arguments:
       inputs: [batch, length, hidden_size].
@@ -172,33 +148,18 @@ class DilatedDecoder(_DilatedStack):
       (states [batch, length, hidden_size], an empty list: there is no attention).
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_layers: int,
-        with_memory: bool = False,
-        kernel_size: int = 3,
-        max_dilation: int = 16,
-        dropout: float = 0.0,
-        norm_epsilon: float = 1e-6,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            num_layers,
-            kernel_size=kernel_size,
-            max_dilation=max_dilation,
-            causal=True,
-            dropout=dropout,
-            norm_epsilon=norm_epsilon,
-            kernel_init=kernel_init,
-            **kwargs,
-        )
+    causal: ClassVar[bool] = True
+
+    def __init__(self, with_memory: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.combine = None
         if with_memory:
             self.combine = Linear(
-                hidden_size, True, kernel_init, name="combine", dtype=self.dtype_policy.name
+                self.hidden_size,
+                True,
+                self.kernel_init,
+                name="combine",
+                dtype=self.dtype_policy.name,
             )
 
     def build(self, shape: Any, *_: Any) -> None:

@@ -7,7 +7,7 @@ weight normalisation, and maps between different widths of embeddings and states
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -26,33 +26,33 @@ def divided_gradient(x: Any, count: int) -> Any:
     return x / count + tf.stop_gradient(x - x / count)
 
 
-class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
+class GatedStack(keras.layers.Layer):  # type: ignore[misc]
     """The positions and blocks of an encoder or a decoder.
 
     Args:
       hidden_size: width of the states.
       num_layers: number of blocks.
+      with_memory: whether the blocks attend over an encoder's states.
       kernel_size: positions that a convolution sees.
       num_positions, scale, stddev: as of ``LearnedPositions``.
-      causal: whether positions see only earlier ones.
-      with_memory: whether the blocks attend over an encoder's states.
       dropout: rate on each block's input.
       kernel_init: as of ``Linear``, of the queries.
     """
+
+    causal: ClassVar[bool]
+    """Whether positions see only earlier ones."""
 
     def __init__(
         self,
         hidden_size: int,
         num_layers: int,
-        *,
-        kernel_size: int,
-        num_positions: int,
-        scale: Scale,
-        stddev: float | None,
-        causal: bool,
-        with_memory: bool,
-        dropout: float,
-        kernel_init: str,
+        with_memory: bool = False,
+        kernel_size: int = 3,
+        num_positions: int = 512,
+        scale: Scale = "sqrt",
+        stddev: float | None = None,
+        dropout: float = 0.0,
+        kernel_init: str = "glorot",
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -66,7 +66,7 @@ class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
             GatedBlock(
                 hidden_size,
                 kernel_size,
-                causal,
+                self.causal,
                 with_memory,
                 dropout,
                 kernel_init,
@@ -88,11 +88,11 @@ class _GatedStack(keras.layers.Layer):  # type: ignore[misc]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class GatedEncoder(_GatedStack):
+class GatedEncoder(GatedStack):
     """ConvS2S's encoder.
 
     Args:
-      as of ``GatedDecoder``.
+      as of ``GatedStack``, without memory.
 
     Call arguments:
       inputs: [batch, length, hidden_size].
@@ -103,31 +103,7 @@ class GatedEncoder(_GatedStack):
       Encoded, with the embedded inputs and their positions as extra.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_layers: int,
-        kernel_size: int = 3,
-        num_positions: int = 512,
-        scale: Scale = "sqrt",
-        stddev: float | None = None,
-        dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            num_layers,
-            kernel_size=kernel_size,
-            num_positions=num_positions,
-            scale=scale,
-            stddev=stddev,
-            causal=False,
-            with_memory=False,
-            dropout=dropout,
-            kernel_init=kernel_init,
-            **kwargs,
-        )
+    causal: ClassVar[bool] = False
 
     def call(self, inputs: Any, padding_mask: Any, training: bool = False) -> Encoded:
         x = embedded = self.positions(inputs)
@@ -137,7 +113,7 @@ class GatedEncoder(_GatedStack):
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class GatedDecoder(_GatedStack):
+class GatedDecoder(GatedStack):
     """ConvS2S's decoder.
 
     A block's queries follow from its y and its embedded symbol g: scores are (W y + b + g) · √½ ·
@@ -150,13 +126,8 @@ class GatedDecoder(_GatedStack):
     convolution.
 
     Args:
-      hidden_size: width of the states.
-      num_layers: number of blocks.
-      with_memory: whether there is an encoder; without one there is no attention.
-      kernel_size: positions that a convolution sees.
-      num_positions, scale, stddev: as of ``LearnedPositions``.
       dropout: rate on each block's input and on the decoder's output.
-      kernel_init: as of ``Linear``, of the queries.
+      others: as of ``GatedStack``; without memory there is no attention.
 
     Call arguments:
       inputs: [batch, length, hidden_size].
@@ -168,32 +139,10 @@ class GatedDecoder(_GatedStack):
       each layer, or an empty list).
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_layers: int,
-        with_memory: bool = False,
-        kernel_size: int = 3,
-        num_positions: int = 512,
-        scale: Scale = "sqrt",
-        stddev: float | None = None,
-        dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            num_layers,
-            kernel_size=kernel_size,
-            num_positions=num_positions,
-            scale=scale,
-            stddev=stddev,
-            causal=True,
-            with_memory=with_memory,
-            dropout=dropout,
-            kernel_init=kernel_init,
-            **kwargs,
-        )
+    causal: ClassVar[bool] = True
+
+    def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(dropout=dropout, **kwargs)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy.name)
 
     def call(

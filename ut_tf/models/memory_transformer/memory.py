@@ -25,7 +25,12 @@ from ut_tf.layers.block import Block, BlockContext, PositionContext, Rotation
 from ut_tf.layers.composite import Composite, build_parts, kept_parts
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
-from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
+from ut_tf.layers.recurrence_details import (
+    Observer,
+    RecurrenceDetails,
+    StepView,
+    details_of_layers,
+)
 from ut_tf.layers.stack import LayerStack
 
 
@@ -334,14 +339,8 @@ class BottleneckStack(Composite):
                 weights = (written, read_weights)
                 view = StepView(tf.constant(number), after, None, None, *weights, before)
                 observer(view._replace(output=self._returned(memory, symbols)))
-        mask = tf.cast(symbol_mask, tf.float32)
-        attention = (
-            [tf.stack(part) for part in zip(*records, strict=True)] if return_attention else []
-        )
-        details = RecurrenceDetails(
-            float(len(records)) * mask, tf.zeros_like(mask), mask, None, *attention
-        )
-        return self._returned(memory, symbols), details
+        kept = records if return_attention else []
+        return self._returned(memory, symbols), details_of_layers(len(records), symbol_mask, kept)
 
     def _returned(self, memory: Any, symbols: Any) -> Any:
         states = tf.concat([memory, symbols], 1) if self.returns_memory else symbols

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -26,11 +26,8 @@ class ImageEncoder(ImageSteps):
     change, so that neither padding nor the other examples of its batch matter to it.
 
     Args:
-      hidden_size: maps of a cell.
-      num_layers: CGRUs in a step.
       stretch: rows, and steps, per symbol.
-      dropout: rate on the image, as of ``ImageSteps``.
-      others: as of ``ConvolutionalGRU``.
+      others: as of ``ImageSteps``.
 
     Call arguments:
       inputs: [batch, length, maps].
@@ -43,33 +40,10 @@ class ImageEncoder(ImageSteps):
       are the steps.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_layers: int,
-        stretch: float = 1.0,
-        image_width: int = 4,
-        conv_kernel: int = 3,
-        gate_cutoff: float = 1.2,
-        relaxed_sets: int = 1,
-        dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            num_layers,
-            with_tape=False,
-            dropout=dropout,
-            gru={
-                "image_width": image_width,
-                "conv_kernel": conv_kernel,
-                "gate_cutoff": gate_cutoff,
-                "relaxed_sets": relaxed_sets,
-                "kernel_init": kernel_init,
-            },
-            **kwargs,
-        )
+    with_tape: ClassVar[bool] = False
+
+    def __init__(self, stretch: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.stretch = stretch
 
     def call(self, inputs: Any, padding_mask: Any, training: bool = False) -> Encoded:

@@ -8,7 +8,7 @@ the image after each CGRU in training; of n steps at the rate p it drops with pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -45,32 +45,40 @@ class ImageSteps(keras.layers.Layer):  # type: ignore[misc]
     Args:
       hidden_size: maps of a cell.
       num_layers: CGRUs in a step.
-      with_tape: whether these also read an output tape.
+      image_width, conv_kernel, gate_cutoff, relaxed_sets, kernel_init: as of ``ConvolutionalGRU``.
       dropout: rate on the image, see above.
-      gru: further arguments of ``ConvolutionalGRU``.
     """
+
+    with_tape: ClassVar[bool]
+    """Whether the CGRUs also read an output tape."""
 
     def __init__(
         self,
         hidden_size: int,
         num_layers: int,
-        *,
-        with_tape: bool,
-        dropout: float,
-        gru: dict[str, Any],
+        image_width: int = 4,
+        conv_kernel: int = 3,
+        gate_cutoff: float = 1.2,
+        relaxed_sets: int = 1,
+        dropout: float = 0.0,
+        kernel_init: str = "glorot",
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.hidden_size = hidden_size
         self.num_layers = num_layers
-        self.image_width: int = gru["image_width"]
+        self.image_width = image_width
         self.rate = dropout
         # TensorFlow's checkpoints find layers by their attributes.
         for number in range(num_layers):
             unit = ConvolutionalGRU(
                 hidden_size,
-                **gru,
-                with_tape=with_tape,
+                image_width=image_width,
+                conv_kernel=conv_kernel,
+                gate_cutoff=gate_cutoff,
+                relaxed_sets=relaxed_sets,
+                kernel_init=kernel_init,
+                with_tape=self.with_tape,
                 name=f"unit_{number}",
                 dtype=self.dtype_policy.name,
             )

@@ -13,7 +13,7 @@ image reads zeros beyond.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -28,10 +28,7 @@ class TapeDecoder(ImageSteps):
     of those before it.
 
     Args:
-      hidden_size: maps of a cell.
-      num_layers: CGRUs in a step.
-      dropout: rate on the image, as of ``ImageSteps``.
-      others: as of ``ConvolutionalGRU``.
+      as of ``ImageSteps``.
 
     Call arguments:
       inputs: [batch, target_length, maps], the embedded symbols before each position; the first
@@ -43,32 +40,7 @@ class TapeDecoder(ImageSteps):
       (states float32 [batch, target_length, maps], an empty list: there is no attention).
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_layers: int,
-        image_width: int = 4,
-        conv_kernel: int = 3,
-        gate_cutoff: float = 1.2,
-        relaxed_sets: int = 1,
-        dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            num_layers,
-            with_tape=True,
-            dropout=dropout,
-            gru={
-                "image_width": image_width,
-                "conv_kernel": conv_kernel,
-                "gate_cutoff": gate_cutoff,
-                "relaxed_sets": relaxed_sets,
-                "kernel_init": kernel_init,
-            },
-            **kwargs,
-        )
+    with_tape: ClassVar[bool] = True
 
     def call(
         self, inputs: Any, memory: dict[str, Any], training: bool = False
