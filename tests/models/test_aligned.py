@@ -54,6 +54,8 @@ PUZZLES = ["1... ..3. .4.. ...2", "..4. 4231 .... 3..2", "1.......2......."]
 
 @pytest.mark.parametrize(("kind", "changes"), MODELS.values(), ids=MODELS)
 def test_every_model_answers_at_every_position(kind: Any, changes: dict[str, Any]) -> None:
+    # How far an answer changes depends on the weights.
+    keras.utils.set_random_seed(0)
     model = random_model(kind, spec=ALIGNED, **changes)
     logits, details = model({"inputs": INPUTS}, return_details=True)
     assert logits.shape == (3, 6, 5) and details.decoder is None
@@ -61,10 +63,13 @@ def test_every_model_answers_at_every_position(kind: Any, changes: dict[str, Any
     assert_close(logits[1:2, :3], alone, 1e-5)
     changed = INPUTS.copy()
     changed[0, 2] = 3
-    # Another symbol changes its own answer, which a start symbol must not shift.
+    # Another symbol changes its own answer, and those of no other example.
     difference = np.abs(model({"inputs": changed}) - logits).max(-1)
-    assert difference[0].argmax() == 2 or difference[0, 2] > 1e-3
+    assert difference[0, 2] > 0.1
     assert difference[1:].max() < 1e-6
+    # A start symbol does not shift the answers: the symbol's own changes most.
+    if "input_start_symbol" in changes:
+        assert difference[0].argmax() == 2
     with pytest.raises(UserError, match="targets='aligned' writes no sequence"):
         model.generate({"inputs": INPUTS})
 
