@@ -33,6 +33,10 @@ def test_only_lines_for_information_are_left_out(
 ) -> None:
     monkeypatch.delitem(sys.modules, "tensorflow")
     assert _written(capfd) == OTHERS
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    with without_start_lines():
+        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "1"
+    assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
     assert _written(capfd) == INFORMATION + OTHERS
 

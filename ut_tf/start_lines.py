@@ -1,12 +1,12 @@
-"""The lines that TensorFlow's log begins with, and that nobody asked for.
+"""The lines for information of TensorFlow's log, which nobody asked for.
 
 ::
 
     with without_start_lines():
         import tensorflow       # says nothing of oneDNN and of the processor's instructions
 
-They ignore TF_CPP_MIN_LOG_LEVEL: TensorFlow writes them to file descriptor 2 while it is imported,
-before its log is set up.
+The first ones ignore TF_CPP_MIN_LOG_LEVEL: TensorFlow writes them to file descriptor 2 while it is
+imported, before its log is set up. It reads the variable at that moment only.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_WARNINGS_AND_ERRORS = "1"
 # What is told for information, with or without a date; warnings and errors are no such lines.
 _START_LINE = re.compile(
     rb"I\d{4} |\d{4}-\d\d-\d\d [\d:.]+: I |WARNING: All log messages before absl::InitializeLog"
@@ -34,13 +35,19 @@ def asks_for_all_lines() -> bool:
 @contextmanager
 def without_start_lines() -> Iterator[None]:
     """Leaves out TensorFlow's lines for information where the body is the first to import it, and
-    the user did not ask for them.
+    the user did not ask for them. The environment is afterwards as it was.
     """
     if "tensorflow" in sys.modules or asks_for_all_lines():
         yield
         return
-    with held_back(lambda line: _START_LINE.match(line) is None):
-        yield
+    is_set = LOG_LEVEL in os.environ
+    os.environ.setdefault(LOG_LEVEL, _WARNINGS_AND_ERRORS)
+    try:
+        with held_back(lambda line: _START_LINE.match(line) is None):
+            yield
+    finally:
+        if not is_set:
+            os.environ.pop(LOG_LEVEL, None)
 
 
 @contextmanager
