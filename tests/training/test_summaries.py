@@ -212,11 +212,14 @@ def test_mlflow_keeps_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Monke
     for step in (1, 2):
         tracker = make_tracker("mlflow", run)
         tracker.log(step, {"train/loss": 0.5 / step, "train/gradient_norm": float("inf")})
+        # One name is the beginning of the other, which no file and folder can be.
+        tracker.log(step, {"eval/ponder_time": 2.0, "eval/ponder_time/question": 3.0})
         tracker.close()
     (identifier,) = json.loads((run.output_dir / "tracker.json").read_text()).values()
     kept = mlflow.get_run(identifier)
     assert kept.data.params["num_heads"] == "2"
-    assert kept.data.metrics == {"train/loss": 0.25}
+    pondering = {"eval/ponder_time": 2.0, "eval/ponder_time.question": 3.0}
+    assert kept.data.metrics == {"train/loss": 0.25, **pondering}
 
 
 def test_what_cannot_be_shown_is_refused_before_training(

@@ -63,7 +63,11 @@ class WandbTracker:
 
 
 class MlflowTracker:
-    """MLflow: a run of the experiment of the problem's name."""
+    """MLflow: a run of the experiment of the problem's name.
+
+    Of the slashes in a name only the first stays, the others become full stops: in a folder of
+    MLflow's a metric is a file, and "eval/ponder_time" could not hold "eval/ponder_time/question".
+    """
 
     def __init__(self, run: Run) -> None:
         self._mlflow = importlib.import_module("mlflow")
@@ -79,7 +83,8 @@ class MlflowTracker:
             self._mlflow.log_params(dict(parameters[first : first + _MOST_PARAMETERS]))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        self._mlflow.log_metrics(_finite(values), step=step)
+        metrics = {_with_one_slash(name): value for name, value in _finite(values).items()}
+        self._mlflow.log_metrics(metrics, step=step)
 
     def close(self) -> None:
         self._mlflow.end_run()
@@ -114,6 +119,11 @@ def make_tracker(name: str, run: Run) -> Tracker:
             f"`tracker`={name} cannot begin ({type(error).__name__}: {reason}): check its login and"
             f" address, and {run.output_dir / TRACKER_FILE}; or leave the tracker out."
         ) from error
+
+
+def _with_one_slash(name: str) -> str:
+    kind, slash, rest = name.partition("/")
+    return f"{kind}{slash}{rest.replace('/', '.')}"
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float]:
