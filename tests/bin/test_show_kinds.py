@@ -151,3 +151,13 @@ def test_a_shipped_model_shows_a_sample_and_answers_what_is_typed(
     assert printed.out.count("answer: ") == 2
     assert refused in printed.err and printed.err.count("ut-show: ") == 1
     assert typed[1] in page.read_text()
+
+
+def test_a_model_that_shows_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(__file__).parents[1] / "stored_runs" / "bytenet" / "run"
+    assert show.main([f"--output_dir={run}", f"--data_dir={tmp_path}", "--input=1"]) == 1
+    printed = capsys.readouterr()
+    assert "ut-show: error: the model bytenet shows neither states of its steps" in printed.err
+    assert printed.out == ""
