@@ -322,7 +322,11 @@ def test_the_run_directory_is_enough(decode, stories_dir, tmp_path):
         (["--random_seed=-1"], 2, "--random_seed=-1: expected a whole number from 0"),
         (["--decode_from=FILE"], 2, "unknown flag --decode_from; did you mean --decode_from_file"),
         (["--problem=babi_qa"], 2, "--problem=babi_qa: the run in .* has algorithmic_copy_decimal"),
-        (["--model=lstm_seq2seq"], 2, "--model=lstm_seq2seq: the run in .* has universal_tr"),
+        (
+            ["--model=transformer"],
+            2,
+            "--model=transformer: the run in .* has universal_transformer",
+        ),
         (["--model=somewhere"], 2, "both name what is read"),
     ],
 )
