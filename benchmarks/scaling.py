@@ -73,7 +73,7 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     from ut_tf.training.distribution import make_strategy
 
     names = [f"/cpu:{number}" for number in range(count)]
-    strategy = tf.distribute.MirroredStrategy(names) if count > 1 else make_strategy(0)
+    strategy = tf.distribute.MirroredStrategy(names) if count > 1 else make_strategy()
     trained = Trained(make_hparams(flags.hparams_set, flags.hparams), SPEC, strategy)
     replicas = count * flags.child_workers
     batch = BatchShape(max(1, flags.examples // replicas), LENGTH, LENGTH)
