@@ -46,3 +46,11 @@ def test_digits_are_reversed_at_twice_the_training_length() -> None:
     digits = "".join(map(str, np.random.default_rng(0).integers(0, 10, 80)))
     greedy = ut_tf.DecodeConfig(beam_size=1)
     assert ut_tf.load("reverse", greedy).answer(digits) == digits[::-1]
+
+
+def test_numbers_longer_than_in_training_are_added() -> None:
+    draws = np.random.default_rng(0)
+    first, second = ("1" + "".join(map(str, draws.integers(0, 10, 29))) for _ in range(2))
+    greedy = ut_tf.DecodeConfig(beam_size=1)
+    answer = ut_tf.load("addition", greedy).answer(f"{first}+{second}")
+    assert answer == str(int(first) + int(second))
