@@ -177,14 +177,16 @@ def _metrics(content: bytes, folder: Path) -> None:
 
 
 def _manifest(content: bytes, folder: Path) -> None:
+    from ut_tf.errors import UserError
     from ut_tf.storage.checkpoints import CheckpointStore, find_fault
 
     store = CheckpointStore(folder)
     store.path(120).mkdir(parents=True)
     (store.path(120) / "manifest.json").write_bytes(content)
     (store.folder / "best.json").write_bytes(content)
-    find_fault(store.path(120))
     store.best_step()
+    if fault := find_fault(store.path(120)):
+        raise UserError(fault)
 
 
 def _state(content: bytes, folder: Path) -> None:
@@ -195,10 +197,8 @@ def _state(content: bytes, folder: Path) -> None:
     checkpoint = folder / "checkpoints" / "step-00000120"
     checkpoint.mkdir(parents=True)
     (checkpoint / "state.json").write_bytes(content)
-    _both(
-        lambda: TrainingState.from_dict(read_state(checkpoint)),
-        lambda: averaged_steps(folder),
-    )
+    averaged_steps(folder)
+    TrainingState.from_dict(read_state(checkpoint))
 
 
 def _t2t_hparams(content: bytes, folder: Path) -> None:
@@ -396,7 +396,9 @@ def parsers() -> dict[str, Parser]:
         ),
         "metrics_jsonl": Parser((_METRICS,), ("kind", "step", "loss", "\n", *_JSON), _metrics),
         "checkpoint_manifest": Parser(
-            (manifest, b'{"step": 120}'), ("files", "bytes", "sha256", "step", *_JSON), _manifest
+            (b'{"files": {}}', manifest, b'{"step": 120}'),
+            ("files", "bytes", "sha256", "step", *_JSON),
+            _manifest,
         ),
         "checkpoint_state": Parser((state,), ("step", "position", "window", *_JSON), _state),
         "t2t_hparams": Parser(

@@ -47,6 +47,7 @@ PASSAGE_FILES = {
 NOVELS_FILE = "train-novels.tar"
 VOCABULARY_FILE = "lambada-vocab-2.txt"
 _FOLDER = "lambada"
+_MOST_DIGITS = 18
 _DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -232,12 +233,13 @@ def _refuse(error: OSError) -> None:
 
 def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
     word, *columns = row.rstrip("\r").split("\t")
-    if not word.strip() or len(columns) != 1 or not columns[0].strip().isdecimal():
+    count = columns[0].strip() if len(columns) == 1 else ""
+    if not word.strip() or not count.isdecimal() or len(count) > _MOST_DIGITS:
         raise UserError(
             f"{name}, line {number}: {row[:80]!r} has {len(columns) + 1} columns: expected two, a"
             " word and its count, with a tab between; correct the line."
         )
-    return word.strip(), int(columns[0])
+    return word.strip(), int(count)
 
 
 def _plain_content(path: Path) -> bytes:

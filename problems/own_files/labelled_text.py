@@ -186,7 +186,7 @@ def _objects(path: Path) -> Iterator[Row]:
 def _object(line: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

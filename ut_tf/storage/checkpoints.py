@@ -56,10 +56,11 @@ class CheckpointStore:
     def best_step(self) -> int | None:
         """The step of the best checkpoint by validation; None where none was judged."""
         try:
-            step = int(json.loads((self.folder / layout.BEST_FILE).read_text())["step"])
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            values = read_object((self.folder / layout.BEST_FILE).read_bytes())
+        except OSError:
             return None
-        return step if self.path(step).is_dir() else None
+        step = step_of(values or {})
+        return step if step is not None and self.path(step).is_dir() else None
 
     def save(
         self, step: int, checkpoint: Any, state: Mapping[str, Any], needed_bytes: int = 0

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+_BEYOND_STEPS = 10**18
+
 
 def objects(path: Path) -> Iterator[dict[str, Any]]:
     """Yields the objects of a file that is there, without the lines that hold none: the last one of
@@ -32,4 +34,5 @@ def read_object(line: bytes) -> dict[str, Any] | None:
 def step_of(values: dict[str, Any]) -> int | None:
     """The step that an object is of; None: it names none."""
     step = values.get("step")
-    return step if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else None
+    is_number = isinstance(step, int) and not isinstance(step, bool)
+    return step if is_number and 0 <= step < _BEYOND_STEPS else None

@@ -111,6 +111,7 @@ def test_a_folder_and_a_tar_file_of_texts_give_the_same(tmp_path: Path) -> None:
             {"vocabulary": "and\t3\ncat\n"},
             rf"{VOCABULARY_FILE}, line 2: 'cat' has 1 columns: expected two",
         ),
+        ({"vocabulary": f"and\t{'9' * 5000}\n"}, rf"{VOCABULARY_FILE}, line 1: 'and"),
         ({"vocabulary": "and\t3\tx\n"}, rf"{VOCABULARY_FILE}, line 1.*has 3 columns"),
         (
             {"vocabulary": "and\t3\ncat\t1\nand\t2\n"},

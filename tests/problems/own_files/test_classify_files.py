@@ -176,6 +176,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(
     [
         ("a.csv", "sentence,label\nyes,good\n", "line 1: the columns are 'sentence', 'label'"),
         ("a.csv", "text,label\nyes,it is,good\n", "line 2: it has 3 columns, the header 2"),
+        ("a.jsonl", "[" * 100_000, "line 1: .*expected an object"),
         ("a.jsonl", '{"text": "yes"}\n', "line 1: .*expected an object"),
     ],
 )
