@@ -167,13 +167,10 @@ def _metrics(content: bytes, folder: Path) -> None:
 
     for name in ("metrics.jsonl", RECORDS_FILE):
         (folder / name).write_bytes(content)
-    _both(
-        lambda: read_curves(folder),
-        lambda: list(_judged(folder / "metrics.jsonl", "loss")),
-        lambda: read_records(folder),
-        lambda: drop_lines_after(folder / "metrics.jsonl", 5),
-        lambda: read_curves(folder),
-    )
+    list(_judged(folder / "metrics.jsonl", "loss"))
+    _both(lambda: read_curves(folder), lambda: read_records(folder))
+    drop_lines_after(folder / "metrics.jsonl", 5)
+    read_curves(folder)
 
 
 def _manifest(content: bytes, folder: Path) -> None:
@@ -207,10 +204,8 @@ def _t2t_hparams(content: bytes, folder: Path) -> None:
 
     (folder / "hparams.json").write_bytes(content)
     (folder / "flags.txt").write_bytes(content)
-    _both(
-        lambda: hparams_from_hparams(read_hparams(folder)),
-        lambda: named_problem(folder),
-    )
+    named_problem(folder)
+    hparams_from_hparams(read_hparams(folder))
 
 
 def _t2t_index(content: bytes, folder: Path) -> None:

@@ -57,6 +57,14 @@ Simulator = Callable[[random.Random, StorySize], list[str | Question]]
 """Plays one story; all its draws come from the given random numbers."""
 
 
+def numbers_in(value: object) -> list[int]:
+    """The whole numbers of an argument that takes one or several; none where it holds another
+    value.
+    """
+    several = value if isinstance(value, list | tuple | range) else [value]
+    return [*several] if all(type(number) is int for number in several) else []
+
+
 def check_bounds(**sizes: int) -> None:
     """Raises UserError where a size, by its argument's name, is more than can be simulated in a
     lifetime.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.simulator.story import check_bounds
+from ut_tf.problems.babi.simulator.story import check_bounds, numbers_in
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 from ut_tf.problems.babi.story_questions import StoryQuestions
 
@@ -114,7 +114,7 @@ class SimulatedBabi(StoryQuestions):
 
 def _tasks(supporting_facts: int | Sequence[int]) -> tuple[int, ...]:
     """The tasks of an argument, in ascending order."""
-    several = [supporting_facts] if isinstance(supporting_facts, int) else [*supporting_facts]
+    several = numbers_in(supporting_facts)
     if several == [0]:
         return _TASKS
     if not several or not {*several} <= {*_TASKS}:

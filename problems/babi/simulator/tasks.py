@@ -29,6 +29,7 @@ from ut_tf.problems.babi.simulator.story import (
     StorySize,
     check_bounds,
     file_lines,
+    numbers_in,
 )
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 from ut_tf.problems.babi.story_questions import StoryQuestions
@@ -93,7 +94,7 @@ class SimulatedTasks(StoryQuestions):
         max_facts: int = 0,
         name: str = "babi_sim_all_tasks",
     ) -> None:
-        self.tasks = (tasks,) if isinstance(tasks, int) else tuple(sorted({*tasks}))
+        self.tasks = tuple(sorted({*numbers_in(tasks)}))
         if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
             raise UserError(f"`tasks`={tasks}: expected numbers from 1 to 20.")
         if train_questions < 2 or test_questions < 1:

@@ -144,6 +144,8 @@ def test_several_tasks(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused() -> None:
     for arguments in (
         {"supporting_facts": 4},
+        {"supporting_facts": 1.5},
+        {"supporting_facts": None},
         {"supporting_facts": [1, 4]},
         {"story_length": 3},
         {"questions_per_story": 7},
