@@ -34,5 +34,6 @@ def read_object(line: bytes) -> dict[str, Any] | None:
 def step_of(values: dict[str, Any]) -> int | None:
     """The step that an object is of; None: it names none."""
     step = values.get("step")
-    is_number = isinstance(step, int) and not isinstance(step, bool)
-    return step if is_number and 0 <= step < _BEYOND_STEPS else None
+    if not isinstance(step, int) or isinstance(step, bool):
+        return None
+    return step if 0 <= step < _BEYOND_STEPS else None
