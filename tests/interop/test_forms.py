@@ -21,8 +21,9 @@ FORMS = Path(__file__).resolve().parent.parent / "golden" / "forms"
 NAMES = sorted(path.stem for path in FORMS.glob("*.npz"))
 DECODED = sorted(path.stem for path in FORMS.glob("*_decoded.npz"))
 LARGEST_DIFFERENCE = 1e-4
-# tensor2tensor's encoder leaves padding out of the transition, so that padding halts otherwise.
-LARGEST_DIFFERENCE_OF_COSTS = 1e-3
+# tensor2tensor's encoder leaves padding out of the transition, so that padding halts at other steps;
+# one step of one of 27 positions costs 4e-4.
+LARGEST_DIFFERENCE_OF_COSTS = 4e-3
 NO_OUTPUT = -1e6
 
 
@@ -67,8 +68,11 @@ def test_decoded_symbols(name: str, label: str, options: dict[str, Any]) -> None
     ours = decode(model, {"inputs": tf.constant(arrays["inputs"])}, config)
     symbols, scores = np.asarray(ours.symbols), np.asarray(ours.scores)
     theirs = arrays[f"decoded/{label}"].reshape(*symbols.shape[:2], -1)
+    their_scores = (
+        arrays[f"scores/{label}"].reshape(len(symbols), -1) if label != "greedy" else None
+    )
     for example, rank in np.ndindex(*symbols.shape[:2]):
-        score = None if label == "greedy" else arrays[f"scores/{label}"][example, rank]
+        score = None if their_scores is None else their_scores[example, rank]
         if score is not None and score < NO_OUTPUT:
             continue  # A place that tensor2tensor leaves empty, and ut-tf fills with what was cut.
         assert _until_end(symbols[example, rank]) == _until_end(theirs[example, rank])
