@@ -21,7 +21,7 @@ FORMS = Path(__file__).resolve().parent.parent / "golden" / "forms"
 NAMES = sorted(path.stem for path in FORMS.glob("*.npz"))
 DECODED = sorted(path.stem for path in FORMS.glob("*_decoded.npz"))
 LARGEST_DIFFERENCE = 1e-4
-# tensor2tensor's encoder leaves padding out of the transition, so that padding halts at other steps;
+# tensor2tensor leaves padding out of the transition, so that padding halts at other steps;
 # one step of one of 27 positions costs 4e-4.
 LARGEST_DIFFERENCE_OF_COSTS = 4e-3
 NO_OUTPUT = -1e6
