@@ -21,8 +21,8 @@ _FLOAT = 4
 # Logits, their softmax for the gradient, and what is in between; with smoothed labels one more.
 _LOGITS = 3
 # Steps that are no loop run ahead in the backward pass: the gradients of states do not wait for
-# those of weights, so that what these read is held longer. This share of it was fitted to five
-# trainings on a CPU (benchmarks/plan.py, other shapes than the ones that check it).
+# those of weights, so that what these read is held longer. This share of it, and the copies of the
+# logits, were fitted to four trainings on a CPU, of other shapes than those of benchmarks/plan.py.
 _AHEAD = 0.3
 # What a dynamic halting form keeps at each step beside the block's: output, weighted state, state.
 _HALTING = 3
