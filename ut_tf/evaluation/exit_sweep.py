@@ -192,7 +192,8 @@ def sweep_exits(
         if on_point is not None:
             on_point(points[-1])
     names = [f"{part.name}/{name}" if part.name else name for part in sets for name in headlines]
-    shown = tuple(name for name in names if name in points[0].metrics)
+    # A translator has two sets without a name: of given targets and of its own.
+    shown = tuple(name for name in dict.fromkeys(names) if name in points[0].metrics)
     return ExitSweep(step, shown, tuple(points))
 
 
