@@ -86,7 +86,7 @@ _ADAM = "the optimizer is Adam, with weight decay where it is set"
 _EXPERTS = "no mixtures of experts"
 _VIDEO = "no images and videos"
 _MIXED_PROBLEMS = (
-    "no training on several problems at once; start one run from another with --warm_start_from"
+    "no training on several problems at once; start one run from another with `warm_start_from`"
 )
 _SAMPLED_TARGETS = "targets are always those of the data in training"
 _AREA = "no area attention"
@@ -94,7 +94,7 @@ _DATA = "every problem prepares its data for itself"
 _LENGTHS = "max_length leaves longer examples out; ut-decoder has max_input_length"
 _DROPOUT_SHAPE = "every value is dropped for itself"
 _TPU = "no TPUs"
-_DECODING = "a matter of decoding: --decode_hparams of ut-decoder"
+_DECODING = "a matter of decoding: `decode_hparams` of ut-decoder"
 _DECAY = "schedule is noam, constant or cosine"
 _AUTOMATIC = "happens by itself"
 _MODALITIES = "a problem's ProblemSpec says what is read and answered"
@@ -230,8 +230,8 @@ GONE: dict[str, str] = {
     "norm_type": "norms are layer norms",
     "prepend_mode": "inputs have an encoder, or there are none (a language model)",
     "eval_run_autoregressive": "ut-eval decodes where the problem's metric asks for it",
-    "pretrained_model_dir": "the flag --warm_start_from",
-    "warm_start_from_second": "the flag --warm_start_from takes one run",
+    "pretrained_model_dir": "`warm_start_from`",
+    "warm_start_from_second": "`warm_start_from` takes one run",
     "mlperf_mode": "no MLPerf log",
     "overload_eval_metric_name": "metrics have their own names",
     "heads_share_relative_embedding": "relative_bias has a number per head",

@@ -257,7 +257,7 @@ def test_a_default_size_gives_way_to_the_text_and_a_given_one_does_not(
     by_default.prepare(splits, "mine")
     size = by_default.summary["vocab_size"]
     assert 300 < size < 8000
-    assert f"supports {size} subwords, fewer than the 8000" in capsys.readouterr().err
+    assert f"has {size} subwords instead of 8,000" in capsys.readouterr().err
     with pytest.raises(UserError, match=f"at most {size} subwords"):
         Corpus(tmp_path / "c", CorpusSettings(vocab_size=8000, exact=True)).check()
     with pytest.raises(UserError, match=f"at most {size} subwords"):
