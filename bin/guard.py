@@ -31,14 +31,16 @@ _REFUSALS = frozenset(
         errno.ENOSPC,
         errno.EDQUOT,
         errno.EFBIG,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.EIO,
         errno.ELOOP,
         errno.ENOTDIR,
         errno.ESTALE,
     }
 )
+_FAULTS = {
+    errno.EMFILE: "raise the limit of open files of a program (ulimit -n)",
+    errno.ENFILE: "close other programs, or raise the machine's limit of open files",
+    errno.EIO: "the disk or the file system failed, look at the machine's log",
+}
 _OUT_OF_MEMORY = ("OOM when allocating", "out of memory", "failed to allocate", "bad_alloc")
 _VARIABLES = ("TF_", "CUDA_", "XLA_", "UT_TF_", "KERAS_", "OMP_")
 _RUN_FLAGS = ("--output_dir", "--model_dir")
@@ -68,6 +70,9 @@ def sentence_of(
             f"{_name(error.filename)} cannot be used ({error.strerror}): check the name, the"
             " permissions and the room there."
         )
+    if isinstance(error, OSError) and error.errno in _FAULTS:
+        name = f"{_name(error.filename)}: " if error.filename else ""
+        return f"{name}the machine refused ({error.strerror}): {_FAULTS[error.errno]}."
     reason = _reason(error)
     report = _told(write_report(error, command, argv))
     if is_out_of_memory(error):
@@ -93,7 +98,9 @@ def write_report(error: BaseException, command: str, argv: Sequence[str]) -> Pat
     beside = [] if run is None else [run.with_name(f"{run.name}.{name}")]
     for path in (*beside, Path(tempfile.gettempdir()) / name):
         try:
-            path.write_bytes(content)
+            # In a folder of all users a file or link of this name may be another's.
+            with path.open("xb") as file:
+                file.write(content)
         except (OSError, ValueError):
             continue
         return path

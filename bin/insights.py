@@ -6,6 +6,7 @@ directory and, for test examples, its data.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,20 +111,24 @@ def _main(argv: list[str]) -> None:
     from ut_tf.insights.served_page import InsightsPage
 
     pages: list[InsightsPage] = []
-    # First of all, since loading takes longer than to find the port in use.
-    server = _server(values, allowed_hosts, pages) if values.serve else None
-    with stdout_to_stderr():
-        inspector = Inspector.from_run(run, other, values.checkpoint, values.compare_checkpoint)
-        examples = [example for name, text in texts for example in inspector.read(text, name)]
-        shown, counted = example_counts(bool(texts), values.examples, values.histogram_examples)
-        examples += inspector.test_examples(shown)
-        document = inspector.document(examples, counted)
-    _write(document, values)
-    if server is not None:
-        pages.append(InsightsPage(inspector, document))
-        with stop_request() as stop, server:
-            _report(f"{server.address}/ (Ctrl-C ends it)")
-            serve_until(stop)
+    with contextlib.ExitStack() as port:
+        server = None
+        if values.serve:
+            # First of all, since loading takes longer than to find the port in use.
+            server = _server(values, allowed_hosts, pages)
+            port.callback(server.stop)
+        with stdout_to_stderr():
+            inspector = Inspector.from_run(run, other, values.checkpoint, values.compare_checkpoint)
+            examples = [example for name, text in texts for example in inspector.read(text, name)]
+            shown, counted = example_counts(bool(texts), values.examples, values.histogram_examples)
+            examples += inspector.test_examples(shown)
+            document = inspector.document(examples, counted)
+        _write(document, values)
+        if server is not None:
+            pages.append(InsightsPage(inspector, document))
+            with stop_request() as stop, server:
+                _report(f"{server.address}/ (Ctrl-C ends it)")
+                serve_until(stop)
 
 
 def _check(values: Any) -> None:

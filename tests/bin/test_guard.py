@@ -91,6 +91,27 @@ def test_what_the_system_refuses_needs_no_report(end_with, tmp_path):
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.parametrize(
+    ("number", "filename", "line"),
+    [
+        (errno.EMFILE, None, "the machine refused (Too many open files): raise the limit"),
+        (errno.EIO, "/data/a", "/data/a: the machine refused (Input/output error): the disk"),
+    ],
+)
+def test_faults_of_the_machine_are_not_blamed_on_a_name(end_with, number, filename, line):
+    status, told = end_with(OSError(number, os.strerror(number), filename))
+    assert (status, told.startswith(f"ut-x: error: {line}")) == (1, True)
+
+
+def test_a_report_is_not_written_through_a_link(end_with, tmp_path, monkeypatch):
+    monkeypatch.setattr("time.strftime", lambda *_: "now")
+    (tmp_path / "words.txt").write_text("mine")
+    link = tmp_path / "tmp" / f"ut-x-now-{os.getpid()}.error.txt"
+    link.symlink_to(tmp_path / "words.txt")
+    assert "no report could be written" in end_with(KeyError("a"))[1]
+    assert (tmp_path / "words.txt").read_text() == "mine"
+
+
 def test_developers_see_the_trace(monkeypatch):
     monkeypatch.setenv("UT_TF_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):

@@ -96,6 +96,26 @@ def test_connections_above_the_limit_are_refused_until_one_ends() -> None:
             assert reply.status_code == 503 and time.monotonic() < deadline
 
 
+def test_a_place_stays_free_where_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with served(connections=1) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr("socketserver.ThreadingMixIn.process_request", no_thread)
+            for _ in range(2):
+                refused = requests.post(f"{server.address}/there/", b"a", timeout=9)
+                assert refused.status_code == 503
+        assert requests.post(f"{server.address}/there/", b"a", timeout=9).text == "a"
+
+
+def test_a_server_that_was_not_begun_gives_its_port_back() -> None:
+    never = WebServer(routed({}), "toy")
+    never.stop()
+    with WebServer(routed({}), "toy", port=never.port) as again:
+        assert again.port == never.port
+
+
 @pytest.mark.parametrize(
     ("bound", "allowed", "host", "status"),
     [

@@ -72,11 +72,13 @@ class WebServer:
                 f"`port`={port} of `host`={host} cannot be listened at ({reason}): name another"
                 " one; 0 is any free port."
             ) from error
+        self._answers = False
         self.port = self._listener.server_port
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._listener.serve_forever, args=(0.05,), daemon=True).start()
+        self._answers = True
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -88,13 +90,17 @@ class WebServer:
         return self._service.stopping
 
     def stop(self) -> None:
-        """Answers all requests that have arrived, and ends."""
-        self._listener.shutdown()
-        self._listener.accept_waiting()
-        # A request that was sent with its connection has arrived by then.
-        time.sleep(0.1)
-        self.stopping.set()
-        self._service.pending.wait(2 * self.limits.timeout)
+        """Answers all requests that have arrived, and ends; outside the context it closes the port
+        alone.
+        """
+        if self._answers:
+            self._listener.shutdown()
+            self._listener.accept_waiting()
+            # A request that was sent with its connection has arrived by then.
+            time.sleep(0.1)
+            self.stopping.set()
+            self._service.pending.wait(2 * self.limits.timeout)
+            self._answers = False
         self._listener.server_close()
 
 
@@ -129,11 +135,19 @@ class _Listener(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
-            with contextlib.suppress(OSError):
-                request.sendall(_BUSY_HEAD + _BUSY)
-            self.shutdown_request(request)
+            self._refuse(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except (RuntimeError, MemoryError):
+            # The machine has no room for another thread.
+            self._free.release()
+            self._refuse(request)
+
+    def _refuse(self, request: Any) -> None:
+        with contextlib.suppress(OSError):
+            request.sendall(_BUSY_HEAD + _BUSY)
+        self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
