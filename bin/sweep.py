@@ -20,7 +20,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
 from ut_tf.bin.sweep_launcher import FLAGS as LAUNCHER_FLAGS
-from ut_tf.bin.sweep_launcher import check_launcher, queue, queues, share
+from ut_tf.bin.sweep_launcher import check_launcher, check_unshared, queue, queues, share
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
@@ -147,6 +147,7 @@ def _main(argv: list[str]) -> int:
     if values.launcher == "shared":
         return _told(sweep, share(sweep, _say))
     with held_alone(sweep.folder):
+        check_unshared(sweep.folder)
         sweep.read_progress()
         return _told(sweep, run_sweep(sweep, _say))
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 import subprocess
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ LAUNCHER_ARGS = Flag(
 FLAGS = (LAUNCHER, LAUNCHER_ARGS)
 _QUEUES = ("slurm", "kubernetes")
 _LAUNCHERS = ("local", *_QUEUES, "shared")
+_START_SECONDS = 30.0
 # What the command that queues is told itself.
 _OWN = ("launcher", "launcher_args", "parallel", "dry_run", "trainer_flags")
 
@@ -117,13 +119,32 @@ def share(sweep: Sweep, say: Callable[[str], None]) -> SweepResult:
     """Works through the sweep beside others.
 
     Raises:
-      UserError: a ut-sweep of its own, without claims, runs in the folder.
+      UserError: a local ut-sweep, which makes no claims, runs in the folder.
     """
     # The trainings of tasks of one job step do not train together.
     os.environ.pop("SLURM_STEP_NUM_TASKS", None)
+    claims = Claims(sweep.folder / CLAIMS_FOLDER)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(held_alone(sweep.folder))
-    return run_shared(sweep, Claims(sweep.folder / CLAIMS_FOLDER), say)
+        # Other tasks that start now hold the lock for a moment, a local sweep as long as it runs.
+        with held_alone(sweep.folder, _START_SECONDS):
+            # What a local sweep sees of this task, also between two runs.
+            stack.enter_context(claims.take(f"task-{uuid.uuid4().hex}"))
+        return run_shared(sweep, claims, say)
+
+
+def check_unshared(folder: Path) -> None:
+    """Raises UserError where tasks with claims work on the sweep in a folder, whose lock the caller
+    holds.
+    """
+    claims = Claims(folder / CLAIMS_FOLDER)
+    fresh = claims.fresh()
+    if fresh:
+        raise UserError(
+            f"{claims.owner(fresh[0]) or 'a task'} works on {folder} with --launcher=shared: wait"
+            " until it ends, or start this command with --launcher=shared as well; a task that was"
+            f" killed counts for {claims.patience / 60:.0f} minutes, unless {claims.folder} is"
+            " removed."
+        )
 
 
 def _options(text: str) -> dict[str, str]:

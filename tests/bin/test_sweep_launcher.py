@@ -9,15 +9,19 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ut_tf.bin import sweep as command
+from ut_tf.bin.sweep_launcher import check_unshared, share
+from ut_tf.errors import UserError
 from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE
+from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.claims import Claims
-from ut_tf.sweeping.grid import Cell, make_cells
+from ut_tf.sweeping.grid import Cell, Progress, make_cells
 from ut_tf.sweeping.jobs import Command
 from ut_tf.sweeping.shared import run_shared
 from ut_tf.sweeping.sweep import Sweep
@@ -114,6 +118,57 @@ def test_a_living_owner_keeps_its_claim(tmp_path: Path) -> None:
         time.sleep(0.8)
         with Claims(tmp_path, patience=0.5).take("cell") as other:
             assert other is None
+
+
+def test_a_successor_that_is_gone_has_a_successor(tmp_path: Path) -> None:
+    """Twice a process ends between the right to replace a claim and its replacement."""
+    for name, token in (("cell.json", "a"), (".cell.after-a", "b"), (".cell.after-b", "")):
+        (tmp_path / name).write_text(json.dumps({"token": token}) if token else "")
+        os.utime(tmp_path / name, (0, 0))
+    (tmp_path / ".cell.after-b").touch()
+    with Claims(tmp_path).take("cell") as claim:
+        assert claim is None
+    os.utime(tmp_path / ".cell.after-b", (0, 0))
+    with Claims(tmp_path).take("cell") as claim:
+        assert claim is not None
+
+
+def test_a_damaged_claim_is_taken_over_as_often_as_it_is_damaged(tmp_path: Path) -> None:
+    for _ in range(3):
+        (tmp_path / "cell.json").write_text("")
+        for path in tmp_path.iterdir():
+            os.utime(path, (0, 0))
+        with Claims(tmp_path).take("cell") as claim:
+            assert claim is not None
+
+
+def finished_sweep(folder: Path) -> Sweep:
+    for cell in CELLS:
+        (folder / cell.name).mkdir()
+        (folder / cell.name / CONFIG_FILE).write_text("{}")
+        (folder / cell.name / RECORDS_FILE).touch()
+        Progress(folder).note(cell, "finished", [], [], 1.0)
+    return Sweep(folder, CELLS, StubCommands("x"), 1)
+
+
+def test_tasks_that_start_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    sweep = finished_sweep(tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        with held_alone(tmp_path):
+            tasks = [threads.submit(share, sweep, silent) for _ in range(8)]
+            time.sleep(0.1)
+            assert not any(task.done() for task in tasks)
+        assert all(task.result(20).failed == [] for task in tasks)
+    assert Claims(tmp_path / "claims").fresh() == []
+
+
+def test_a_local_sweep_does_not_begin_beside_tasks(tmp_path: Path) -> None:
+    check_unshared(tmp_path)
+    with Claims(tmp_path / "claims").take("task-1"):
+        with pytest.raises(UserError, match=rf"process {os.getpid()} works on .* wait until"):
+            check_unshared(tmp_path)
+        os.utime(tmp_path / "claims" / "task-1.json", (0, 0))
+        check_unshared(tmp_path)
 
 
 def work_through(folder: str, who: str) -> int:

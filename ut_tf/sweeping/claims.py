@@ -69,18 +69,22 @@ class Claims:
 
     def owner(self, name: str) -> str:
         """The holder of a claim, "host, process 7"; empty: there is none."""
-        owner = self._read(name)
+        owner = _read(self._path(name))
         return f"{owner.get('host')}, process {owner.get('process')}" if owner else ""
+
+    def fresh(self) -> list[str]:
+        """The names of the claims whose owners are not gone, sorted."""
+        return sorted(path.stem for path in self.folder.glob("*.json") if not self._is_old(path))
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
 
-    def _read(self, name: str) -> dict[str, str]:
+    def _is_old(self, path: Path) -> bool:
+        """Whether a file is there that was not touched for longer than patience."""
         try:
-            values = json.loads(self._path(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}  # Gone, or just being written.
-        return values if isinstance(values, dict) else {}
+            return time.time() - path.stat().st_mtime >= self.patience
+        except FileNotFoundError:
+            return False  # Released just now: the next look finds it free.
 
     def _take(self, name: str, token: str) -> bool:
         path = self._path(name)
@@ -94,16 +98,25 @@ class Claims:
 
     def _replaced(self, name: str, own: Path, path: Path) -> bool:
         """Takes over the claim of a process that is gone."""
-        former = self._read(name).get("token", "unreadable")
-        try:
-            if time.time() - path.stat().st_mtime < self.patience:
-                return False
-        except FileNotFoundError:
-            return False  # Released just now: the next look finds it free.
-        # Of those that see the same old claim, one creates this file.
-        if not _linked(own, path.with_name(f".{name}.after-{former}")):
+        former = _read(path).get("token", "unreadable")
+        if not self._is_old(path) or not self._succeeds(former, name, own):
+            return False
+        # Another may have replaced it since it was read.
+        if _read(path).get("token", "unreadable") != former:
             return False
         os.replace(own, path)
+        return True
+
+    def _succeeds(self, former: str, name: str, own: Path) -> bool:
+        """Whether this process alone may replace the claim of `former`.
+
+        Of those that see the same old claim, one creates a file named after its token. Where that
+        process is gone before it replaced the claim, its file is replaced in the same way.
+        """
+        while not _linked(own, successor := own.with_name(f".{name}.after-{former}")):
+            if not self._is_old(successor):
+                return False
+            former = _read(successor).get("token", f"{former}-unreadable")
         return True
 
     @contextlib.contextmanager
@@ -112,7 +125,7 @@ class Claims:
 
         def touch() -> None:
             while not ended.wait(self.beat):
-                if self._read(name).get("token") == token:
+                if _read(path).get("token") == token:
                     with contextlib.suppress(OSError):
                         os.utime(path)
 
@@ -124,8 +137,17 @@ class Claims:
             ended.set()
             thread.join()
             # Not another's, who took it over while this process was stopped.
-            if self._read(name).get("token") == token:
+            if _read(path).get("token") == token:
                 path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> dict[str, str]:
+    """What the owner wrote into a claim; nothing where it is gone, or damaged."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def _linked(source: Path, target: Path) -> bool:
