@@ -16,7 +16,7 @@ from ut_tf.errors import UserError
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.claims import Claims
-from ut_tf.sweeping.launchers import kubernetes_job, slurm_array
+from ut_tf.sweeping.launchers import DEFAULT_MOUNT, kubernetes_job, slurm_array
 from ut_tf.sweeping.shared import CLAIMS_FOLDER, run_shared
 from ut_tf.sweeping.sweep import Sweep, SweepResult
 
@@ -77,19 +77,21 @@ def queue(values: Any, flags: Sequence[Flag], folder: Path, say: Callable[[str],
       say: called with what the queue answered.
 
     Raises:
+      FlagError: --launcher_args cannot be read, or pods would not see --output_dir.
       UserError: sbatch or kubectl is not there, or refuses.
     """
     command = task_command(values, flags, folder)
     if values.launcher == "slurm":
-        words = slurm_array(command, values.parallel, shlex.split(values.launcher_args))
+        words = slurm_array(command, values.parallel, _words(values.launcher_args))
         manifest = ""
     else:
         words = ["kubectl", "create", "-f", "-"]
-        manifest = kubernetes_job(command, values.parallel, _options(values.launcher_args))
+        manifest = _manifest(command, values, folder)
     if values.dry_run:
         print(manifest or shlex.join(words))
         return
-    make_writable(folder)
+    if values.launcher == "slurm":
+        make_writable(folder)
     try:
         done = subprocess.run(words, input=manifest, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -145,6 +147,30 @@ def check_unshared(folder: Path) -> None:
             f" killed counts for {claims.patience / 60:.0f} minutes, unless {claims.folder} is"
             " removed."
         )
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise FlagError(
+            f"--launcher_args={text}: a quote has no other half; expected options of sbatch with"
+            " blanks between."
+        ) from None
+
+
+def _manifest(command: Sequence[str], values: Any, folder: Path) -> str:
+    options = _options(values.launcher_args)
+    mount = options.get("mount", DEFAULT_MOUNT)
+    if not Path(os.path.normpath(folder.absolute())).is_relative_to(mount):
+        raise FlagError(
+            f"--output_dir={folder}: the pods see {mount} alone: name a folder below it, or give"
+            " another mount=PATH in --launcher_args."
+        )
+    try:
+        return kubernetes_job(command, values.parallel, options)
+    except UserError as error:
+        raise FlagError(str(error)) from None
 
 
 def _options(text: str) -> dict[str, str]:

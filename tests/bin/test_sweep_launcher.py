@@ -28,6 +28,7 @@ from ut_tf.sweeping.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]
 CELLS = make_cells(["p"], ["s"], range(6))
+PODS = ["--launcher=kubernetes"]
 GRID = ["--problems=babi_sim_task{1,2}", "--hparams_sets=ut_babi", "--seeds=1..3"]
 # Trains like ut-trainer, as far as a sweep looks: writes the run's files and who it was.
 TRAIN = f"""
@@ -203,7 +204,7 @@ def test_what_is_queued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     queued = capsys.readouterr().out
     assert queued.startswith("sbatch --job-name=ut-sweep --array=0-3 --requeue")
     assert "--gpus=1 --time=2:00:00" in queued
-    kubernetes = ["--launcher=kubernetes", "--launcher_args=image=i,claim=c,gpus=2"]
+    kubernetes = ["--launcher=kubernetes", f"--launcher_args=image=i,claim=c,gpus=2,mount={tmp_path}"]
     assert command.main([*own, *kubernetes, *trainer]) == 0
     job = yaml.safe_load(capsys.readouterr().out)
     pod = job["spec"]["template"]["spec"]
@@ -225,11 +226,29 @@ def test_what_is_queued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["--launcher=pbs"], "expected one of local, slurm, kubernetes, shared"),
         (["--launcher=shared", "--parallel=2"], "start as many tasks"),
         (["--launcher_args=x=1"], "--launcher_args is for"),
-        (["--launcher=kubernetes", "--dry_run"], "image is missing"),
+        ([*PODS, "--launcher_args=mount=/"], "image is missing"),
+        ([*PODS, "--launcher_args=image=i,claim=c,mount=/,gpus=x"], "gpus=x: expected a whole"),
+        ([*PODS, "--launcher_args=image=i,claim=c,mount=/,gpus=-3"], "gpus=-3: expected a whole"),
+        ([*PODS, "--launcher_args=image=i,claim=c"], "the pods see /shared alone: name a folder"),
+        (["--launcher=slurm", "--launcher_args=--comment='x"], "a quote has no other half"),
     ],
 )
 def test_what_does_not_go_together(
     given: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main([*GRID, f"--output_dir={tmp_path}", *given]) in (1, 2)
+    assert command.main([*GRID, f"--output_dir={tmp_path / 'sweep'}", *given]) == 2
     assert expected in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_the_folder_of_pods_is_not_made_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the volume, which this machine may not have."""
+    (tmp_path / "kubectl").write_text("#!/bin/sh\ncat > /dev/null\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    folder = f"{tmp_path}/volume/sweep"
+    arguments = f"--launcher_args=image=i,claim=c,mount={tmp_path}/volume"
+    assert command.main([*GRID, f"--output_dir={folder}", *PODS, arguments]) == 0
+    assert not (tmp_path / "volume").exists()

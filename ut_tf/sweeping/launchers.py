@@ -12,6 +12,7 @@ folder (``claims.py``), so a task may be added, lost or started again at any tim
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from ut_tf.errors import UserError
 
 KUBERNETES_OPTIONS = ("image", "claim", "mount", "gpus")
+DEFAULT_MOUNT = "/shared"
 _NAME = "ut-sweep"
 _RETRIES = 20
 
@@ -54,7 +56,7 @@ def kubernetes_job(command: Sequence[str], tasks: int, options: Mapping[str, str
         "gpus" of each pod.
 
     Raises:
-      UserError: an option is unknown, or missing.
+      UserError: an option is unknown or missing, or `gpus` is no number of them.
     """
     unknown = [name for name in options if name not in KUBERNETES_OPTIONS]
     missing = [name for name in ("image", "claim") if not options.get(name)]
@@ -64,14 +66,20 @@ def kubernetes_job(command: Sequence[str], tasks: int, options: Mapping[str, str
             f"`launcher_args`: {wrong}: expected image=IMAGE,claim=VOLUME and perhaps mount=PATH,"
             " gpus=NUMBER."
         )
+    gpus = options.get("gpus", "")
+    if gpus and not re.fullmatch(r"[1-9][0-9]{0,3}", gpus):
+        raise UserError(
+            f"`launcher_args`: gpus={gpus}: expected a whole number from 1 to 9999; for none leave"
+            " it out."
+        )
     container: dict[str, Any] = {
         "name": "worker",
         "image": options["image"],
         "command": list(command),
-        "volumeMounts": [{"name": "shared", "mountPath": options.get("mount", "/shared")}],
+        "volumeMounts": [{"name": "shared", "mountPath": options.get("mount", DEFAULT_MOUNT)}],
     }
-    if options.get("gpus"):
-        container["resources"] = {"limits": {"nvidia.com/gpu": int(options["gpus"])}}
+    if gpus:
+        container["resources"] = {"limits": {"nvidia.com/gpu": int(gpus)}}
     volume = {"name": "shared", "persistentVolumeClaim": {"claimName": options["claim"]}}
     pod = {
         "restartPolicy": "Never",
