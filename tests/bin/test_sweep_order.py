@@ -29,6 +29,8 @@ with (place.parent / "calls").open("a") as calls:
     calls.write(f"{place.name} {end}\\n")
 if not (place / "config.json").exists():
     (place / "config.json").write_text("{}")
+if end == 8 and (place / "fails").exists():
+    sys.exit(1)
 before = read_processes(place)
 begin = int((place / "step").read_text()) if (place / "step").exists() else 0
 with (place / "metrics.jsonl").open("a") as log:
@@ -85,6 +87,21 @@ def test_hopeless_seeds_are_stopped_and_never_become_results(tmp_path: Path) -> 
     run_sweep(quick([]), said.append)
     assert calls(tmp_path)[7:] == ["1 8", "2 8", "3 8"]
     check_finished(tmp_path / "task-set-seed3")
+
+
+def test_a_run_at_a_rung_never_becomes_a_result(tmp_path: Path) -> None:
+    """The second command of the sweep fails, and leaves the seeds at their rung."""
+    (cell,) = make_cells(["task"], ["set"], [1])
+    place = tmp_path / cell.name
+    quick = Sweep(tmp_path, [cell], QuickCommands(), 1, rungs=[{cell: 4}])
+    place.mkdir()
+    (place / "fails").touch()
+    assert run_sweep(quick, lambda _: None).failed == [cell.name]
+    with pytest.raises(UserError, match="was trained by ut-sweep to a rung of halving, at step 4"):
+        check_finished(place)
+    (place / "fails").unlink()
+    run_sweep(quick, lambda _: None)
+    check_finished(place)
 
 
 def test_a_machine_that_went_down_between_rungs_costs_nothing(tmp_path: Path) -> None:

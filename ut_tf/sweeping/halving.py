@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ut_tf.figures.curves import read_curves
-from ut_tf.storage.processes import HOPELESS, read_processes, write_processes
+from ut_tf.storage.processes import HOPELESS, RUNG, read_processes, write_processes
 from ut_tf.sweeping.grid import Cell
 
 
@@ -49,6 +49,15 @@ def hopeless(scores: Mapping[Cell, float], kept: int) -> list[Cell]:
     """The cells that are not among the best `kept`; of equals the lower seeds go on."""
     ranked = sorted(scores, key=lambda cell: (-scores[cell], cell.seed))
     return ranked[kept:]
+
+
+def mark_rung(place: Path, step: int) -> None:
+    """Notes in a run directory that a sweep has trained it to a rung: not to its end, unless early
+    stopping ended it.
+    """
+    processes = read_processes(place)
+    if processes and (processes[-1].ended, processes[-1].train_steps) == ("train_steps", step):
+        write_processes(place, [*processes[:-1], replace(processes[-1], ended=RUNG)])
 
 
 def mark_hopeless(place: Path) -> None:

@@ -28,7 +28,7 @@ from ut_tf.reporting.summary import headline, last_records, summarise
 from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE, checkpoint_steps
 from ut_tf.sweeping.expected import ExpectedMinutes
 from ut_tf.sweeping.grid import Cell, Progress, State
-from ut_tf.sweeping.halving import hopeless, kept_of, mark_hopeless, validation_score
+from ut_tf.sweeping.halving import hopeless, kept_of, mark_hopeless, mark_rung, validation_score
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
 
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
@@ -268,11 +268,16 @@ class _Runner:
         to_rung = (sweep.rung_job(cell, rung[cell]) for cell in self._in_turn(waiting))
         for outcome in jobs.run(to_rung):
             cell = self._ended(outcome)
+            mark_rung(sweep.place(cell), rung[cell])
             has_failed = outcome.status != 0 and not outcome.stopped
             self._note(cell, "failed" if has_failed else "stopped", outcome)
             if has_failed:
                 self._say(f"{self._places[cell.name]}: {_ending(sweep, cell, 'failed', outcome)}")
                 self._fail(cell)
+        # Also those of a sweep that was killed before it could note them.
+        for cell in self._open.values():
+            if sweep.reached(cell) is None:
+                mark_rung(sweep.place(cell), rung[cell])
         if not jobs.stopping:
             self._leave_behind(number, rung)
 
