@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +42,7 @@ FLAGS = (LAUNCHER, LAUNCHER_ARGS)
 _QUEUES = ("slurm", "kubernetes")
 _LAUNCHERS = ("local", *_QUEUES, "shared")
 _START_SECONDS = 30.0
+_BEGUN = "UT_TF_SWEEP_BEGUN"
 # What the command that queues is told itself.
 _OWN = ("launcher", "launcher_args", "parallel", "dry_run", "trainer_flags")
 
@@ -82,7 +85,7 @@ def queue(values: Any, flags: Sequence[Flag], folder: Path, say: Callable[[str],
     """
     command = task_command(values, flags, folder)
     if values.launcher == "slurm":
-        words = slurm_array(command, values.parallel, _words(values.launcher_args))
+        words = slurm_array(command, values.parallel, _words(values.launcher_args), _begun())
         manifest = ""
     else:
         words = ["kubectl", "create", "-f", "-"]
@@ -123,6 +126,7 @@ def share(sweep: Sweep, say: Callable[[str], None]) -> SweepResult:
     Raises:
       UserError: a local ut-sweep, which makes no claims, runs in the folder.
     """
+    begun = _read_begun()
     # The trainings of tasks of one job step do not train together.
     os.environ.pop("SLURM_STEP_NUM_TASKS", None)
     claims = Claims(sweep.folder / CLAIMS_FOLDER)
@@ -131,7 +135,7 @@ def share(sweep: Sweep, say: Callable[[str], None]) -> SweepResult:
         with held_alone(sweep.folder, _START_SECONDS):
             # What a local sweep sees of this task, also between two runs.
             stack.enter_context(claims.take(f"task-{uuid.uuid4().hex}"))
-        return run_shared(sweep, claims, say)
+        return run_shared(sweep, claims, say, begun)
 
 
 def check_unshared(folder: Path) -> None:
@@ -147,6 +151,18 @@ def check_unshared(folder: Path) -> None:
             f" killed counts for {claims.patience / 60:.0f} minutes, unless {claims.folder} is"
             " removed."
         )
+
+
+def _begun() -> dict[str, str]:
+    """What tells a task when its array was queued, also one that starts late or again."""
+    return {_BEGUN: str(int(time.time()))}
+
+
+def _read_begun() -> float | None:
+    text = os.environ.get(_BEGUN, "")
+    if text and not re.fullmatch(r"[0-9]{1,12}", text):
+        raise UserError(f"{_BEGUN}={text}: expected seconds since 1970; unset it.")
+    return float(text) if text else None
 
 
 def _words(text: str) -> list[str]:
@@ -168,7 +184,7 @@ def _manifest(command: Sequence[str], values: Any, folder: Path) -> str:
             " another mount=PATH in --launcher_args."
         )
     try:
-        return kubernetes_job(command, values.parallel, options)
+        return kubernetes_job(command, values.parallel, options, _begun())
     except UserError as error:
         raise FlagError(str(error)) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from ut_tf.errors import UserError
 from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE
 from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.claims import Claims
-from ut_tf.sweeping.grid import Cell, Progress, make_cells
+from ut_tf.sweeping.grid import Cell, make_cells
 from ut_tf.sweeping.jobs import Command
 from ut_tf.sweeping.shared import run_shared
 from ut_tf.sweeping.sweep import Sweep
@@ -143,17 +144,8 @@ def test_a_damaged_claim_is_taken_over_as_often_as_it_is_damaged(tmp_path: Path)
             assert claim is not None
 
 
-def finished_sweep(folder: Path) -> Sweep:
-    for cell in CELLS:
-        (folder / cell.name).mkdir()
-        (folder / cell.name / CONFIG_FILE).write_text("{}")
-        (folder / cell.name / RECORDS_FILE).touch()
-        Progress(folder).note(cell, "finished", [], [], 1.0)
-    return Sweep(folder, CELLS, StubCommands("x"), 1)
-
-
 def test_tasks_that_start_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    sweep = finished_sweep(tmp_path)
+    sweep = Sweep(tmp_path, [], StubCommands("x"), 1)
     with ThreadPoolExecutor(8) as threads:
         with held_alone(tmp_path):
             tasks = [threads.submit(share, sweep, silent) for _ in range(8)]
@@ -196,6 +188,35 @@ def test_processes_share_the_cells(tmp_path: Path) -> None:
     assert len(progress) == len(CELLS)
 
 
+def test_who_writes_the_progress_is_waited_for_as_long_as_a_claim_lasts(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path, CELLS[:1], StubCommands("x"), 1)
+    claims = Claims(tmp_path / "claims", patience=0.3, beat=0.1)
+    with (
+        claims.take("sweep"),
+        pytest.raises(UserError, match=rf"process {os.getpid()} has been writing .* 0 seconds"),
+    ):
+        run_shared(sweep, claims, silent)
+
+
+class FailingCommands(StubCommands):
+    """``Commands`` that train, and fail to evaluate."""
+
+    def evaluation(self, place: Path) -> Command:
+        del place
+        return Command("ut-eval", (sys.executable, "-c", "raise SystemExit(3)"))
+
+
+def test_a_run_that_failed_elsewhere_is_passed_over(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path, CELLS[:1], FailingCommands("x"), 1)
+    claims, said = Claims(tmp_path / "claims"), list[str]()
+    begun = time.time()
+    assert run_shared(sweep, claims, silent, begun).failed == [CELLS[0].name]
+    assert run_shared(sweep, claims, said.append, begun).failed == []
+    assert said == [f"{CELLS[0].name}: passed over, it failed elsewhere; its log tells why"]
+    # A command that is started later tries again.
+    assert run_shared(sweep, claims, silent).failed == [CELLS[0].name]
+
+
 def test_what_is_queued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = [*GRID, f"--output_dir={tmp_path}", "--parallel=4", "--dry_run"]
     trainer = ["--", "--train_steps=20"]
@@ -204,7 +225,11 @@ def test_what_is_queued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     queued = capsys.readouterr().out
     assert queued.startswith("sbatch --job-name=ut-sweep --array=0-3 --requeue")
     assert "--gpus=1 --time=2:00:00" in queued
-    kubernetes = ["--launcher=kubernetes", f"--launcher_args=image=i,claim=c,gpus=2,mount={tmp_path}"]
+    assert re.search(r"exec env UT_TF_SWEEP_BEGUN=\d{10} ut-sweep", queued)
+    kubernetes = [
+        "--launcher=kubernetes",
+        f"--launcher_args=image=i,claim=c,gpus=2,mount={tmp_path}",
+    ]
     assert command.main([*own, *kubernetes, *trainer]) == 0
     job = yaml.safe_load(capsys.readouterr().out)
     pod = job["spec"]["template"]["spec"]
@@ -217,6 +242,7 @@ def test_what_is_queued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         *trainer,
     ]
     assert job["spec"]["completions"] == 4
+    assert pod["containers"][0]["env"][0]["name"] == "UT_TF_SWEEP_BEGUN"
     assert pod["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": 2}}
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
 
 from ut_tf.errors import UserError
-from ut_tf.training.cluster import expand_nodes, join_cluster
+from ut_tf.training.cluster import expand_nodes, join_cluster, slurm_workers
 
 # As srun -N2 -n3 sets them in the task of rank 2, on the second node.
 STEP = {
@@ -51,6 +52,14 @@ def test_srun_makes_a_cluster() -> None:
         "task": {"type": "worker", "index": 2},
     }
     assert said == [f"worker 2 of 3 by SLURM, at gpu10:{PORT}"]
+
+
+def test_steps_and_jobs_of_a_node_have_ports_of_their_own() -> None:
+    ports: set[str] = set()
+    for job, step in itertools.product(range(71, 91), range(4)):
+        numbers = {"SLURM_JOB_ID": str(job), "SLURM_STEP_ID": str(step)}
+        ports.update(slurm_workers({**STEP, **numbers})[0])
+    assert len(ports) == 20 * 4 * 3
 
 
 def test_tasks_in_turn() -> None:

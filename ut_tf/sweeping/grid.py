@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -138,6 +139,7 @@ class Entry:
       state: how far it came.
       trainer_flags, eval_flags: with which it did.
       minutes: that its processes took, over all calls.
+      failed_at: when it failed, in seconds since 1970; 0: it did not.
     """
 
     problem: str
@@ -147,6 +149,7 @@ class Entry:
     trainer_flags: list[str]
     eval_flags: list[str]
     minutes: float = 0.0
+    failed_at: float = 0.0
 
 
 class Progress:
@@ -181,6 +184,11 @@ class Progress:
             else "trained"
         )
 
+    def failed_since(self, cell: Cell, begun: float) -> bool:
+        """Whether a cell has failed since a time, in seconds since 1970."""
+        entry = self._entries.get(cell.name)
+        return entry is not None and entry.failed_at >= begun
+
     def minutes(self, cell: Cell) -> float:
         """The minutes that a cell's processes took so far, over all calls."""
         entry = self._entries.get(cell.name)
@@ -201,16 +209,20 @@ class Progress:
         trainer_flags: Sequence[str],
         eval_flags: Sequence[str],
         minutes: float,
+        has_failed: bool = False,
     ) -> None:
-        """Writes how far a cell came; `minutes` are added to those of earlier calls.
+        """Writes how far a cell came, and whether it failed; `minutes` are added to those of
+        earlier calls.
 
         Raises:
           UserError: the file cannot be written.
         """
         before = self._entries.get(cell.name)
         total = minutes + (before.minutes if before else 0.0)
+        flags = [*trainer_flags], [*eval_flags]
+        failed_at = time.time() if has_failed else 0.0
         self._entries[cell.name] = Entry(
-            cell.problem, cell.hparams_set, cell.seed, state, [*trainer_flags], [*eval_flags], total
+            cell.problem, cell.hparams_set, cell.seed, state, *flags, total, failed_at
         )
         values = {
             "format_version": _FORMAT_VERSION,

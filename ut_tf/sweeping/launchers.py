@@ -25,14 +25,22 @@ _NAME = "ut-sweep"
 _RETRIES = 20
 
 
-def slurm_array(command: Sequence[str], tasks: int, options: Sequence[str] = ()) -> list[str]:
+def slurm_array(
+    command: Sequence[str],
+    tasks: int,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> list[str]:
     """The words of the sbatch that queues a job array.
 
     Args:
       command: of every task.
       tasks: of the array.
       options: of sbatch.
+      environment: variables that every task is given.
     """
+    given = [f"{name}={value}" for name, value in (environment or {}).items()]
+    words = [*(["env", *given] if given else []), *command]
     return [
         "sbatch",
         f"--job-name={_NAME}",
@@ -42,11 +50,16 @@ def slurm_array(command: Sequence[str], tasks: int, options: Sequence[str] = ())
         # Every run saves a checkpoint before the time is over.
         "--signal=B:TERM@300",
         *options,
-        f"--wrap=exec {shlex.join(command)}",
+        f"--wrap=exec {shlex.join(words)}",
     ]
 
 
-def kubernetes_job(command: Sequence[str], tasks: int, options: Mapping[str, str]) -> str:
+def kubernetes_job(
+    command: Sequence[str],
+    tasks: int,
+    options: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """The manifest of an indexed job, as JSON, which kubectl reads as it reads YAML.
 
     Args:
@@ -54,6 +67,7 @@ def kubernetes_job(command: Sequence[str], tasks: int, options: Mapping[str, str
       tasks: pods.
       options: "image"; "claim", a volume that all pods can write; "mount", where it is mounted;
         "gpus" of each pod.
+      environment: variables that every pod is given.
 
     Raises:
       UserError: an option is unknown or missing, or `gpus` is no number of them.
@@ -76,6 +90,7 @@ def kubernetes_job(command: Sequence[str], tasks: int, options: Mapping[str, str
         "name": "worker",
         "image": options["image"],
         "command": list(command),
+        "env": [{"name": name, "value": value} for name, value in (environment or {}).items()],
         "volumeMounts": [{"name": "shared", "mountPath": options.get("mount", DEFAULT_MOUNT)}],
     }
     if gpus:

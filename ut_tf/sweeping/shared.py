@@ -14,16 +14,17 @@ from collections.abc import Callable
 from ut_tf.errors import UserError, counted
 from ut_tf.sweeping.claims import Claims
 from ut_tf.sweeping.grid import Cell, State
-from ut_tf.sweeping.jobs import Jobs, Outcome
-from ut_tf.sweeping.sweep import Sweep, SweepResult
+from ut_tf.sweeping.jobs import Jobs
+from ut_tf.sweeping.sweep import Sweep, SweepResult, state_of
 
 CLAIMS_FOLDER = "claims"
 _PROGRESS = "sweep"
 _PAUSE_SECONDS = 0.2
-_MOST_SECONDS = 120.0
 
 
-def run_shared(sweep: Sweep, claims: Claims, say: Callable[[str], None]) -> SweepResult:
+def run_shared(
+    sweep: Sweep, claims: Claims, say: Callable[[str], None], begun: float | None = None
+) -> SweepResult:
     """Trains and evaluates cells that nobody else works on, until none is left.
 
     At the end it waits as long as a claim lasts, to take over the cells of processes that are gone.
@@ -32,7 +33,10 @@ def run_shared(sweep: Sweep, claims: Claims, say: Callable[[str], None]) -> Swee
       sweep: what is to be done, one cell at a time.
       claims: on its cells.
       say: called with a line for each beginning and end.
+      begun: when all processes began, in seconds since 1970; cells that have failed since are
+        passed over. None: now.
     """
+    begun = time.time() if begun is None else begun
     failed: list[str] = []
     open_cells = list(sweep.cells)
     last_done = time.monotonic()
@@ -45,6 +49,9 @@ def run_shared(sweep: Sweep, claims: Claims, say: Callable[[str], None]) -> Swee
                     continue
                 sweep.read_progress()
                 if sweep.reached(cell) == "finished":
+                    continue
+                if sweep.progress.failed_since(cell, begun):
+                    say(f"{cell.name}: passed over, it failed elsewhere; its log tells why")
                     continue
                 state, stopped = _run(sweep, cell, claims, say)
                 last_done = time.monotonic()
@@ -71,19 +78,10 @@ def _run(
     with _alone(claims):
         sweep.read_progress()
         options = sweep.commands.training_options, sweep.commands.evaluation_options
-        sweep.progress.note(cell, state, *options, outcome.seconds / 60)
+        has_failed = state != "finished" and not outcome.stopped
+        sweep.progress.note(cell, state, *options, outcome.seconds / 60, has_failed)
     say(f"{cell.name}: {state} after {outcome.seconds / 60:.1f} min; its log: {outcome.job.log}")
     return state, outcome.stopped
-
-
-def state_of(outcome: Outcome) -> State:
-    """How far a cell came whose job ended so; its last command is the evaluation."""
-    left = len(outcome.job.commands) - len(outcome.done)
-    if outcome.status == 0 and not left:
-        return "finished"
-    if left <= 1:
-        return "trained"
-    return "stopped" if outcome.stopped else "failed"
 
 
 class _alone:
@@ -94,15 +92,17 @@ class _alone:
 
     def __enter__(self) -> None:
         began = time.monotonic()
+        # Long enough to take over the claim of a process that is gone.
+        most = self._claims.patience + self._claims.beat
         while True:
             self._claim = self._claims.take(_PROGRESS)
             if self._claim.__enter__() is not None:
                 return
             self._claim.__exit__(None, None, None)
-            if time.monotonic() - began > _MOST_SECONDS:
+            if time.monotonic() - began > most:
                 raise UserError(
                     f"{self._claims.owner(_PROGRESS)} has been writing the sweep's progress for"
-                    f" {counted(int(_MOST_SECONDS), 'second')}: start the same command again."
+                    f" {counted(round(most), 'second')}: start the same command again."
                 )
             time.sleep(_PAUSE_SECONDS)
 

@@ -248,7 +248,7 @@ class _Runner:
         sweep = self._sweep
         for outcome in jobs.run(map(sweep.job, self._in_turn(list(self._open.values())))):
             cell = self._ended(outcome)
-            state = _state(outcome)
+            state = state_of(outcome)
             self._note(cell, state, outcome)
             self._say(f"{self._places[cell.name]}: {_ending(sweep, cell, state, outcome)}")
             if state == "finished":
@@ -349,12 +349,13 @@ class _Runner:
         del self._open[cell.name]
 
 
-def _state(outcome: Outcome) -> State:
-    commands_left = len(outcome.job.commands) - len(outcome.done)
-    if outcome.status == 0 and not commands_left:
+def state_of(outcome: Outcome) -> State:
+    """How far a cell came whose job ended so; its last command is the evaluation."""
+    left = len(outcome.job.commands) - len(outcome.done)
+    if outcome.status == 0 and not left:
         return "finished"
-    if commands_left <= 1:
-        return "trained"  # The last command is the evaluation.
+    if left <= 1:
+        return "trained"
     return "stopped" if outcome.stopped else "failed"
 
 

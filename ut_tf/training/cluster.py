@@ -6,8 +6,8 @@ cluster in every process::
 
     join_cluster("auto", print)   # writes TF_CONFIG where srun started several tasks
 
-The port of a task follows from the number of the job, so that jobs on one node do not meet, and its
-place on its node. Nothing here needs TensorFlow.
+The port of a task follows from the numbers of the job and of its step, so that those on one node do
+not meet, and its place on its node. Nothing here needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from ut_tf.errors import UserError
 
 CLUSTERS = ("auto", "tf_config", "slurm", "none")
-_FIRST_PORT, _PORTS, _PORTS_OF_JOB = 10_000, 20_000, 64
+_FIRST_PORT, _PORTS_OF_STEP, _STEPS = 10_000, 64, 312
+# The steps of a job lie far from those of the jobs that were queued next to it.
+_STRIDE = 193
 _NEEDED = (
     "SLURM_STEP_NODELIST",
     "SLURM_STEP_NUM_TASKS",
@@ -91,7 +93,8 @@ def slurm_workers(environment: Mapping[str, str]) -> tuple[list[str], int]:
             " --distribution=block."
         )
     job = int(_number(environment, "SLURM_JOB_ID"))
-    first = _FIRST_PORT + job * _PORTS_OF_JOB % _PORTS
+    step = int(_number(environment, "SLURM_STEP_ID"))
+    first = _FIRST_PORT + (job + step * _STRIDE) % _STEPS * _PORTS_OF_STEP
     return [f"{nodes[node]}:{first + local}" for node, local in places], index
 
 
