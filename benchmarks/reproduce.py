@@ -21,7 +21,8 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -47,7 +48,7 @@ class StoredRun:
     """The records of a run in a table.
 
     Args:
-      name: "<table>/<problem>-<set>-seed<k>".
+      name: "<table>/<problem>-<set>-seed<k>", with a "-<digest>" where several runs share it.
       records: its figures.
     """
 
@@ -70,8 +71,8 @@ class StoredRun:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        digest = hashlib.sha256(repr(self.records[0].run_key).encode()).hexdigest()[:8]
-        return FOLDER / f"{self.name}-{digest}"
+        record = self.records[0]
+        return FOLDER / f"{_name(record)}-{_digest(record)}"
 
 
 def stored_runs(files: Iterable[Path]) -> list[StoredRun]:
@@ -81,12 +82,22 @@ def stored_runs(files: Iterable[Path]) -> list[StoredRun]:
     groups: dict[tuple[object, ...], list[ResultRecord]] = {}
     for record in read_results(files):
         groups.setdefault((record.table, *record.run_key), []).append(record)
-    runs = [StoredRun(_name(records[0]), tuple(records)) for records in groups.values()]
+    shared = Counter(_name(records[0]) for records in groups.values())
+    runs = [StoredRun(_own_name(records[0], shared), tuple(records)) for records in groups.values()]
     return [run for run in runs if run.evaluations and _is_trainable(run.records[0])]
 
 
 def _name(record: ResultRecord) -> str:
     return f"{record.table}/{record.problem}-{record.hparams_set}-seed{record.seed}"
+
+
+def _own_name(record: ResultRecord, shared: Mapping[str, int]) -> str:
+    name = _name(record)
+    return name if shared[name] == 1 else f"{name}-{_digest(record)}"
+
+
+def _digest(record: ResultRecord) -> str:
+    return hashlib.sha256(repr(record.run_key).encode()).hexdigest()[:8]
 
 
 def _is_ours(command: str) -> bool:

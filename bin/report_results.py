@@ -101,6 +101,12 @@ def check(values: Any) -> None:
                 raise FlagError(f"--{name} needs run directories, not files of records.")
         if values.format not in ("markdown", "md", "html"):
             raise FlagError(f"--format={values.format}: of records, expected md or html.")
+        for name in ("tables", "format", "output"):
+            if values.page and values[name].present:
+                raise FlagError(
+                    f"--{name} does not go with --page, whose sections say what is written; leave"
+                    " one of the two out."
+                )
         return
     if values.page:
         raise FlagError("--page needs files of records, such as results/*.jsonl.")
@@ -160,7 +166,7 @@ def tables_of_records(values: Any) -> str:
             near = did_you_mean(name, kept.names) or "."
             raise UserError(f"no record is of a table {name!r}{near}")
     if values.format == "html":
-        page = Path(values.output).expanduser().parent if values.output else Path()
+        page = expanded(values.output).parent if values.output else Path()
         folder = Path(os.path.relpath(files[0].parent.resolve(), page.resolve()))
         return html_page([kept.render(name) for name in names], folder)
     return "\n\n".join(f"## {name}\n\n{as_markdown(kept.render(name))}" for name in names)
@@ -175,6 +181,10 @@ def _write_page(path: Path, kept: KeptTables) -> None:
     except OSError as error:
         raise UserError(
             f"--page={path} cannot be written: {error.strerror or error}; name another file."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"--page={path} is no text in UTF-8 ({error}); name a Markdown file."
         ) from error
     tell(_COMMAND, f"{path}: {'written anew' if after != before else 'up to date'}")
 
@@ -198,7 +208,7 @@ class _TypedCommands:
         if train_steps is not None:
             words.append(f"--train_steps={train_steps}")
         if warm_start:
-            words.append(f"--warm_start_from=runs/{Path(warm_start).name}")
+            words.append(f"--warm_start_from=runs/{warm_start}")
         return shlex.join([*words, f"--output_dir={_folder(config)}"])
 
     def evaluation(self, config: dict[str, Any], evaluation: Record) -> str:

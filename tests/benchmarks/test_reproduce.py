@@ -62,6 +62,15 @@ def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: Mod
     assert [run.minutes > 9 for run in reproduce.chosen(runs, ["a/*seed0", "b"], 1.0)] == [True] * 2
 
 
+def test_runs_of_other_lengths_have_names_and_folders_of_their_own(
+    tmp_path: Path, reproduce: ModuleType
+) -> None:
+    records = [kept("a", "error", 0.5), kept("a", "error", 0.6, train_steps=1)]
+    assert keep_records(tmp_path / "x.jsonl", records) == 0
+    runs = reproduce.stored_runs([tmp_path / "x.jsonl"])
+    assert len({run.name for run in runs}) == len({run.folder for run in runs}) == 2
+
+
 @pytest.mark.parametrize(
     ("value", "interval", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ def test_every_table_of_records_is_on_a_page(kept: KeptTables) -> None:
     assert {record.table for record in kept.records} <= sources
 
 
-def test_records_name_what_is_beside_them(kept: KeptTables) -> None:
+def test_records_say_what_their_command_does_and_name_what_is_beside_them(kept: KeptTables) -> None:
     for record in kept.records:
+        updates = re.search(r"--train_steps=(\d+)", record.command or "")
+        assert record.train_steps == (int(updates[1]) if updates else None)
         assert record.curve is None or (ROOT / "results" / record.curve).is_file()
         assert "/tmp" not in record.to_json() and "/home" not in record.to_json()

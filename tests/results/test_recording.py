@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,7 @@ from ut_tf.bin import report
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError
 from ut_tf.results.record import read_records
+from ut_tf.storage.processes import read_processes, write_processes
 
 TASK2 = "babi_qa_task2_10k"
 LAYOUT = """
@@ -89,6 +93,35 @@ def test_the_same_run_and_figure_stands_in_the_earlier_one_s_place(
     assert [len(item.test_read or ()) for item in read_records([kept])] == [1, 2, 1]
 
 
+def test_another_training_length_or_warm_start_is_another_run(tmp_path: Path, kept: Path) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
+    record(run, kept)
+    process = read_processes(run)[0]
+    changes: list[dict[str, Any]] = [
+        {"train_steps": 2000},
+        {"train_steps": 200},
+        {"warm_start_from": "/home/me/base"},
+    ]
+    for change in changes:
+        write_processes(run, [dataclasses.replace(process, **change)])
+        record(run, kept)
+    records = read_records([kept])
+    # 2000 are the set's own updates.
+    assert [item.training for item in records] == [(100, ""), (None, ""), (200, ""), (100, "base")]
+    assert "--warm_start_from=runs/base" in str(records[-1].command)
+    assert len({item.curve for item in records}) == 4
+
+
+@pytest.mark.parametrize(("loss", "expected"), [(0.5, "typo"), (math.inf, "loss, typo")])
+def test_each_figure_that_is_named_must_be_there(
+    tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str], loss: float, expected: str
+) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0, "loss": loss})
+    record(run, kept, "--metrics=error,loss,typo", status=1)
+    assert f"{run} has no finite figure {expected}: " in capsys.readouterr().err
+    assert not kept.exists()
+
+
 def test_runs_that_are_no_result_are_refused(
     tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,9 +160,24 @@ def test_a_file_is_whole_or_as_it_was_and_tells_a_broken_line(
         record(run, kept, "--metrics=error", status=1)
     assert kept.read_text() == before
     values = json.loads(before)
-    kept.write_text(before + json.dumps({**values, "value": "1.0"}) + "\n")
-    with pytest.raises(UserError, match=r"babi.jsonl:2 is no record of a result \(value cannot be"):
+    for change, expected in (
+        ({"value": "1.0"}, "value cannot be"),
+        ({"value": True}, "value cannot be true"),
+        ({"interval": ["a", "b"]}, "interval is no pair of numbers"),
+    ):
+        kept.write_text(before + json.dumps({**values, **change}) + "\n")
+        with pytest.raises(UserError, match=rf"babi.jsonl:2 is no record of a result \({expected}"):
+            read_records([kept])
+    kept.write_bytes(before.encode() + b"\xff\n")
+    with pytest.raises(UserError, match=r"babi.jsonl:2 .*\(it is no JSON object in UTF-8\)"):
         read_records([kept])
+
+
+def test_a_note_may_have_any_character(tmp_path: Path, kept: Path) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
+    note = "one\u2028two\u0085three"
+    record(run, kept, f"--note={note}")
+    assert [item.note for item in read_records([kept])] == [note]
 
 
 def test_files_are_named_without_their_folders(tmp_path: Path, kept: Path) -> None:

@@ -11,8 +11,8 @@ from ut_tf.bin import report
 from ut_tf.errors import UserError
 from ut_tf.results.html_page import html_page
 from ut_tf.results.record import ResultRecord, keep_records
-from ut_tf.results.rendering import as_markdown, render
-from ut_tf.results.tables import Figure, ResultTable, Total, read_tables
+from ut_tf.results.rendering import as_markdown, processor_text, render, render_summary
+from ut_tf.results.tables import Figure, ResultTable, SummaryLine, Total, read_tables
 
 SINGLE = ResultTable(
     "babi",
@@ -74,6 +74,34 @@ def test_runs_on_other_data_are_no_seeds_of_a_line() -> None:
     assert "| 2 | `ut_babi` | 1.0 | 9.0 | 0 |" in text
 
 
+def test_runs_of_another_length_or_warm_start_are_no_seeds_of_a_line() -> None:
+    records = [
+        error(2, 1.0, 2.0),
+        error(2, 9.0, 3.0, seed=1, train_steps=50),
+        error(2, 5.0, 4.0, seed=1, warm_start="base"),
+    ]
+    text = as_markdown(render(SINGLE, records))
+    assert "| 2 | `ut_babi` | 1.0 | 1.0 | 0 |" in text
+    assert "| 2† | `ut_babi` | 1.0 | 9.0 | 0 |" in text
+    assert "† trained for 50 updates" in text
+    assert "‡ warm start from base" in text
+    # All of the same length: nothing tells them apart.
+    alike = render(SINGLE, [error(2, 1.0, 2.0, train_steps=50), error(3, 2.0, 2.0, train_steps=50)])
+    assert alike.below == []
+
+
+def test_a_summary_takes_the_publication_s_figure_from_its_own_layout() -> None:
+    figure = Figure("error", ("error",), digits=1, where={"task": "2"}, paper={"2": "0"})
+    summary = ResultTable("readme", summary=(SummaryLine("task 2", "babi", figure),))
+    row = render_summary(summary, {"babi": SINGLE}, [error(2, 1.0, 2.0, paper=None)]).rows[0]
+    assert row[-2:] == ["error 1.0", "0"]
+
+
+def test_an_unknown_number_of_cores_is_not_named() -> None:
+    record = error(2, 1.0, 2.0, processor={"model": "Some CPU", "flags": ["avx2"]})
+    assert processor_text(record) == "Some CPU (avx2)"
+
+
 def test_without_validation_no_seed_is_the_best() -> None:
     text = as_markdown(render(SINGLE, [error(2, 9.0, None, seed=0), error(2, 1.0, 2.0, seed=1)]))
     assert "| 2 | `ut_babi` | 2 | 1.0 |  | 5.0 ± 5.7 | 0 |" in text
@@ -120,6 +148,15 @@ def test_a_page_is_written_anew_between_its_markers_alone(
     assert text.endswith("\n\nProse of ours.\n")
     assert report.main([str(file), f"--page={page}"]) == 0
     assert page.read_text() == text
+    forgotten = "<!-- table: babi -->\n\nProse.\n\n"
+    for rest in ("<!-- table: babi -->\n<!-- end -->\n", ""):
+        page.write_text(f"# Errors\n{forgotten}{rest}")
+        assert report.main([str(file), f"--page={page}"]) == 1
+        assert f"{page}:2: the table 'babi' has no end" in capsys.readouterr().err
+        assert page.read_text() == f"# Errors\n{forgotten}{rest}"
+    page.write_bytes(b"\xff")
+    assert report.main([str(file), f"--page={page}"]) == 1
+    assert f"--page={page} is no text in UTF-8" in capsys.readouterr().err
     page.write_text("<!-- table: bbi -->\n<!-- end -->\n")
     assert report.main([str(file), f"--page={page}"]) == 1
     assert "no record is of a table 'bbi'; did you mean babi?" in capsys.readouterr().err
@@ -161,6 +198,9 @@ def test_mistakes_in_a_layout_name_their_place(tmp_path: Path, layout: str, expe
         (["runs", "--table=1"], "did you mean --tables?"),
         (["runs", "--page=x.md"], "--page needs files of records"),
         (["a.jsonl", "--format=csv"], "expected md or html"),
+        (["a.jsonl", "--page=x.md", "--tables=t"], "--tables does not go with --page"),
+        (["a.jsonl", "--page=x.md", "--format=html"], "--format does not go with --page"),
+        (["a.jsonl", "--page=x.md", "--output=y.md"], "--output does not go with --page"),
     ],
 )
 def test_flags_that_do_not_go_together(

@@ -27,6 +27,8 @@ from ut_tf.results.record import ResultRecord, read_records
 from ut_tf.results.rendering import RenderedTable, as_markdown, render, render_summary
 from ut_tf.results.tables import ResultTable, read_tables
 
+_BEGIN = re.compile(r"^<!-- table:\s*(\S*)", re.MULTILINE)
+_END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 _SECTION = re.compile(r"^<!-- table: (\S+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
 
@@ -83,8 +85,9 @@ def written_anew(text: str, place: str, kept: KeptTables) -> str:
       kept: the tables that there are.
 
     Raises:
-      UserError: the page has no section, or names a table without records.
+      UserError: the page has no section, one without an end, or names a table without records.
     """
+    _check_ends(text, place)
     names = [match[1] for match in _SECTION.finditer(text)]
     if not names:
         raise UserError(
@@ -101,3 +104,16 @@ def written_anew(text: str, place: str, kept: KeptTables) -> str:
         return f"<!-- table: {match[1]} -->\n\n{table}\n\n<!-- end -->"
 
     return _SECTION.sub(section, text)
+
+
+def _check_ends(text: str, place: str) -> None:
+    """Raises UserError where a section has no end before the next: prose would be lost in it."""
+    sections = list(_BEGIN.finditer(text))
+    stops = [*(match.start() for match in sections[1:]), len(text)]
+    for match, stop in zip(sections, stops, strict=False):
+        if not _END.search(text, match.end(), stop):
+            line = text.count("\n", 0, match.start()) + 1
+            raise UserError(
+                f"{place}:{line}: the table {match[1]!r} has no end before the next one: write"
+                " <!-- end --> on a line below it."
+            )

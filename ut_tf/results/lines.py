@@ -18,6 +18,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ut_tf.errors import counted
 from ut_tf.results.record import ResultRecord
 from ut_tf.results.tables import Figure, ResultTable
 
@@ -51,7 +52,7 @@ class ResultLine:
       values: of the fields that tell the lines apart.
       runs: a record of each run, for facts.
       cells: by the column's title; a column without all its metrics is missing.
-      notes: what is other than in the publication's data.
+      notes: what is other than in the publication's data, and than in lines of the same values.
     """
 
     values: tuple[str, ...]
@@ -62,13 +63,19 @@ class ResultLine:
 
 def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[ResultLine]:
     """The lines of a table in their order."""
-    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[ResultRecord]] = {}
+    groups: dict[tuple[object, ...], list[ResultRecord]] = {}
+    trainings: dict[tuple[str, ...], set[tuple[int | None, str]]] = {}
     for record in records:
         values = tuple(table.value_of(record, name) for name in table.lines)
         if "group" in table.lines and not values[table.lines.index("group")]:
             continue
-        groups.setdefault((values, _data_of(table, record)), []).append(record)
-    lines = [_line(table, values, group) for (values, _), group in groups.items()]
+        key = (values, _data_of(table, record), record.training)
+        groups.setdefault(key, []).append(record)
+        trainings.setdefault(values, set()).add(record.training)
+    lines = []
+    for (values, *_), group in groups.items():
+        training = _training_text(group[0]) if len(trainings[values]) > 1 else ""
+        lines.append(_line(table, values, group, training))
     first = [{line.values[place]: None for line in lines} for place in range(len(table.lines))]
     order = [_order(table, place, list(values)) for place, values in enumerate(first)]
 
@@ -76,6 +83,14 @@ def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[Resu
         return [order[place][value] for place, value in enumerate(line.values)]
 
     return sorted(lines, key=place_of)
+
+
+def _training_text(record: ResultRecord) -> str:
+    """What tells a line from another of the same values; empty: it was trained as its set says."""
+    updates = record.train_steps
+    texts = [f"trained for {counted(updates, 'update')}"] if updates is not None else []
+    texts += [f"warm start from {record.warm_start}"] if record.warm_start else []
+    return ", ".join(texts)
 
 
 def _data_of(table: ResultTable, record: ResultRecord) -> tuple[str, ...]:
@@ -114,7 +129,7 @@ def _validation_score(record: ResultRecord) -> float | None:
 
 
 def _line(
-    table: ResultTable, values: tuple[str, ...], records: Sequence[ResultRecord]
+    table: ResultTable, values: tuple[str, ...], records: Sequence[ResultRecord], training: str
 ) -> ResultLine:
     cells = {
         figure.title: cell
@@ -122,8 +137,8 @@ def _line(
         if (cell := make_cell(table, figure, records))
     }
     runs = {record.run_key: record for record in records}
-    notes = tuple(dict.fromkeys(record.note for record in records if record.note))
-    return ResultLine(values, tuple(runs.values()), cells, notes)
+    notes = dict.fromkeys([*(record.note for record in records), training])
+    return ResultLine(values, tuple(runs.values()), cells, tuple(filter(None, notes)))
 
 
 def make_cell(

@@ -24,6 +24,7 @@ from typing import Any, Self
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.storage.files import write_text
+from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import LOCK_FILE
 from ut_tf.storage.locks import exclusive
 
@@ -42,6 +43,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "overrides": str,
     "problem_args": dict,
     "used_with": str,
+    "train_steps": (int, type(None)),
+    "warm_start": str,
     "test_problem": str,
     "split": str,
     "note": str,
@@ -81,6 +84,9 @@ class ResultRecord:
       problem, problem_args: that the run was trained on; files by their names alone.
       hparams_set, overrides: the hyperparameters.
       used_with: hyperparameters that were changed for the evaluation.
+      train_steps: updates of the training, where they are other than those of the set with its
+        overrides; None: they are not.
+      warm_start: name of the run directory that the first weights came from; empty: none.
       seed: of the training.
       command: trains the run.
       evaluation: the command that measures the figure.
@@ -114,6 +120,8 @@ class ResultRecord:
     problem_args: dict[str, Any] = field(default_factory=dict)
     overrides: str = ""
     used_with: str = ""
+    train_steps: int | None = None
+    warm_start: str = ""
     seed: int | None = 0
     command: str | None = None
     evaluation: str | None = None
@@ -140,8 +148,13 @@ class ResultRecord:
     def run_key(self) -> tuple[Any, ...]:
         """The run, and how it was used."""
         arguments = json.dumps(self.problem_args, sort_keys=True)
-        recipe = (self.hparams_set, self.overrides, self.used_with)
+        recipe = (self.hparams_set, self.overrides, self.used_with, *self.training)
         return (self.problem, arguments, *recipe, self.seed)
+
+    @property
+    def training(self) -> tuple[int | None, str]:
+        """How the run was trained beyond its set and overrides: updates and warm start."""
+        return (self.train_steps, self.warm_start)
 
     @property
     def recipe(self) -> str:
@@ -168,7 +181,7 @@ class ResultRecord:
         for name, value in values.items():
             if name not in _TYPES:
                 raise ValueError(f"it has an unknown {name!r}")
-            if not isinstance(value, _TYPES[name]):
+            if isinstance(value, bool) or not isinstance(value, _TYPES[name]):
                 raise TypeError(f"{name} cannot be {json.dumps(value)}")
         if not math.isfinite(values["value"]):
             raise ValueError("value is not finite")
@@ -176,8 +189,8 @@ class ResultRecord:
         for name in ("interval", "test_read"):
             if known.get(name) is not None:
                 known[name] = tuple(known[name])
-        if known.get("interval") is not None and len(known["interval"]) != 2:
-            raise ValueError("interval is no pair")
+        if known.get("interval") is not None and not _is_interval(known["interval"]):
+            raise ValueError("interval is no pair of numbers")
         return cls(**known)
 
 
@@ -190,12 +203,14 @@ def read_records(files: Iterable[Path]) -> list[ResultRecord]:
     records: list[ResultRecord] = []
     for path in files:
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_bytes().split(b"\n")
         except OSError as error:
             raise UserError(
                 f"{path} cannot be read: {error.strerror or error}; name a file of kept records."
             ) from error
-        records += [_record(line, path, number) for number, line in enumerate(lines, 1)]
+        records += [
+            _record(line, path, number) for number, line in enumerate(lines, 1) if line.strip()
+        ]
     return records
 
 
@@ -220,10 +235,19 @@ def keep_records(path: Path, records: Sequence[ResultRecord]) -> int:
         ) from error
 
 
-def _record(line: str, path: Path, number: int) -> ResultRecord:
+def _is_interval(bounds: Sequence[Any]) -> bool:
+    """Whether they are two finite numbers."""
+    are_numbers = all(type(bound) in (int, float) and math.isfinite(bound) for bound in bounds)
+    return len(bounds) == 2 and are_numbers
+
+
+def _record(line: bytes, path: Path, number: int) -> ResultRecord:
     try:
-        return ResultRecord.from_dict(json.loads(line))
-    except (ValueError, TypeError, AttributeError) as error:
+        values = read_object(line)
+        if values is None:
+            raise ValueError("it is no JSON object in UTF-8")
+        return ResultRecord.from_dict(values)
+    except (ValueError, TypeError, OverflowError) as error:
         raise UserError(
             f"{path}:{number} is no record of a result ({error}): remove that line, and record the"
             " run again."

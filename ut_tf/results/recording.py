@@ -40,7 +40,7 @@ class Commands(Protocol):
         Args:
           config: the values of its config.json, files by their names alone.
           train_steps: updates, where they are other than the set's; otherwise None.
-          warm_start: run directory that its first weights came from; empty: none.
+          warm_start: name of the run directory that its first weights came from; empty: none.
         """
 
     def evaluation(self, config: dict[str, Any], evaluation: Record) -> str:
@@ -80,14 +80,28 @@ def records_of(
         for metric, paper in _metrics(run, evaluation, table, options).items():
             check_selected(run.folder, evaluation)
             records.append(_record(run, evaluation, metric, paper, table, options, facts))
-    if not records:
+    _check_all_kept(run, records, table, options)
+    # Of the same figure measured twice, on other lengths too, the last counts.
+    return list({record.key: record for record in records}.values())
+
+
+def _check_all_kept(
+    run: FoundRun, records: Iterable[ResultRecord], table: ResultTable, options: RecordingOptions
+) -> None:
+    """Raises UserError where a run lacks a figure that the user named, or has none at all."""
+    kept = {record.metric for record in records}
+    missing = [name for name in options.metrics if name not in kept]
+    if missing and kept:
+        raise UserError(
+            f"{run.folder} has no finite figure {', '.join(missing)}: evaluate it for them, or name"
+            " others."
+        )
+    if not kept:
         wanted = options.metrics or [name for item in table.figures for name in item.metrics]
         raise UserError(
             f"{run.folder} has none of the figures {', '.join(wanted)}: evaluate it for them, or"
             " name others."
         )
-    # Of the same figure measured twice, on other lengths too, the last counts.
-    return list({record.key: record for record in records}.values())
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,8 @@ class _Facts:
 
     config: dict[str, Any]
     processes: list[TrainingProcess]
-    command: str
+    train_steps: int | None
+    warm_start: str
     commands: Commands
 
 
@@ -113,8 +128,9 @@ def _facts(run: FoundRun, commands: Commands) -> _Facts:
     steps = processes[-1].train_steps if processes else None
     usual = config["hparams"]["training"]["train_steps"]
     warm_start = next((item.warm_start_from for item in processes if item.warm_start_from), "")
-    command = commands.training(config, None if steps == usual else steps, warm_start)
-    return _Facts(config, processes, command, commands)
+    return _Facts(
+        config, processes, None if steps == usual else steps, PurePath(warm_start).name, commands
+    )
 
 
 def _is_place(value: Any) -> bool:
@@ -147,7 +163,7 @@ def _metrics(
         value = evaluation.metrics.get(metric)
         figures = table.figures_of(metric, evaluation.test_problem, evaluation.split)
         is_shown = figures or options.metrics or not table.figures
-        if value is None or math.isnan(value) or not is_shown:
+        if value is None or not math.isfinite(value) or not is_shown:
             continue
         kept[metric] = _paper(run, figures, metric, table, options)
     return kept
@@ -194,8 +210,10 @@ def _record(
         hparams_set=run.hparams_set,
         overrides=config["overrides"],
         used_with=evaluation.hparams,
+        train_steps=facts.train_steps,
+        warm_start=facts.warm_start,
         seed=run.seed,
-        command=facts.command,
+        command=facts.commands.training(config, facts.train_steps, facts.warm_start),
         evaluation=facts.commands.evaluation(config, evaluation),
         step=evaluation.step,
         parameters=evaluation.parameters,

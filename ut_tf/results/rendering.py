@@ -120,7 +120,8 @@ def _summary(
         return None
     seeds = len({item.run_key for item in fitting})
     score = f"{line.figure.title} {_score(line.figure, cell, seeds)}"
-    return [*_sets_and_minutes(fitting), score, cell.paper]
+    paper = cell.paper or _published(line, source, fitting[0])
+    return [*_sets_and_minutes(fitting), score, paper]
 
 
 def _total_summary(
@@ -150,12 +151,23 @@ def _best_recipe(records: Sequence[ResultRecord]) -> list[ResultRecord]:
     """
     judged = [record for record in records if record.selection is not None]
     chosen = best_of(judged) if judged else None
-    recipe = chosen or (records[-1] if records else None)
+    chosen = chosen or (records[-1] if records else None)
     return [
-        record
-        for record in records
-        if recipe is not None and (record.row, record.recipe) == (recipe.row, recipe.recipe)
+        record for record in records if chosen is not None and _line_of(record) == _line_of(chosen)
     ]
+
+
+def _line_of(record: ResultRecord) -> tuple[object, ...]:
+    """What the seeds of a line have in common."""
+    return (record.row, record.recipe, record.training)
+
+
+def _published(line: SummaryLine, source: ResultTable, record: ResultRecord) -> str:
+    """The publication's figures by the line's own layout; empty where it has none."""
+    task = source.task_of(record.problem)
+    names = (f"{task}, {record.row}", task, record.row)
+    texts = [line.figure.paper_of(metric, names) for metric in line.figure.metrics]
+    return "" if None in texts else SEPARATOR.join(filter(None, texts))
 
 
 def _score(figure: Figure, cell: ResultCell, seeds: int) -> str:
@@ -303,6 +315,7 @@ def processor_text(record: ResultRecord) -> str:
     devices = processor.get("devices") or ""
     name = processor.get("model") or "a processor without a name"
     flags = ", ".join(processor.get("flags") or ["flags unknown"])
-    cores = counted(int(processor.get("cores") or 1), "core")
+    cores = processor.get("cores")
+    count = f", {counted(int(cores), 'core')}" if cores else ""
     others = "" if devices in ("", "the CPU") else f" with {devices}"
-    return f"{name} ({flags}), {cores}{others}"
+    return f"{name} ({flags}){count}{others}"

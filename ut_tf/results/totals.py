@@ -56,7 +56,8 @@ def _total(
         chosen = best_of(judged or records)
         if chosen is None:
             continue
-        of_set = [record for record in records if record.recipe == chosen.recipe]
+        recipe = (chosen.recipe, chosen.training)
+        of_set = [record for record in records if (record.recipe, record.training) == recipe]
         best.append(shown(figure, chosen.value))
         means.append(statistics.fmean(shown(figure, record.value) for record in of_set))
         seeds.append(len(of_set))
