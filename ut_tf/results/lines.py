@@ -63,17 +63,17 @@ class ResultLine:
 
 def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[ResultLine]:
     """The lines of a table in their order."""
-    groups: dict[tuple[object, ...], list[ResultRecord]] = {}
+    groups: dict[tuple[tuple[str, ...], object], list[ResultRecord]] = {}
     trainings: dict[tuple[str, ...], set[tuple[int | None, str]]] = {}
     for record in records:
         values = tuple(table.value_of(record, name) for name in table.lines)
         if "group" in table.lines and not values[table.lines.index("group")]:
             continue
-        key = (values, _data_of(table, record), record.training)
-        groups.setdefault(key, []).append(record)
+        alike = (_data_of(table, record), record.training)
+        groups.setdefault((values, alike), []).append(record)
         trainings.setdefault(values, set()).add(record.training)
     lines = []
-    for (values, *_), group in groups.items():
+    for (values, _), group in groups.items():
         training = _training_text(group[0]) if len(trainings[values]) > 1 else ""
         lines.append(_line(table, values, group, training))
     first = [{line.values[place]: None for line in lines} for place in range(len(table.lines))]
