@@ -46,6 +46,7 @@ def plan_text(run: Run, values: Any) -> str:
         given_spec, lengths = _of_problem(run)
     spec = given_spec
     longest = arguments.get("longest", max(lengths, default=training.max_length))
+    _check_lengths(arguments.get("length"), longest, training.max_length)
     largest = largest_batch(training, spec, longest)
     if "length" in arguments:
         batches = [largest_batch(training, spec, arguments["length"])]
@@ -80,6 +81,19 @@ def _arguments(text: str) -> dict[str, Any]:
                 f"--plan_args={text}: {name}={value}: expected {_EXPECTED[_READERS[name]]}."
             ) from None
     return arguments
+
+
+def _check_lengths(length: int | None, longest: int, max_length: int) -> None:
+    if longest > max_length:
+        raise FlagError(
+            f"--plan_args=longest={longest}: training leaves out what is longer than max_length;"
+            f" give at most {max_length}, or raise --hparams=max_length={max_length}."
+        )
+    if length is not None and length > longest:
+        raise FlagError(
+            f"--plan_args=length={length}: a typical example is at most as long as the longest,"
+            f" {longest}: lower length, or raise longest."
+        )
 
 
 def _count(text: str) -> int:
@@ -141,6 +155,12 @@ def _setting(arguments: dict[str, Any]) -> Setting:
 def _given_spec(arguments: dict[str, Any]) -> ProblemSpec | None:
     """The spec that the arguments describe; None: they name no size of a vocabulary."""
     if not any(name in arguments for name in _SIZES):
+        kinds = [f"{name}={arguments[name]}" for name in _KINDS if name in arguments]
+        if kinds:
+            raise FlagError(
+                f"--plan_args={','.join(kinds)}: kinds are read with the size of a vocabulary: give"
+                " vocab_size, too, or leave them out to plan with the problem's data."
+            )
         return None
     size = arguments.get("vocab_size", 0)
     inputs, targets = arguments.get("inputs", "tokens"), arguments.get("targets", "tokens")

@@ -40,6 +40,7 @@ def _graph_flop(graph: Any) -> int:
         ("universal_transformer", "num_steps=2,recurrence=skip,recurrence_layers=2", TRANSLATION),
         ("conditional_universal_transformer", "num_steps=2", TRANSLATION),
         ("universal_transformer", "num_steps=2,recurrence=gru", WORDS),
+        ("universal_transformer", "num_steps=2,coordinate_form=concat", TRANSLATION),
     ],
 )
 def test_operations_are_those_of_the_graph(model: str, overrides: str, spec: ProblemSpec) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.bin.quick_commands import call_commands
+from ut_tf.bin.flags import FlagError
+from ut_tf.bin.training_plan import plan_text
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
@@ -17,6 +20,7 @@ from ut_tf.planning.memory import training_memory
 from ut_tf.planning.plan import Plan, Setting, largest_batch, make_plan, usable
 from ut_tf.planning.sizes import Sizes
 from ut_tf.problem_spec import ProblemSpec
+from ut_tf.run import Run
 
 SPEC = ProblemSpec("tokens", "tokens", 8000, 8000, shared_vocab=True)
 A100 = accelerator("a100")
@@ -53,6 +57,11 @@ def test_what_does_not_fit_is_refused_with_a_batch_that_does() -> None:
         assert (memory.peak <= usable(A100)) == fits
 
 
+def test_steps_of_a_fixed_depth_are_refused() -> None:
+    with pytest.raises(UserError, match="the depth of this model is fixed: leave `steps` out"):
+        planned(make_hparams("ut_tiny"), Setting(steps=3.0))
+
+
 def test_weights_that_do_not_fit_are_refused() -> None:
     hparams = make_hparams("ut_base", "hidden_size=32768,filter_size=131072")
     with pytest.raises(UserError, match=r"alone take .* GB: lower `hidden_size`=32768"):
@@ -65,6 +74,23 @@ def test_the_page_shows_the_table_of_gpus() -> None:
         price = "" if gpu.price is None else f"{gpu.price:.2f}"
         peaks = f"{gpu.float32 / 1e12:g}, {gpu.half / 1e12:g}"
         assert f"| {gpu.name} | {peaks} | {gpu.memory / 1e9:.0f} GB | {price} |" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("vocab_size=9,length=50,longest=20", "length=50: a typical example is at most as long as"),
+        ("vocab_size=9,longest=300", "longest=300: training leaves out what is longer"),
+        ("inputs=none,length=9", "inputs=none: kinds are read with the size of a vocabulary"),
+    ],
+)
+def test_arguments_that_contradict_are_refused(
+    arguments: str, sentence: str, tmp_path: Path
+) -> None:
+    options = {"output_dir": str(tmp_path / "run")}
+    run = Run.plan("algorithmic_reverse_decimal40", "ut_tiny", "max_length=256", **options)
+    with pytest.raises(FlagError, match=sentence):
+        plan_text(run, SimpleNamespace(plan_args=arguments, train_steps=None))
 
 
 def test_the_command_answers_without_tensorflow() -> None:

@@ -70,6 +70,7 @@ def _stack(
         block = _block(network, length, memory, transition=not gated)
         step = stack.shared * block + _cell(network)
         products += examples * length * repeated * step
+        products += repeated * _coordinates(network, examples, length)
         products += examples * length * _recurrent_layer(network, stack)
     # Keys and values of the encoder's states: 2 d² each position, once for all steps.
     projections = (stack.layers + stack.shared) * 2 * network.hidden_size**2
@@ -96,6 +97,16 @@ def _cell(network: Any) -> float:
     if network.recurrence in ("highway", "skip"):
         return float(3 * width**2 * (1 if network.couple_carry_transform_gates else 2))
     return float(_GATED.get(network.recurrence, 0) * width**2)
+
+
+def _coordinates(network: Any, examples: int, length: int) -> float:
+    """Concatenated coordinates are projected at each step: d² for each state and each of the
+    positions, which all examples share, and 2 d² for the step.
+    """
+    if network.coordinate_form == "add":
+        return 0.0
+    of_step = 0 if network.step_encoding == "none" else 2
+    return float(((examples + 1) * length + of_step) * network.hidden_size**2)
 
 
 def _recurrent_layer(network: Any, stack: Stack) -> float:

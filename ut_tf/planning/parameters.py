@@ -68,9 +68,20 @@ def _stack(sizes: Sizes, stack: Stack) -> int:
         return total
     total += stack.shared * block_parameters(sizes, stack, is_shared=True)
     total += _CELLS[network.recurrence](network, stack) + _halting(network)
-    if network.step_encoding == "learned":
-        total += stack.table_steps * network.hidden_size
+    total += _coordinates(network, stack)
     return total + _recurrent_layer(network, stack)
+
+
+def _coordinates(network: Any, stack: Stack) -> int:
+    """A row of d for each learned step. Concatenated coordinates have rows of 2 d, and a kernel
+    that projects states, positions and steps to d.
+    """
+    width, concatenates = network.hidden_size, network.coordinate_form == "concat"
+    step_width = 2 * width if concatenates else width
+    total = stack.table_steps * step_width if network.step_encoding == "learned" else 0
+    if concatenates:
+        total += (2 * width + (0 if network.step_encoding == "none" else step_width)) * width
+    return int(total)
 
 
 def _no_cell(network: Any, stack: Stack) -> int:

@@ -131,10 +131,16 @@ def make_plan(
       updates: in all; None: what the hyperparameters say.
 
     Raises:
-      UserError: the model is not known, or it fits none of the GPUs; names what to lower.
+      UserError: the model is not known, steps are given for a fixed depth, or the training fits
+        none of the GPUs; names what to lower.
     """
     training = hparams.training
     sizes = Sizes.of(hparams.model, hparams.network, spec)
+    if setting.steps is not None and not sizes.halts:
+        raise UserError(
+            f"`steps`={setting.steps:g} is a mean depth under dynamic halting, and the depth of"
+            " this model is fixed: leave `steps` out."
+        )
     parameters = parameters_by_part(sizes)
     accumulated = training.accumulate_steps
     flop = accumulated * _mean([update_flop(sizes, batch, setting.steps) for batch in batches])
