@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
+from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
@@ -65,14 +66,14 @@ class Algorithmic(Problem):
         if operation not in _OPERATIONS:
             raise UserError(f"`operation`={operation!r}: expected one of {', '.join(_OPERATIONS)}.")
         self.operation = operation
-        self.base = _at_least(2, "base", base)
+        self.base = at_least(2, "base", base)
         self.shortest = 3 if operation == "addition" else 1
-        self.max_length = _at_least(self.shortest, "max_length", max_length)
-        self.train_examples = _at_least(1, "train_examples", train_examples)
-        self.validation_length = _at_least(self.shortest, "validation_length", validation_length)
-        self.validation_examples = _at_least(1, "validation_examples", validation_examples)
-        self.test_examples = _at_least(1, "test_examples", test_examples)
-        self.long_test_examples = _at_least(1, "long_test_examples", long_test_examples)
+        self.max_length = at_least(self.shortest, "max_length", max_length)
+        self.train_examples = at_least(1, "train_examples", train_examples)
+        self.validation_length = at_least(self.shortest, "validation_length", validation_length)
+        self.validation_examples = at_least(1, "validation_examples", validation_examples)
+        self.test_examples = at_least(1, "test_examples", test_examples)
+        self.long_test_examples = at_least(1, "long_test_examples", long_test_examples)
         self.name = name or f"algorithmic_{operation}"
         self.selection_metric = (f"{MIDDLE}/char_acc", "max")
         self._generators: dict[int | None, Any] = {}
@@ -107,7 +108,7 @@ class Algorithmic(Problem):
         del data_dir
         self.check_split(split)
         if length is not None:
-            _at_least(self.shortest, "length", length)
+            at_least(self.shortest, "length", length)
         stream = tf.constant([_SPLIT_SEEDS[split], 0], tf.int64)
         if split == "train":
             stream = _fold_in(_fold_in(stream, seed), epoch)
@@ -305,15 +306,3 @@ def _uniform(seed: Any, shape: list[int], low: int, high: Any) -> Any:
 
 def _fold_in(seed: Any, number: Any) -> Any:
     return tf.random.fold_in(seed, tf.cast(number, tf.int64))
-
-
-# Beyond it TensorFlow's int32 sizes overflow.
-_MOST = 1_000_000_000
-
-
-def _at_least(least: int, what: str, value: int) -> int:
-    if value < least:
-        raise UserError(f"`{what}`={value}: expected at least {least}.")
-    if value > _MOST:
-        raise UserError(f"`{what}`={value}: expected at most {_MOST}.")
-    return value

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
+from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
@@ -75,11 +76,11 @@ class LearningToExecute(Problem):
         self.name = name or f"lte_{task}"
         self._memorises = task in lte_programs.RESULTS
         default_length, default_nesting = _MEMORY_TARGET if self._memorises else _PROGRAM_TARGET
-        self.length = _at_least(0, "length", length) or default_length
-        self.nesting = _at_least(0, "nesting", nesting) or default_nesting
-        self.train_examples = _at_least(1, "train_examples", train_examples)
-        self.validation_examples = _at_least(1, "validation_examples", validation_examples)
-        self.test_examples = _at_least(1, "test_examples", test_examples)
+        self.length = at_least(0, "length", length) or default_length
+        self.nesting = at_least(0, "nesting", nesting) or default_nesting
+        self.train_examples = at_least(1, "train_examples", train_examples)
+        self.validation_examples = at_least(1, "validation_examples", validation_examples)
+        self.test_examples = at_least(1, "test_examples", test_examples)
         self.selection_metric = (f"length_{self.length}/char_acc", "max")
         self._write, self._symbols = self._writer(task, form, operations)
 
@@ -112,7 +113,7 @@ class LearningToExecute(Problem):
         """
         del data_dir
         if length is not None:
-            _at_least(1, "length", length)
+            at_least(1, "length", length)
         pairs = self.pairs(split, seed, epoch, length)
         inputs, input_lengths = text_rows([source for source, _ in pairs], self._symbols)
         targets, target_lengths = text_rows([target for _, target in pairs], self._symbols)
@@ -226,15 +227,3 @@ def _names(operations: str, default: Sequence[str], known: Iterable[str]) -> tup
             " them with + between."
         )
     return names
-
-
-# Beyond it TensorFlow's int32 sizes overflow.
-_MOST = 1_000_000_000
-
-
-def _at_least(least: int, what: str, value: int) -> int:
-    if value < least:
-        raise UserError(f"`{what}`={value}: expected at least {least}.")
-    if value > _MOST:
-        raise UserError(f"`{what}`={value}: expected at most {_MOST}.")
-    return value

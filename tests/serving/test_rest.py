@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import socket
 import threading
 import time
@@ -192,3 +193,9 @@ def test_no_server():
         RestClient(f"127.0.0.1:{port}").predict([])
     with pytest.raises(UserError, match="cannot be asked"):
         RestClient("ftp://127.0.0.1").predict([])
+
+
+@pytest.mark.parametrize("timeout", [0.0, 1e9, float("nan")])
+def test_a_timeout_that_is_no_time_is_refused(timeout: float) -> None:
+    with pytest.raises(UserError, match=f"^`timeout`={re.escape(str(timeout))}: expected a number"):
+        RestClient("localhost:8501", timeout=timeout)

@@ -24,6 +24,8 @@ from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
 
 _DATA_FIELDS = ("vocab_size", "subword_model")
+# Beyond it TensorFlow's int32 sizes overflow.
+_LARGEST_COUNT = 1_000_000_000
 _NAMED = {
     int: "a whole number",
     float: "a number",
@@ -240,3 +242,16 @@ def _described_one(annotation: Any) -> str:
 
 def _shown(value: Any) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple | list) and value else str(value)
+
+
+def at_least(least: int, name: str, value: int) -> int:
+    """The value of an argument that counts something.
+
+    Raises:
+      UserError: it is below `least`, or too large for TensorFlow's sizes.
+    """
+    if value < least:
+        raise UserError(f"`{name}`={value}: expected at least {least}.")
+    if value > _LARGEST_COUNT:
+        raise UserError(f"`{name}`={value}: expected at most {_LARGEST_COUNT}.")
+    return value

@@ -56,7 +56,7 @@ class RestClient:
     ) -> None:
         if not 0 < timeout <= LONGEST_TIMEOUT:
             raise UserError(
-                f"timeout={timeout}: expected a number of seconds above 0, at most"
+                f"`timeout`={timeout}: expected a number of seconds above 0, at most"
                 f" {LONGEST_TIMEOUT:.0f}."
             )
         self._server = (server if "://" in server else f"http://{server}").rstrip("/")
