@@ -102,6 +102,7 @@ class Translation(Problem):
         self._settings = CorpusSettings(
             vocab_size=vocab_size or default_vocab_size,
             exact=exact and vocab_size > 0,
+            sized=vocab_size > 0,
             subword_model=subword_model,
             vocab_file=str(expanded(vocab_file).absolute()) if vocab_file else "",
             filters=Filters(max_characters, max_length_ratio),

@@ -61,6 +61,7 @@ class CorpusSettings:
     Args:
       vocab_size: ids of the vocabulary that is trained.
       exact: whether a text that supports fewer is an error.
+      sized: whether the user gave `vocab_size`, which the model's file notes.
       subword_model: kind of that vocabulary.
       vocab_file: a sentencepiece model to use instead, whatever its size; empty: one is trained.
       filters: what is left out of the training text.
@@ -68,16 +69,17 @@ class CorpusSettings:
 
     vocab_size: int
     exact: bool = True
+    sized: bool = True
     subword_model: SubwordKind = "bpe"
     vocab_file: str = ""
     filters: Filters = field(default_factory=Filters)
 
     def decisive(self) -> dict[str, Any]:
-        """The settings that decide the files, ready for JSON: `exact` only
-        says which of them is accepted.
+        """The settings that decide the files, ready for JSON: `exact` only says which of them is
+        accepted, and `sized` changes no subword.
         """
         values = dataclasses.asdict(self)
-        del values["exact"]
+        del values["exact"], values["sized"]
         return {**values, "vocab_size": 0} if self.vocab_file else values
 
 
@@ -276,7 +278,11 @@ class Corpus:
                     text for pair in pairs if not settings.filters.of_text(*pair) for text in pair
                 )
                 model = train_subwords(
-                    texts, settings.vocab_size, settings.subword_model, settings.exact
+                    texts,
+                    settings.vocab_size,
+                    settings.subword_model,
+                    settings.exact,
+                    settings.sized,
                 )
             write_bytes(self.vocab_file, model)
             # The shards that follow are of this vocabulary: another one in its place is found out

@@ -53,7 +53,11 @@ class SubwordOptions(TypedDict, total=False):
 
 
 def train_subwords(
-    texts: Iterable[str], size: int, kind: SubwordKind = "bpe", exact: bool = True
+    texts: Iterable[str],
+    size: int,
+    kind: SubwordKind = "bpe",
+    exact: bool = True,
+    sized: bool = True,
 ) -> bytes:
     """A sentencepiece model trained on `texts`.
 
@@ -64,6 +68,8 @@ def train_subwords(
         1804.10959).
       exact: whether `size` must be met; otherwise the vocabulary is as large as the text supports,
         at most `size`.
+      sized: whether the user gave the size; the model notes it as a limit, as ut-tf 0.4 did, so
+        that data prepared again has equal bytes.
 
     Raises:
       UserError: `size` is no size, too small for the characters of the text or, with `exact`,
@@ -100,7 +106,7 @@ def train_subwords(
             )
         except RuntimeError as error:
             raise _told(error, size) from error
-    return _without_file_name(written.getvalue())
+    return _reproducible(written.getvalue(), sized)
 
 
 def smaller_vocabulary(name: str, size: int, wanted: int) -> str:
@@ -201,14 +207,15 @@ def _hexadecimal(text: str) -> str:
     return " ".join(f"{ord(character):X}" for character in text)
 
 
-def _without_file_name(model: bytes) -> bytes:
-    """The model without the name of the temporary file with its rules, so that equal text gives
-    equal bytes.
+def _reproducible(model: bytes, sized: bool) -> bytes:
+    """The model with what follows from text and size alone, so that equal text gives equal bytes:
+    without the name of the temporary file with its rules.
     """
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.normalization_rule_tsv = ""
+    proto.trainer_spec.hard_vocab_limit = sized
     return bytes(proto.SerializeToString(deterministic=True))
 
 
