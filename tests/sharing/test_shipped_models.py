@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ut_tf
+from ut_tf.errors import UserError
 from ut_tf.evaluation.transfer import measure_transfer
 from ut_tf.run import Run
 from ut_tf.sharing.places import model_folder, shipped_models
@@ -54,3 +55,8 @@ def test_numbers_longer_than_in_training_are_added() -> None:
     greedy = ut_tf.DecodeConfig(beam_size=1)
     answer = ut_tf.load("addition", greedy).answer(f"{first}+{second}")
     assert answer == str(int(first) + int(second))
+
+
+def test_what_is_no_sum_is_refused() -> None:
+    with pytest.raises(UserError, match="two numbers with"):
+        ut_tf.load("addition").answer("1+")

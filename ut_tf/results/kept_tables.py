@@ -59,14 +59,23 @@ class KeptTables:
 
     @property
     def names(self) -> list[str]:
-        """The names of the tables that have records, those with a layout first."""
+        """The names of the tables that have records, those with a layout first; of a summary, those
+        of all its lines.
+        """
         recorded = dict.fromkeys(record.table for record in self.records)
         laid_out = [
             name
             for name, table in self.layouts.items()
-            if table.summary or table.source in recorded
+            if all(source in recorded for source in self._sources(table))
         ]
         return list(dict.fromkeys([*laid_out, *recorded]))
+
+    def _sources(self, table: ResultTable) -> list[str]:
+        """The tables whose records a table shows."""
+        if not table.summary:
+            return [table.source]
+        shown = (line.records for line in table.summary)
+        return [self.layouts.get(name, ResultTable(name)).source for name in shown]
 
     def render(self, name: str) -> RenderedTable:
         """A table with its records."""

@@ -73,7 +73,8 @@ class LoadedModel:
           texts: one for each of ``translator.codec.fields``: of bAbI story and question.
 
         Raises:
-          UserError: another number of texts, or what ``translator`` raises.
+          UserError: another number of texts, no example of the problem, or what ``translator``
+            raises.
         """
         return next(self.answers([texts]))
 
@@ -88,7 +89,10 @@ class LoadedModel:
                         f"{self.run.problem} answers {' and '.join(fields)}: expected"
                         f" {len(fields)} texts an example, not {len(texts)}."
                     )
-                yield tuple(texts)
+                if len(fields) == 1:
+                    yield from self.translator.codec.read(texts, "the text")
+                else:
+                    yield tuple(texts)
 
         return (hypotheses[0].text for hypotheses in self.translator.translate(checked()))
 
