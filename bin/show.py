@@ -350,7 +350,7 @@ def _answer(show: _Show, text: str) -> None:
     if not text.strip():
         return
     try:
-        show.read(text, "this")
+        show.read(text, "your text")
     except UserError as error:
         tell(COMMAND, str(error))
 
