@@ -7,11 +7,12 @@ How it is used, by a model of your own::
 
 Everything has a default that is right for a model of fixed depth. A model with halting overrides
 what is said of pondering, one whose steps take several sets of parameters in turn what is said of
-relaxed weights.
+relaxed weights, one that begins as another network its changes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -84,3 +85,11 @@ class TrainableModel:
         """Replaces each set of the relaxed weights by the mean of all sets; with tied=False the
         sets differ again, from there.
         """
+
+    # Changes of the network.
+
+    def changes(self) -> dict[int, Callable[[], None]]:
+        """What is called once, by the number of the update after which it is called. Checkpoints
+        must hold what it changes.
+        """
+        return {}

@@ -54,6 +54,7 @@ from ut_tf.training.distribution import (
     lost_workers_named,
     make_strategy,
 )
+from ut_tf.training.hooks.changes import Changes
 from ut_tf.training.hooks.first_update import FirstUpdate
 from ut_tf.training.hooks.graph import GraphOfUpdate
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
@@ -306,6 +307,7 @@ def _updates(
             FirstUpdate(state.step + 1, log_frequency, parts.progress, speedometer),
             *_stages(parts, batches, step),
             *_ponder_watch(parts, log_frequency),
+            Changes(parts.model.changes(), parts.progress),
             _logging(parts, log, log_frequency, speedometer),
         ]
         if "graph" in views.tensorboard:

@@ -81,6 +81,43 @@ def _answer(model: MemN2N, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return state @ model.classifier.kernel.numpy(), np.array(attention)
 
 
+def test_a_linear_start_has_no_softmax_until_it_is_put_in() -> None:
+    model, plain = made(linear_start=7), made()
+    _, details = model({"inputs": STORIES}, return_attention=True)
+    rows = STORIES[0, [0, 1, 2]]
+    words, ages = model.hops.words.numpy(), model.hops.ages.numpy()
+
+    def sentence(row: np.ndarray, side: int) -> np.ndarray:
+        spoken = row[row != 0]
+        return (
+            (position_encoding(np.ones([len(spoken)], np.float32), 6) * words[spoken, side])
+            .numpy()
+            .sum(0)
+        )
+
+    memory = np.array([sentence(rows[fact], 0) + ages[1 - fact, 0] for fact in range(2)])
+    expected = memory @ sentence(rows[2], 0)
+    assert_close(details.encoder.attention_weights[0, 0, 0, 0, :2], expected, 1e-5)
+
+    plain.set_weights([weight for weight in model.get_weights() if weight.shape])
+    assert [*model.changes()] == [7]
+    model.changes()[7]()
+    np.testing.assert_array_equal(model({"inputs": STORIES}), plain({"inputs": STORIES}))
+
+
+def test_noise_on_the_memory_makes_facts_older_in_training_alone() -> None:
+    model, plain = made(memory_noise=0.5, memory_size=40), made(memory_size=40)
+    facts = np.tile(STORIES[2:, :1], [200, 7, 1])
+    plain.set_weights([weight for weight in model.get_weights() if weight.dtype == np.float32])
+    np.testing.assert_array_equal(model({"inputs": facts}), plain({"inputs": facts}))
+    hops = model.hops
+    _, age, question = (tensor.numpy() for tensor in hops._rows(facts, True))
+    gaps = age[:, :5] - age[:, 1:6]
+    assert set(gaps.ravel()) == {1, 2}
+    assert 1.4 < gaps.mean() < 1.6
+    np.testing.assert_array_equal(question, np.arange(7) == 6 + np.zeros([200, 1]))
+
+
 def test_padding_and_batch_mates_change_nothing() -> None:
     model = made()
     padded = np.pad(STORIES, [(0, 0), (0, 3), (0, 2)])

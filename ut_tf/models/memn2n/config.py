@@ -24,6 +24,14 @@ class MemN2NConfig(MemoryConfig, StepsConfig, SizeConfig):
     """A hop's output embedding is the next hop's input embedding, or all hops share both and a
     linear map joins them.
     """
+    linear_start: int = option(0, at_least=0)
+    """Updates after which the softmax over the facts is put in; before, each hop adds up all facts,
+    weighted by plain dot products (Section 4.2). 0: it is there from the first.
+    """
+    memory_noise: float = option(0.0, at_least=0, below=1)
+    """Probability that an empty fact stands behind a fact in training: older ones look older by one
+    (Section 4.2: a tenth).
+    """
 
     def mistakes(self) -> list[str]:
         """There are no weights for older facts or further hops than in training."""

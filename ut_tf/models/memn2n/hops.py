@@ -6,8 +6,7 @@ d its size:
 
     s = Σ_j l_j * E x_j,    l_kj = (1 - j/J) - (k/d) (1 - 2j/J)
 
-``MemoryHops`` says how the hops read such vectors. Not here: the paper's linear start (no softmax
-at first) and its random noise (empty facts among those of the training data).
+``MemoryHops`` says how the hops read such vectors.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from ut_tf.layers.dropout import replica_seed
 from ut_tf.layers.embedding import embedding_stddev
 from ut_tf.layers.fact_embedding import row_mask
 from ut_tf.layers.linear import Linear
@@ -50,6 +50,10 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
     Adjacent tying: A of the first hop is B, A of hop k + 1 is C of hop k. Layer-wise: all hops
     share A and C, B is another, and H is a linear map.
 
+    A linear start leaves out the softmax, p_i = u · m_i, until ``insert_softmax`` is called. Noise
+    on the memory makes facts look older in training: behind each fact an empty one stands with some
+    probability, of which only the place counts.
+
     Args:
       vocab_size: number of word ids, padding (0) included.
       hidden_size: d.
@@ -59,10 +63,12 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
       tying: "adjacent" or "layerwise".
       stddev: of the initial embeddings; None: hidden_size ** -0.5.
       kernel_init: of H, as of ``Linear``.
+      linear_start: whether the softmax is left out at first.
+      memory_noise: probability of an empty fact behind a fact in training.
 
     Call arguments:
       ids: int32 [batch, rows, words]; the last row that is not padding is the question.
-      training: whether training's or evaluation's hops and facts are read.
+      training: whether training's or evaluation's hops and facts are read, with noise or without.
 
     Returns:
       (u after the last hop, [batch, hidden_size]; attention float32 [hops, batch, rows], 0 on all
@@ -80,6 +86,8 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         tying: Literal["adjacent", "layerwise"] = "adjacent",
         stddev: float | None = None,
         kernel_init: str = "glorot",
+        linear_start: bool = False,
+        memory_noise: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -90,6 +98,9 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         self.memory_size = memory_size
         self.eval_memory_size = eval_memory_size or memory_size
         self.stddev = embedding_stddev(hidden_size, stddev)
+        self.linear_start = linear_start
+        self.memory_noise = memory_noise
+        self.seed_generator = keras.random.SeedGenerator() if memory_noise > 0 else None
         self.joint: Linear | None = None
         if tying == "layerwise":
             self.joint = Linear(
@@ -109,6 +120,19 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         self.ages = self.add_weight(shape=shape, initializer=normal, name="ages", autocast=False)
         if self.joint is not None:
             self.joint.build((None, width))
+        # 1 once the softmax has been put in; a weight, so that checkpoints know it.
+        self.has_softmax = (
+            self.add_weight(
+                shape=(), initializer="zeros", trainable=False, name="has_softmax", autocast=False
+            )
+            if self.linear_start
+            else None
+        )
+
+    def insert_softmax(self) -> None:
+        """Ends the linear start."""
+        if self.has_softmax is not None:
+            self.has_softmax.assign(1.0)
 
     def call(self, ids: Any, training: bool = False) -> tuple[Any, Any]:
         # Keras traces a saved model with float32 inputs, whatever they were called with.
@@ -152,19 +176,34 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         """
         count = tf.cast(tf.reduce_sum(self.mask(ids), 1, keepdims=True), tf.int32)
         age = count - 2 - tf.range(tf.shape(ids)[1])[None]
+        question = age == -1
+        if training and self.seed_generator is not None:
+            age = self._with_empty_facts(age)
         read = tf.logical_and(
             age >= 0, age < (self.memory_size if training else self.eval_memory_size)
         )
         return (
             tf.cast(read, tf.float32),
             tf.clip_by_value(age, 0, self.memory_size - 1),
-            age == -1,
+            question,
         )
+
+    def _with_empty_facts(self, age: Any) -> Any:
+        """Ages int32 [batch, rows] with the empty facts behind each fact counted in; the ages of
+        the question and of padding stay below 0.
+        """
+        assert self.seed_generator is not None
+        seed = replica_seed(self.seed_generator.next())
+        draws = tf.random.stateless_uniform(tf.shape(age), seed)
+        empty = tf.cast(tf.logical_and(draws < self.memory_noise, age >= 0), tf.int32)
+        return age + tf.cumsum(empty, 1, reverse=True)
 
     def _hop(self, state: Any, inputs: Any, outputs: Any, read: Any) -> tuple[Any, Any]:
         """One hop over memories [rows, batch, hidden_size]: (u', attention [batch, rows])."""
         logits = tf.cast(tf.einsum("bd,rbd->br", state, inputs), tf.float32)
         # Without any fact the softmax would be over rows that are none.
         weights = tf.nn.softmax(logits + padding_scores(read)) * read
+        if self.has_softmax is not None:
+            weights = tf.where(self.has_softmax > 0, weights, logits * read)
         mean = tf.einsum("br,rbd->bd", tf.cast(weights, outputs.dtype), outputs)
         return (state if self.joint is None else self.joint(state)) + mean, weights

@@ -10,6 +10,7 @@ How it is used::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import keras
@@ -55,12 +56,18 @@ class MemN2N(EncoderDecoder):
             tying=network.hop_tying,
             stddev=network.embedding_stddev,
             kernel_init=network.kernel_init,
+            linear_start=network.linear_start > 0,
+            memory_noise=network.memory_noise,
             name="hops",
             dtype=policy,
         )
         self.classifier = Linear(
             spec.target_vocab_size, False, network.kernel_init, name="classifier", dtype=policy
         )
+
+    def changes(self) -> dict[int, Callable[[], None]]:
+        start: int = self.network.linear_start
+        return {start: self.hops.insert_softmax} if start else {}
 
     def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
         summary, attention = self.hops(features["inputs"], training=options.training)

@@ -1,0 +1,30 @@
+"""Changes of the network in the course of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ut_tf.training.hooks.hook import Hook
+from ut_tf.training.progress import ProgressLine
+from ut_tf.training.state import TrainingState
+
+
+class Changes(Hook):
+    """Calls what a model names for certain updates.
+
+    Args:
+      changes: by the number of the update after which each is called.
+      progress: the line that shows how training goes.
+    """
+
+    def __init__(self, changes: dict[int, Callable[[], None]], progress: ProgressLine) -> None:
+        self._changes = changes
+        self._progress = progress
+
+    def due(self, state: TrainingState) -> bool:
+        return state.step in self._changes
+
+    def after_update(self, state: TrainingState) -> None:
+        change = self._changes[state.step]
+        change()
+        self._progress.say(f"step {state.step}: {change.__name__.replace('_', ' ')}")
