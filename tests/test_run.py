@@ -404,6 +404,11 @@ def test_checkpoints_without_a_configuration_are_not_trained_on(create):
 
 def test_no_partial_file_is_left(create):
     run = create()
+    # As if the process had been killed while it wrote them.
+    (run.output_dir / ".config.json.abcdefgh.tmp").write_text("{")
+    (run.vocab_dir / ".vocab.txt.abcdefgh.tmp").write_text("a")
+    run = create()
+    assert [*run.vocab_sha256] == ["vocab.txt"]
     names = sorted(path.name for path in run.output_dir.iterdir())
     assert names == [".start.lock", "config.json", "vocab"]
 

@@ -43,7 +43,7 @@ from ut_tf.run_config import (
     write_config,
 )
 from ut_tf.start_lines import without_start_lines
-from ut_tf.storage.files import sha256_of, write_bytes
+from ut_tf.storage.files import remove_leftovers, sha256_of, write_bytes
 from ut_tf.storage.folders import default_data_dir, default_tmp_dir, make_writable
 from ut_tf.storage.layout import CONFIG_FILE, START_LOCK_FILE, VOCAB_FOLDER, checkpoint_steps
 from ut_tf.storage.locks import while_starting
@@ -180,6 +180,9 @@ class Run(RunConfig):
                 values = read_values(self.output_dir)
                 if values is not None:
                     self._going_on(from_values(values, self.output_dir))
+                if is_free:
+                    remove_leftovers(self.output_dir, CONFIG_FILE)
+                    remove_leftovers(self.vocab_dir)
                 # Where one trains, what lies there stays as it is: training will be refused, or
                 # this process is one of several workers.
                 return run._write() if is_free or values is None else run

@@ -104,6 +104,25 @@ def test_a_former_mean_of_the_run_gives_way_and_what_was_made_of_it_stays(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
 
 
+@pytest.mark.parametrize("came_far", [False, True])
+def test_a_process_that_was_killed_while_a_mean_gave_way_loses_nothing(
+    run: Run, tmp_path: Path, came_far: bool
+) -> None:
+    mean, old = tmp_path / "mean", tmp_path / ".old-mean-77"
+    average_checkpoints(run, [1, 2], mean)
+    (mean / "translations").mkdir()
+    (mean / "translations" / "test").write_text("Ein Satz.")
+    mean.rename(old)
+    if came_far:
+        average_checkpoints(run, [2, 6], tmp_path / "new")
+        (tmp_path / "new").rename(mean)
+    (tmp_path / ".tmp-mean-77").mkdir()
+    average_checkpoints(run, [2, 6], mean)
+    assert CheckpointStore(mean).steps() == [6]
+    assert (mean / "translations" / "test").read_text() == "Ein Satz."
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
+
+
 def test_nothing_but_a_mean_of_the_run_gives_way(run: Run, tmp_path: Path) -> None:
     mean = tmp_path / "mean"
     average_checkpoints(run, [1, 2], mean)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
-from ut_tf.storage.files import sha256_of, write_text
+from ut_tf.storage.files import remove_leftovers, sha256_of, write_text
 from ut_tf.storage.locks import exclusive
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class PreparedFolder:
             # Another process may have filled it in the meantime.
             if self.is_complete():
                 return False
+            remove_leftovers(self.path)
             make()
         return True
 

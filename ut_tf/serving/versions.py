@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from ut_tf.errors import UserError
+from ut_tf.storage.leftovers import filled_beside
 
 ADVICE = "name another `export_dir`, or change its permissions"
 SAVED_MODEL = "saved_model.pb"
@@ -68,13 +68,9 @@ def written_version(folder: Path) -> Iterator[Path]:
     Raises:
       UserError: `folder` exists meanwhile.
     """
-    temporary = folder.parent / f".tmp-{folder.name}-{os.getpid()}"
-    try:
-        temporary.mkdir(parents=True)
+    with filled_beside(folder) as temporary:
         yield temporary
         put_in_place(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def put_in_place(temporary: Path, folder: Path) -> None:

@@ -12,7 +12,6 @@ is written beside its place and renamed when it is complete.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +31,7 @@ from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import write_text
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
+from ut_tf.storage.leftovers import filled_beside
 from ut_tf.storage.model_folder import write_weights
 
 StoredType = Literal["float32", "float16"]
@@ -129,14 +129,10 @@ def _write(
     config: dict[str, Any],
     card: str,
 ) -> None:
-    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
-    try:
-        temporary.mkdir(parents=True)
+    with filled_beside(folder) as temporary:
         write_weights(temporary / WEIGHTS_FILE, arrays)
         if run.vocab_dir.is_dir():
             shutil.copytree(run.vocab_dir, temporary / VOCAB_FOLDER)
         write_text(temporary / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
         write_text(temporary / CARD_FILE, card)
         temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -12,6 +12,7 @@ steps and a digest of each checkpoint (``is_average``). It replaces a former mea
 
 from __future__ import annotations
 
+import glob
 import math
 import os
 import shutil
@@ -46,6 +47,7 @@ from ut_tf.storage.layout import (
     TRANSLATIONS_FOLDER,
     VOCAB_FOLDER,
 )
+from ut_tf.storage.leftovers import filled_beside, locked_at_once
 
 MOST = 8
 # The whole numbers that a float holds.
@@ -94,6 +96,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     """
     destination = destination.resolve()
     with readable_disk_errors(destination, advice=_ADVICE):
+        _put_back(destination)
         _check_replaceable(run, destination)
     steps = sorted({*steps})
     if not steps:
@@ -111,16 +114,15 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         weight.assign(mean)
     state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: digests}
     needed_bytes = 4 * sum(mean.size for mean in means)
-    temporary = destination.with_name(f".tmp-{destination.name}-{os.getpid()}")
-    with readable_disk_errors(destination, needed_bytes, _ADVICE):
-        try:
-            _copy_configuration(run, temporary)
-            CheckpointStore(temporary).save(
-                steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes
-            )
-            _put_in_place(temporary, destination)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with (
+        readable_disk_errors(destination, needed_bytes, _ADVICE),
+        filled_beside(destination) as temporary,
+    ):
+        _copy_configuration(run, temporary)
+        CheckpointStore(temporary).save(
+            steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes
+        )
+        _put_in_place(temporary, destination)
     return steps[-1]
 
 
@@ -295,21 +297,38 @@ def _put_in_place(temporary: Path, destination: Path) -> None:
     if not averaged_steps(destination):
         temporary.rename(destination)
         return
-    old = destination.with_name(f".tmp-old-{destination.name}-{os.getpid()}")
-    destination.rename(old)
-    try:
-        temporary.rename(destination)
-    except OSError:
-        old.rename(destination)
-        raise
+    old = destination.with_name(f".old-{destination.name}-{os.getpid()}")
+    with locked_at_once(destination):
+        destination.rename(old)
+        try:
+            temporary.rename(destination)
+        except OSError:
+            old.rename(destination)
+            raise
+        _take_over(old, destination)
+
+
+def _put_back(destination: Path) -> None:
+    """Ends what a process has begun that was killed while a former mean gave way."""
+    for old in destination.parent.glob(f".old-{glob.escape(destination.name)}-*"):
+        with locked_at_once(old) as is_ours:
+            if not is_ours:
+                continue
+            if destination.exists():
+                _take_over(old, destination)
+            else:
+                old.rename(destination)
+
+
+def _take_over(old: Path, destination: Path) -> None:
+    """Moves what is kept of a former mean to the new one, and removes the rest."""
     for name in _KEPT:
-        if (old / name).is_dir():
+        if (old / name).is_dir() and not (destination / name).exists():
             (old / name).rename(destination / name)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def _copy_configuration(run: Run, folder: Path) -> None:
-    folder.mkdir(parents=True)
     shutil.copyfile(run.output_dir / CONFIG_FILE, folder / CONFIG_FILE)
     if (run.output_dir / VOCAB_FOLDER).is_dir():
         shutil.copytree(run.output_dir / VOCAB_FOLDER, folder / VOCAB_FOLDER)

@@ -1,0 +1,89 @@
+"""Folders that are filled beside their place, and what killed processes leave of them.
+
+::
+
+    with filled_beside(folder) as temporary:   # .tmp-<name>-<process>, removed in the end
+        ...
+        temporary.rename(folder)
+
+A process locks the folder that it fills. The system gives the lock up for a process that is killed,
+so whoever gets it may remove the folder. Where a file system has no locks, leftovers stay.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_RETRY_SECONDS = 0.01
+
+
+@contextmanager
+def filled_beside(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder`; removed in the end, unless it was renamed.
+
+    Those that killed processes have left for the same place are removed first.
+    """
+    for leftover in folder.parent.glob(f".tmp-{glob.escape(folder.name)}-*"):
+        remove_abandoned(leftover)
+    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+    descriptor = _made_and_locked(temporary)
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(descriptor)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Removes a folder, unless a process holds its lock."""
+    with locked_at_once(folder) as is_ours:
+        if is_ours:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def locked_at_once(folder: Path) -> Iterator[bool]:
+    """Holds the lock on a folder within the context, and gives whether that was possible."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _locks(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locks(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _made_and_locked(folder: Path) -> int:
+    """Makes a folder; a descriptor of it that holds its lock, where the file system has any."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Another process has taken it for a leftover, in the moment before it was locked.
+            os.close(descriptor)
+            time.sleep(_RETRY_SECONDS)
+            continue
+        except OSError:
+            return descriptor
+        if folder.is_dir() and os.path.samestat(os.fstat(descriptor), folder.stat()):
+            return descriptor
+        os.close(descriptor)
