@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
+from tests.training.toy import ToyCopy
 from ut_tf.errors import UserError
-from ut_tf.training import distribution
+from ut_tf.training import agreement, distribution
+from ut_tf.training.agreement import Facts, check_agreement, data_digest
 from ut_tf.training.distribution import (
     Workers,
     check_same_precision,
@@ -56,6 +59,26 @@ def test_workers_of_different_precision_are_refused(monkeypatch: pytest.MonkeyPa
         check_same_precision(workers, policies[0])
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_workers_that_differ_are_refused_by_their_number(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    facts = Facts("ut_tf 1", "settings", "digest")
+    others = Facts(*("other" if place == number else fact for number, fact in enumerate(facts)))
+    first = [agreement._number(fact) for fact in facts]
+    monkeypatch.setattr(Workers, "gathered", lambda _, values: [first, values])
+    workers = Workers(None, count=2, index=1)
+    check_agreement(workers, facts)
+    with pytest.raises(UserError, match=r"^worker 1 of 2 is not like worker 0, it (has|trains)"):
+        check_agreement(workers, others)
+
+
+def test_digests_tell_data_of_equal_shapes_apart(tmp_path: Path) -> None:
+    first, second = (data_digest(ToyCopy(), tmp_path, seed) for seed in (1, 2))
+    assert first != second
+    assert first == data_digest(ToyCopy(), tmp_path, 1)
+
+
 class Lost:
     """Three workers, of which this process is the first."""
 
@@ -67,6 +90,11 @@ class Lost:
     [
         ("Connection reset by peer\n/job:worker/replica:0/task:2", "has lost worker 2 (Conn"),
         ("Socket closed", "has lost another worker (Socket closed)"),
+        (
+            "Graph execution error:\n\nDetected at node while defined at (most recent call last):\n"
+            "<stack traces unavailable>\nTask task:1 is gone\n\t [[{{node while}}]]",
+            "has lost worker 1 (Task task:1 is gone)",
+        ),
     ],
 )
 def test_a_lost_worker_is_named_in_one_sentence(message: str, named: str) -> None:

@@ -15,10 +15,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.pipeline import worker_share
@@ -33,6 +34,8 @@ _LOST = (
 )
 _LARGEST_PORT = 65535
 _SHOWN = 200
+# How TensorFlow's lines begin that tell where in a graph an error arose.
+_PLACES = ("Graph execution error", "Detected at node", "<stack traces", "File ", " ", "\t")
 _NO_GPU = "no GPU found; GPUs need pip install 'ut-tf[cuda]'"
 
 
@@ -64,7 +67,10 @@ def _lost_worker(workers: Workers, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:_SHOWN]
+    """The first line that says what happened, not where in the graph."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(_PLACES)]
+    return (telling or lines or [type(error).__name__])[0].strip()[:_SHOWN]
 
 
 def make_strategy(num_gpus: int | None = None) -> Any:
@@ -278,6 +284,18 @@ class Workers:
             return value
         share = self.replicas // self.count
         return float(self._all_reduce(tf.constant(value / share, tf.float64)))
+
+    def gathered(self, values: Sequence[float]) -> list[list[float]]:
+        """The whole numbers of every worker, below 2^50, by worker; waits for all of them, so all
+        must call it at the same point with as many.
+        """
+        if self.count == 1:
+            return [list(values)]
+        rows = np.zeros([self.count, len(values)])
+        rows[self.index] = values
+        share = self.replicas // self.count
+        found = self._all_reduce(tf.constant(rows / share, tf.float64)).numpy()
+        return [list(map(float, row)) for row in found.round()]
 
     def share_of(self, dataset: Any) -> Any:
         """This worker's share of a data set in which every global batch is `replicas`

@@ -13,6 +13,7 @@ was killed at any moment and started again ends with the same bits as one that n
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -35,16 +36,21 @@ from ut_tf.run_config import installed_versions
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.files import remove_leftovers
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
     LOCK_FILE,
+    METRICS_FILE,
+    PROCESSES_FILE,
     START_LOCK_FILE,
+    TRACKER_FILE,
     VOCAB_FOLDER,
     checkpoint_steps,
 )
 from ut_tf.storage.locks import held_alone
 from ut_tf.storage.processes import TrainingProcess, checkout_commit
+from ut_tf.training.agreement import Facts, check_agreement, data_digest
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.distribution import (
@@ -154,7 +160,7 @@ def train(
         check_tracker(tracker)
     stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
-    with _alone(run.output_dir, workers), StopRequest() as stop:
+    with _alone(run.output_dir, workers), StopRequest() as stop, lost_workers_named(workers):
         with _withdrawn(run.output_dir, workers, Exception):
             parts = _make_parts(run, workers, train_steps, keep, warm_start_from)
         process_log = _make_process_log(parts, stopwatch, warm_start_from)
@@ -162,7 +168,7 @@ def train(
         if stopped_by is None:
             _say_what_begins(parts)
             views = _Views(frozenset(tensorboard), tracker)
-            with _withdrawn(run.output_dir, workers, _OUT_OF_MEMORY), lost_workers_named(workers):
+            with _withdrawn(run.output_dir, workers, _OUT_OF_MEMORY):
                 stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, process_log, views)
             # A worker that leaves before the chief has saved would take the chief down with it.
             workers.total(0.0)
@@ -226,6 +232,8 @@ def _make_parts(
     check_same_precision(workers, training.dtype_policy)
     steps = training.train_steps if train_steps is None else train_steps
     problem = run.make_problem()
+    if workers.count > 1:
+        check_agreement(workers, _facts(run, problem, steps))
     model, optimizer = _make_network(run, workers, warm_start)
     store = CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
     saver = Saver(store, model, optimizer, workers)
@@ -248,6 +256,18 @@ def _make_parts(
         curriculum,
         evaluator,
         progress,
+    )
+
+
+def _facts(run: Run, problem: Problem, train_steps: int) -> Facts:
+    """What all workers must have in common; of their precision ``check_same_precision`` tells."""
+    versions = {name: text for name, text in installed_versions().items() if name != "python"}
+    hparams = {**run.hparams.to_dict(), "dtype_policy": ""}
+    settings = [run.problem, run.seed, hparams, train_steps]
+    return Facts(
+        ", ".join(f"{name} {text}" for name, text in versions.items()),
+        json.dumps(settings, sort_keys=True),
+        data_digest(problem, run.data_dir, run.seed),
     )
 
 
@@ -442,6 +462,7 @@ def _alone(output_dir: Path, workers: Workers) -> Iterator[None]:
     with ExitStack() as stack:
         with readable_disk_errors(output_dir):
             stack.enter_context(held_alone(output_dir))
+            remove_leftovers(output_dir, METRICS_FILE, PROCESSES_FILE, TRACKER_FILE)
         yield
 
 

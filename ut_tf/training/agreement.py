@@ -1,0 +1,74 @@
+"""What workers that train together must have in common: versions, settings, data.
+
+::
+
+    check_agreement(workers, Facts(versions, settings, data_digest(problem, data_dir, seed)))
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from ut_tf.data.batch_plan import evenly_spaced
+from ut_tf.data.problem import Problem
+from ut_tf.errors import UserError
+from ut_tf.training.distribution import Workers
+
+_SAMPLE = 256
+# Whole numbers of so many bytes are exact in float64, also where a few of them are added up.
+_DIGEST_BYTES = 6
+
+
+class Facts(NamedTuple):
+    """What must be equal on all workers.
+
+    Fields:
+      versions: of ut-tf and of what it computes with.
+      settings: problem, seed, hyperparameters and updates.
+      data: digest of the training data.
+    """
+
+    versions: str
+    settings: str
+    data: str
+
+
+_DIFFERENCES = Facts(
+    "has other versions of ut-tf, TensorFlow or Keras: install the same on all machines",
+    "trains another problem, with another seed or other hyperparameters: give all workers the same"
+    " command",
+    "has other training data: give a `data_dir` that all workers see, or copy one to all machines",
+)
+
+
+def check_agreement(workers: Workers, facts: Facts) -> None:
+    """Raises UserError, on every worker, where one has other facts than the first. Waits for all of
+    them.
+    """
+    rows = workers.gathered([_number(fact) for fact in facts])
+    for place, difference in enumerate(_DIFFERENCES):
+        others = [number for number, row in enumerate(rows) if row[place] != rows[0][place]]
+        if others:
+            own = f" (worker {workers.index}: {facts.versions})" if place == 0 else ""
+            raise UserError(
+                f"worker {others[0]} of {workers.count} is not like worker 0, it {difference}{own}."
+            )
+
+
+def data_digest(problem: Problem, data_dir: Path, seed: int) -> str:
+    """A digest of the lengths of the first epoch's training examples, and of some examples."""
+    table = problem.examples("train", data_dir, seed=seed, epoch=0)
+    digest = hashlib.sha256(repr(problem.spec(data_dir)).encode())
+    digest.update(table.lengths.tobytes())
+    sample = table.batch(tf.constant(evenly_spaced(len(table), _SAMPLE)))
+    for name in sorted(sample):
+        digest.update(name.encode() + tf.io.serialize_tensor(sample[name]).numpy())
+    return digest.hexdigest()
+
+
+def _number(fact: str) -> float:
+    return float(int.from_bytes(hashlib.sha256(fact.encode()).digest()[:_DIGEST_BYTES], "big"))
