@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from ut_tf.data.download import Archive
+from ut_tf.data.text.utf8 import decoded
 from ut_tf.errors import UserError, counted
 
 Source = Literal["auto", "table", "simplified"]
@@ -28,6 +29,7 @@ FORMS = ("VBZ", "VBP")
 UNKNOWN_ATTRACTORS = -1
 _FOLDERS = ("", "agreement", "rnn_agr_simple", "agreement/rnn_agr_simple")
 _SEED = 1
+_REMEDY = "put the whole published file in its place"
 _TRAIN_SHARE, _VALIDATION_SHARE = 0.09, 0.01
 _MOST_ATTRACTORS = 5
 # Of the simplified files without a training file.
@@ -298,11 +300,7 @@ def _lines(path: Path) -> Iterator[str]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for line in file:
                 number += 1
-                yield line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _malformed(
-            path, number, f"bytes that are no UTF-8 ({error.reason})", "text in UTF-8"
-        ) from error
+                yield decoded(line, str(path), _REMEDY, number)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(
             f"{path} cannot be read after line {number} ({error or type(error).__name__}): it may"
@@ -311,7 +309,4 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _malformed(path: Path, line: int, fault: str, expected: str) -> UserError:
-    return UserError(
-        f"{path}, line {line}: {fault}, expected {expected}; put the whole published file in its"
-        " place."
-    )
+    return UserError(f"{path}, line {line}: {fault}, expected {expected}; {_REMEDY}.")

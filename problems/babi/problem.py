@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ut_tf.data.download import Archive, find_or_download
+from ut_tf.data.text.utf8 import decoded
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 from ut_tf.problems.babi.story_questions import StoryQuestions
@@ -119,14 +120,7 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
 def _text(tar: Any, member: Any, name: str) -> str:
     with tar.extractfile(member) as file:
         content: bytes = file.read()
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{name}, line {line}: byte 0x{content[error.start]:02x} is no UTF-8: put the whole"
-            " published archive in its place."
-        ) from error
+    return decoded(content, name, "put the whole published archive in its place")
 
 
 def _task_stories(

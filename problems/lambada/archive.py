@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.data.download import Archive, find_or_download
+from ut_tf.data.text.utf8 import decoded
 from ut_tf.errors import UserError
 from ut_tf.paths import expanded
 from ut_tf.problems.lambada.tokens import treebank_tokens
@@ -47,6 +48,7 @@ PASSAGE_FILES = {
 NOVELS_FILE = "train-novels.tar"
 VOCABULARY_FILE = "lambada-vocab-2.txt"
 _FOLDER = "lambada"
+_REMEDY = "convert the file to UTF-8"
 _MOST_DIGITS = 18
 _DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
@@ -132,7 +134,7 @@ class Sources:
             texts = _folder_texts(self.train) if self.train.is_dir() else _tar_texts(self.train)
         empty = True
         for name, content in texts:
-            text = _decoded(content, name)
+            text = decoded(content, name, _REMEDY)
             words = treebank_tokens(text) if tokenize else text.lower().split()
             if words:
                 empty = False
@@ -149,14 +151,14 @@ class Sources:
         """
         plain = self.plain.get(file)
         if plain is not None:
-            return _decoded(_plain_content(plain), str(plain)), str(plain)
+            return decoded(_plain_content(plain), str(plain), _REMEDY), str(plain)
         if self.archive is None:
             return None
         name = f"{self.archive}:{file}"
         with _undamaged(self.archive), tarfile.open(self.archive) as archive:
             member = _member(archive, file, self.archive)
             content = archive.extractfile(member)
-            return _decoded(content.read() if content else b"", name), name
+            return decoded(content.read() if content else b"", name, _REMEDY), name
 
 
 def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = True) -> Sources:
@@ -312,15 +314,4 @@ def _undamaged(path: Path, member: str = "") -> Iterator[None]:
         raise UserError(
             f"{name} cannot be read to its end ({error or type(error).__name__}): it is truncated"
             " or damaged; put the whole file there."
-        ) from error
-
-
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{name}, line {line}: byte 0x{content[error.start]:02x} is no UTF-8: convert the file"
-            " to UTF-8."
         ) from error

@@ -21,10 +21,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ut_tf.data.text.utf8 import decoded
 from ut_tf.errors import UserError, counted
 from ut_tf.problems.parsing.trees import Tree, read_trees, simplify
 from ut_tf.storage.files import sha256_of
 
+_REMEDY = "convert the file to UTF-8"
 _SUFFIX = ".mrg"
 _FOLDER = "treebank"
 _ARCHIVE = "treebank.zip"
@@ -210,7 +212,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
         )
     for file in files:
         try:
-            yield str(file), _decoded(file.read_bytes(), str(file))
+            yield str(file), decoded(file.read_bytes(), str(file), _REMEDY)
         except OSError as error:
             raise UserError(
                 f"{file} cannot be read ({error.strerror or error}): check its name and"
@@ -238,7 +240,7 @@ def _members(path: Path) -> Iterator[tuple[str, str]]:
                     " place."
                 )
             for name in names:
-                yield f"{path}:{name}", _decoded(archive.read(name), f"{path}:{name}")
+                yield f"{path}:{name}", decoded(archive.read(name), f"{path}:{name}", _REMEDY)
     except (
         zipfile.BadZipFile,
         EOFError,
@@ -250,15 +252,4 @@ def _members(path: Path) -> Iterator[tuple[str, str]]:
         raise UserError(
             f"{path} cannot be read as a zip archive ({error or type(error).__name__}): it may be"
             " cut off or another file; delete it, or put the whole archive in its place."
-        ) from error
-
-
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{name}, line {line}: bytes that are no UTF-8 ({error.reason}); expected text in"
-            " UTF-8: convert the file."
         ) from error

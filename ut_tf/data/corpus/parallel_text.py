@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ut_tf.data.text.utf8 import decoded
 from ut_tf.errors import UserError, counted
 
 _GZIP_MARK = b"\x1f\x8b"
-_BYTE_ORDER_MARK = "\ufeff"
+_REMEDY = "convert the file to UTF-8 (iconv does it)"
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,7 @@ def read_lines(path: Path) -> Iterator[str]:
       UserError: the file cannot be read, or a line is no UTF-8; names file and line.
     """
     for number, line in enumerate(read_byte_lines(path), start=1):
-        text = _decoded(line, path, number)
-        yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+        yield decoded(line.rstrip(b"\r\n"), str(path), _REMEDY, number)
 
 
 def read_byte_lines(path: Path) -> Iterator[bytes]:
@@ -129,17 +129,6 @@ def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
                 yield unpacked
         else:
             yield file
-
-
-def _decoded(line: bytes, path: Path, number: int) -> str:
-    try:
-        return line.rstrip(b"\r\n").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}, line {number}: byte {error.start + 1} of the line is no UTF-8"
-            f" ({line[error.start : error.start + 1]!r}): convert the file to UTF-8 (iconv does"
-            " it)."
-        ) from None
 
 
 def _paired(source: Path, target: Path) -> Iterator[tuple[str, str]]:
