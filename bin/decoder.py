@@ -54,8 +54,8 @@ directory, or a saved model.
   ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
 
 Line n of the output answers line n of the input; several outputs of one line stand beside each
-other, with tabs between. bAbI reads files in bAbI's own format, and gives one line for each
-question."""
+other, with tabs between. bAbI reads plain sentences, with an empty line before each new story, or
+files in bAbI's own format, and gives one line for each question."""
 
 _HOW, _FILES = "How", "Text in and out"
 FLAGS = (

@@ -29,8 +29,9 @@ answers, in order.
   ut-query --model_name=ende                     # asks for lines
   ut-query --model_name=ende --signature=score --decode_from_file=pairs.tsv
 
-A model of stories and questions reads files in bAbI's own format, as ut-decoder does; other inputs
-of one example stand on one line, with tabs between. Printed are an example's outputs, several of
+A model of stories and questions reads plain sentences, each question with its "?" and an empty line
+before a new story, or files in bAbI's own format; other inputs of one example stand on one line,
+with tabs between. Printed are an example's outputs, several of
 them with tabs between or, where a signature has none, its value as JSON."""
 
 _SERVER, _FILES = "Server", "Text in and out"

@@ -52,6 +52,7 @@ class DigitCodec(TextCodec):
         self._symbols = self._digits + (_PLUS if self._adds else "")
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(self._symbols),) * 2
         numbers = ("31415926", "2718") if base >= _DECIMAL else ("10010110", "1011")
+        self.order = "lowest digit first" if self._adds else ""
         self.sample = _PLUS.join(numbers) if self._adds else numbers[0]
         # By id; an id that stands for nothing is written as nothing.
         self._written = tf.constant(["", "", *self._symbols])

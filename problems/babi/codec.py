@@ -112,14 +112,14 @@ class StoryCodec(TextCodec):
         numbered = [f"{number} {line}" for number, line in enumerate(lines, start=1)]
         return "\n".join(numbered) + "?"
 
+    def words(self, texts: Iterable[str]) -> list[str]:
+        """The words in stories and questions, each once, sorted."""
+        sentences = [*dict.fromkeys(sentence for text in texts for sentence in text.split("\n"))]
+        return distinct_words(tf.constant(sentences)) if sentences else []
+
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
         """The words in stories and questions that words.txt lacks, each once, sorted."""
-        sentences = [*dict.fromkeys(sentence for text in texts for sentence in text.split("\n"))]
-        return (
-            sorted({*distinct_words(tf.constant(sentences))} - {*self._words.words})
-            if sentences
-            else []
-        )
+        return sorted({*self.words(texts)} - {*self._words.words})
 
     @property
     def known_words(self) -> list[str]:
@@ -127,8 +127,8 @@ class StoryCodec(TextCodec):
         return [word for word in self._words.words if word != UNKNOWN]
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields (story, question) for each question of a file in bAbI's format, as soon as its
-        line is read.
+        """Yields (story, question) for each question of a file in bAbI's format or of plain
+        sentences, as soon as its line is read.
 
         A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is
         not looked at.

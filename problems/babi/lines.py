@@ -1,22 +1,25 @@
-"""The lines of bAbI's files; needs no TensorFlow.
+"""Stories and questions in lines: bAbI's files, or plain sentences; needs no TensorFlow.
 
 How it is used::
 
     for story, question in questions(open("questions.txt"), "questions.txt"): ...
 
-Every line begins with its number in the story; 1 begins a new one.
+In bAbI's files every line begins with its number in the story; 1 begins a new one. Plain sentences
+stand on lines or one after the other; an empty line begins a new story.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
+from ut_tf.data.text.sentences import is_numbered, sentences
 from ut_tf.errors import UserError
 
 
 def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    """Yields (story, question) for each question of a file in bAbI's format, as soon as its line is
-    read.
+    """Yields (story, question) for each question of a file in bAbI's format or, where its first
+    line has no number, of plain sentences, as soon as its line is read.
 
     A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is not
     looked at. The sentences of a story stand between newlines.
@@ -29,7 +32,7 @@ def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
       UserError: names the file and the line that is not of the format.
     """
     story: list[str] = []
-    for count, number, text in numbered_lines(lines, name, skip_blank=True):
+    for count, number, text in _sentences(lines, name):
         if number == 1:
             story = []
         question, tab, _ = text.partition("\t")
@@ -41,6 +44,36 @@ def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
             yield "\n".join(story), question.strip()
         else:
             raise malformed(name, count, text, "a question before the tab")
+
+
+def _sentences(lines: Iterable[str], name: str) -> Iterator[tuple[int, int, str]]:
+    """Yields (count of the line in the file, number in the story, text) for each sentence."""
+    source = iter(lines)
+    begin: list[str] = []
+    for line in source:
+        begin.append(line)
+        if line.strip():
+            break
+    every = itertools.chain(begin, source)
+    if not begin or is_numbered(begin[-1]):
+        yield from numbered_lines(every, name, skip_blank=True)
+    else:
+        yield from _plain_sentences(every, name)
+
+
+def _plain_sentences(lines: Iterable[str], name: str) -> Iterator[tuple[int, int, str]]:
+    number, asked = 0, False
+    for count, line in enumerate(lines, start=1):
+        if is_numbered(line):
+            raise malformed(name, count, line, "no number, as the lines before it have none")
+        if not line.strip():
+            number = 0
+        for sentence in sentences(line):
+            number += 1
+            asked = asked or "?" in sentence or "\t" in sentence
+            yield count, number, sentence
+    if not asked:
+        raise UserError(f'{name} has no question: end one with "?".')
 
 
 def numbered_lines(

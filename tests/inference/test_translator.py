@@ -234,6 +234,14 @@ def test_words_that_the_vocabulary_lacks_are_named_of_the_whole_text(
     assert capsys.readouterr().err == ""
 
 
+def test_texts_without_a_word_that_the_model_knows_are_refused(stories: StoryCodec) -> None:
+    ours = Translator(Oracle(), stories, DecodeConfig())
+    with pytest.raises(UserError, match=r"the input has no word that .* knows \(xyzzy\): it knows"):
+        list(ours.translate([("Xyzzy.", "xyzzy?")]))
+    # One foreign line among many is read as unknown words.
+    assert len(list(ours.translate([("Xyzzy.", "xyzzy?"), ("Mary left.", "where")]))) == 2
+
+
 def test_more_outputs_than_classes_are_all_classes(stories: StoryCodec) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig(beam_size=10, n_best=10))
     assert [len(pair) for pair in ours.translate([("", "where"), ("", "")])] == [4, 4]

@@ -1,4 +1,4 @@
-"""Warnings of words that a model's vocabulary lacks.
+"""Warnings of words that a model's vocabulary lacks, and refusal of texts without a known one.
 
 ::
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.errors import counted
+from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
 
 _NAMED_WORDS = 5
@@ -21,7 +21,7 @@ _LACKING = "that the model's vocabulary lacks, read as unknown"
 
 class UnknownWords:
     """Warns of the words in texts that the vocabulary lacks: of those in the first texts that have
-    some, and of all others together at the end.
+    some, and of all others together at the end. First texts without a word that it has are refused.
 
     Args:
       codec: of the model.
@@ -31,14 +31,26 @@ class UnknownWords:
     def __init__(self, codec: TextCodec, name: str | None) -> None:
         self._codec = codec
         self._name = name
+        self._has_seen = False
         self._told: set[str] = set()
         self._others: set[str] = set()
 
     def see(self, examples: Iterable[Sequence[str]]) -> None:
-        """Looks at examples: the raw texts of each, one for each of the codec's fields."""
+        """Looks at examples: the raw texts of each, one for each of the codec's fields.
+
+        Raises:
+          UserError: the vocabulary has none of the words in the first ones.
+        """
         if self._name is None:
             return
-        words = self._codec.unknown_words(text for texts in examples for text in texts)
+        raw = [text for texts in examples for text in texts]
+        words = self._codec.unknown_words(raw)
+        is_first, self._has_seen = not self._has_seen, True
+        if is_first and words and len(words) == len(self._codec.words(raw)):
+            raise UserError(
+                f"{self._name} has no word that the model knows ({_shown(words)}): it knows"
+                f" {_shown(self._codec.known_words)}."
+            )
         if self._told:
             self._others.update(word for word in words if word not in self._told)
         elif words:

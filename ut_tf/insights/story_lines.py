@@ -9,15 +9,7 @@ numbers. Example::
 
 from __future__ import annotations
 
-import re
-
-_NUMBERED = re.compile(r"\s*\d+\s+\S")
-_SENTENCE = re.compile(r"[^.?!\t]*[^.?!\t\s][^.?!\t]*(?:[.?!]|$)(?:\t.*$)?")
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a line, without blanks at their ends; what follows a tab stays."""
-    return [match.strip() for match in _SENTENCE.findall(text)]
+from ut_tf.data.text.sentences import is_numbered, sentences
 
 
 def story_lines(text: str) -> list[str]:
@@ -25,7 +17,7 @@ def story_lines(text: str) -> list[str]:
     line begins a new story.
     """
     lines = text.rstrip("\n").split("\n")
-    if any(_NUMBERED.match(line) for line in lines):
+    if any(map(is_numbered, lines)):
         return lines
     numbered, number = [], 0
     for line in lines:
@@ -42,7 +34,7 @@ def stories(text: str) -> list[range]:
     after an empty line.
     """
     lines = text.split("\n")
-    has_numbers = any(_NUMBERED.match(line) for line in lines)
+    has_numbers = any(map(is_numbered, lines))
     starts = [
         number
         for number, line in enumerate(lines)

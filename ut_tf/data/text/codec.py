@@ -55,6 +55,9 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     sample: str = ""
     """An input as a reader would type it; empty: none is known."""
 
+    order: str = ""
+    """The order of the symbols of inputs and targets, where it is not that of reading."""
+
     board: Board | None = None
     """How inputs that are cells lie on a board, to be shown so; None: they are no cells."""
 
@@ -101,6 +104,13 @@ class TextCodec(tf.Module):  # type: ignore[misc]
           tokens: of one example, without padding.
         """
         return " ".join(token for token in tokens if token != self.end_token)
+
+    def words(self, texts: Iterable[str]) -> list[str]:
+        """The words in raw texts, each once, sorted; default: none, as of subwords and
+        characters.
+        """
+        del texts
+        return []
 
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
         """The words in raw texts that the vocabulary lacks, each once, sorted; default: none, as of
