@@ -133,6 +133,25 @@ class SudokuCodec(AlignedCodec):
         digits = string.digits[1 : size.digits + 1]
         super().__init__(BLANK + digits, digits, size.cells, size.digits, other_blank="0")
         self.sample = _SAMPLES.get((size.box_rows, size.box_columns), "")
+        self._size = size
+
+    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
+        """Yields each line; an empty one too.
+
+        Raises:
+          UserError: a line has other symbols or another length, or a digit twice in a row, a column
+            or a box; names the two cells.
+        """
+        for count, (line,) in enumerate(super().read(lines, name), start=1):
+            pair = self._size.contradiction("".join(line.split()), f"{BLANK}{self._other_blank}")
+            if pair is not None:
+                unit, digit, places = pair
+                cells = " and ".join(f"row {row} column {column}" for row, column in places)
+                raise UserError(
+                    f"{name}, line {count}: {line.strip()[:80]!r} has the digit {digit} twice in a"
+                    f" {unit}, at {cells}: such a board has no solution; correct the line."
+                )
+            yield (line,)
 
 
 class BitsCodec(AlignedCodec):

@@ -45,6 +45,28 @@ class SudokuSize:
         """The number of the box of a cell."""
         return row // self.box_rows * self.box_rows + column // self.box_columns
 
+    def contradiction(
+        self, cells: str, blanks: str
+    ) -> tuple[str, str, tuple[tuple[int, int], tuple[int, int]]] | None:
+        """The first two cells of a row, column or box that hold the same digit: the unit's name,
+        the digit, and the cells' rows and columns from 1; None: no two do.
+
+        Args:
+          cells: a character for each cell, row by row.
+          blanks: the characters of blank cells.
+        """
+        seen: dict[tuple[str, int, str], tuple[int, int]] = {}
+        for cell, digit in enumerate(cells):
+            if digit in blanks:
+                continue
+            row, column = divmod(cell, self.digits)
+            place = row + 1, column + 1
+            for unit, number in (("row", row), ("column", column), ("box", self.box(row, column))):
+                if (unit, number, digit) in seen:
+                    return unit, digit, (seen[unit, number, digit], place)
+                seen[unit, number, digit] = place
+        return None
+
     @functools.cached_property
     def peers(self) -> tuple[tuple[int, ...], ...]:
         """For each cell the other cells of its row, its column and its box."""

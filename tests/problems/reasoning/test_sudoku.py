@@ -147,6 +147,24 @@ def test_lines_that_are_no_puzzles_are_refused() -> None:
         list(codec.read_targets([PUZZLE], "answers"))
 
 
+@pytest.mark.parametrize(
+    ("board", "expected"),
+    [
+        (
+            "1.1. .... .... ....",
+            "'1.1. .... .... ....' has the digit 1 twice in a row, at row 1"
+            " column 1 and row 1 column 3",
+        ),
+        ("0002 0000 0000 0002", "2 twice in a column, at row 1 column 4 and row 4 column 4"),
+        ("3... .3.. .... ....", "3 twice in a box, at row 1 column 1 and row 2 column 2"),
+    ],
+)
+def test_a_board_that_contradicts_itself_is_refused(board: str, expected: str) -> None:
+    codec = Sudoku(4).text_codec(Path("nowhere"))
+    with pytest.raises(UserError, match=f"puzzles, line 2: .*{expected}: such a board has no"):
+        list(codec.read([PUZZLE, board], "puzzles"))
+
+
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="`digits`=9: expected one of 4, 6"):
         Sudoku(9)  # type: ignore[arg-type]
