@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import (
+    EXIT_USER_ERROR,
     execute,
     import_tensorflow,
     is_typed,
@@ -26,9 +27,10 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.show_input import is_question, known_words_message, unknown_words_message
 from ut_tf.bin.terminal import Terminal
+from ut_tf.data.text.sentences import sentences
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, read_input, readable
-from ut_tf.insights.story_lines import sentences, stories, story_lines
+from ut_tf.insights.story_lines import stories, story_lines
 from ut_tf.notices import warn
 from ut_tf.paths import expanded
 from ut_tf.storage.checkpoints import check_checkpoint
@@ -102,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
-def _main(argv: list[str]) -> None:
+def _main(argv: list[str]) -> int:
     values: Any = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     texts = _texts(values)
@@ -121,14 +123,18 @@ def _main(argv: list[str]) -> None:
         inspector = Inspector.from_run(run, checkpoint=values.checkpoint)
     show = _Show(inspector, Terminal.of(sys.stdout))
     print(show.title(), file=sys.stderr, flush=True)
-    for name, text in texts:
-        show.read(text, name)
+    shows_all = [show.read(text, name) for name, text in texts]
     show.test_examples(values.examples or 0)
     if types:
         show.sample()
         _converse(show)
     if values.html:
         _write_page(show, expanded(values.html), opens=not values.no_open)
+    return 0 if all(shows_all) else EXIT_USER_ERROR
+
+
+class _UnknownWordError(UserError):
+    """A text has a word that the model does not know."""
 
 
 class _Show:
@@ -178,37 +184,44 @@ class _Show:
         unknown = codec.unknown_words([text])
         return unknown_words_message(unknown, codec.known_words) if unknown else None
 
-    def read(self, text: str, name: str) -> None:
-        """Shows the examples in a text; one with unknown words is left out, with a warning.
+    def read(self, text: str, name: str) -> bool:
+        """Shows the examples in a text, and warns of those that cannot be read: with unknown words,
+        or not of the problem's format. The return value is whether all were shown.
 
         Raises:
-          UserError: every example has unknown words, or the text is not of the problem's format.
+          UserError: none can be read.
         """
-        if self.words_message(self._plain(text)):
-            text = self._known(text, name)
-        with stdout_to_stderr():
-            examples = self._inspector.read(text, name)
-        self._print(examples)
-
-    def _known(self, text: str, name: str) -> str:
-        """The text with empty lines for the stories, or lines, that have unknown words."""
         lines = text.split("\n")
         parts = (
             stories(text) if self.reads_stories else [range(n, n + 1) for n in range(len(lines))]
         )
         parts = [part for part in parts if any(lines[number].strip() for number in part)]
-        refusals = []
-        for part in parts:
-            messages = {n: self.words_message(self._plain(lines[n])) for n in part}
-            refused = [f"{name}, line {n + 1}: {told}" for n, told in messages.items() if told]
-            if refused:
-                refusals.append(refused[0])
-                lines[part.start : part.stop] = [""] * len(part)
-        if len(refusals) == len(parts):
-            raise UserError(f"{refusals[0]} {self.vocabulary}")
+        refusals: list[UserError] = []
+        shown = 0
+        for part in parts or [range(len(lines))]:
+            try:
+                examples = self._examples(lines, part, name)
+            except UserError as error:
+                refusals.append(error)
+                continue
+            self._print(examples)
+            shown += 1
+        if not shown:
+            known = f" {self.vocabulary}" if isinstance(refusals[0], _UnknownWordError) else ""
+            raise UserError(f"{refusals[0]}{known}")
         for refusal in refusals:
             warn(f"{refusal} This {'story' if self.reads_stories else 'line'} is left out.")
-        return "\n".join(lines)
+        return not refusals
+
+    def _examples(self, lines: Sequence[str], part: range, name: str) -> list[dict[str, Any]]:
+        """The examples in some lines of a text."""
+        for number in part:
+            if told := self.words_message(self._plain(lines[number])):
+                raise _UnknownWordError(f"{name}, line {number + 1}: {told}")
+        # Empty lines in the place of those before keep the numbers in messages.
+        text = "\n".join([*[""] * part.start, *lines[part.start : part.stop]])
+        with stdout_to_stderr():
+            return self._inspector.read(text, name)
 
     def _plain(self, text: str) -> str:
         """The text without the numbers of bAbI's lines, and without answers."""

@@ -179,7 +179,7 @@ def test_a_story_with_unknown_words_leaves_the_others(
     whole = [f"{first}Mary went to the {place}.\n{second}Where is Mary?\n" for place in PLACES]
     piped = io.BytesIO("\n".join(whole).encode())
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=piped, isatty=lambda: False))
-    assert show.main([f"--output_dir={STORED_RUN}", f"--data_dir={tmp_path}"]) == 0
+    assert show.main([f"--output_dir={STORED_RUN}", f"--data_dir={tmp_path}"]) == 1
     printed = capsys.readouterr()
     assert printed.out.count("answer: ") == 2
     assert 'warning: standard input, line 4: the model does not know "kichen"' in printed.err

@@ -153,6 +153,20 @@ def test_a_shipped_model_shows_a_sample_and_answers_what_is_typed(
     assert typed[1] in page.read_text()
 
 
+def test_a_line_that_cannot_be_read_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    piped = io.BytesIO(b"17+5\n3*4\n\n2+2\n1+\n")
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=piped, isatty=lambda: False))
+    assert show.main(["--model=addition", f"--data_dir={tmp_path}"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.count("answer: ") == 2
+    assert "source (lowest digit first):" in printed.out
+    for told in ("line 2: '3*4'", "line 5: '1+'"):
+        assert f"warning: standard input, {told} is not what this problem reads" in printed.err
+    assert printed.err.count("This line is left out.") == 2
+
+
 def test_a_model_that_shows_nothing_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
