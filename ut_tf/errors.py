@@ -14,7 +14,9 @@ class UserError(Exception):
     """A mistake that the user can mend; its text is the whole message."""
 
 
-_MUCH_LESS = 0.2
+# Of difflib's ratio: below it, two names share letters by chance ("acr" and "basic": .5).
+_LIKE, _MUCH_LESS = 0.6, 0.2
+_BEGINNING = 3
 _MARK, _END = "[user error: ", " :end]"
 
 
@@ -40,11 +42,15 @@ def counted(count: int, noun: str) -> str:
 
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """At most `count` of the `known` names that look most like `name` in any case of its letters,
-    best first; none that is much less like it than the best.
+    best first; none that is much less like it than the best. Where none is like it, those that
+    begin with it.
     """
     lowercase = name.lower()
     names = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(lowercase, names, n=count, cutoff=0.5)
+    near = difflib.get_close_matches(lowercase, names, n=count, cutoff=_LIKE)
+    if not near and len(name) >= _BEGINNING:
+        begun = [candidate for candidate in names if candidate.startswith(lowercase)]
+        near = sorted(begun, key=len)[:count]
     likeness = [difflib.SequenceMatcher(None, candidate, lowercase).ratio() for candidate in near]
     return [
         names[candidate]

@@ -381,6 +381,7 @@ def test_what_an_earlier_version_wrote_keeps_what_it_did():
     ("values", "expected"),
     [
         ({"halting": "act"}, "halting=act: expected one of"),
+        ({"halting": "acr"}, r"halting=acr: expected one of [^(]*basic[^(]*\.$"),
         ({"norm": "Pre"}, r"norm=Pre: expected one of post, pre \(did you mean pre\?\)"),
         ({"position": "sinus"}, "position=sinus: expected one of"),
         ({"dropout": 1.5}, r"dropout=1.5: expected at least 0 and below 1"),
