@@ -18,6 +18,7 @@ from ut_tf.factories import make_hparams
 from ut_tf.planning.accelerators import ACCELERATORS, accelerator
 from ut_tf.planning.memory import training_memory
 from ut_tf.planning.plan import Plan, Setting, largest_batch, make_plan, usable
+from ut_tf.planning.rendering import duration, render
 from ut_tf.planning.sizes import Sizes
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
@@ -29,6 +30,29 @@ A100 = accelerator("a100")
 def planned(hparams: HParams, setting: Setting, updates: int | None = None) -> Plan:
     batch = largest_batch(hparams.training, SPEC)
     return make_plan(hparams, SPEC, [batch], batch, setting, updates)
+
+
+@pytest.mark.parametrize(
+    ("hours", "time"),
+    [
+        (1e-6, "< 0.1 s"),
+        (1e-3, "3.6 s"),
+        (0.5, "30 min"),
+        (8.8612, "8.86 h"),
+        (12345.6, "12,300 h"),
+    ],
+)
+def test_times_have_sensible_units(hours: float, time: str) -> None:
+    assert duration(hours) == time
+
+
+def test_a_small_training_is_planned_in_seconds_and_gpus_without_a_price_are_named() -> None:
+    setting = Setting()
+    text = render(planned(make_hparams("ut_tiny"), setting, 1), setting)
+    (a100,) = re.findall(r"1 x A100 .*", text)
+    assert a100.split()[-5:] == ["0.1", "s", "0%", "<", "0.01"]
+    assert re.search(r"1 x L4 .* no price\n", text)
+    assert text.endswith("; that list has no L4 and no H200: give `price`")
 
 
 def test_hours_follow_from_operations_and_gradients() -> None:

@@ -9,6 +9,7 @@ from ut_tf.planning.memory import Memory
 from ut_tf.planning.plan import Plan, Setting
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SHORTEST, _LEAST_DOLLARS = 0.1, 0.01
 _PARTS = ("weights", "moments", "averages", "sums", "activations", "logits", "gradients")
 
 
@@ -29,7 +30,7 @@ def render(plan: Plan, setting: Setting) -> str:
         f"{name:<{widths[0]}}  {value:<{widths[1]}}  {details}".rstrip()
         for name, value, details in quantities
     ]
-    return "\n".join([*lines, "", *_table(plan, setting), "", *_assumptions(setting)])
+    return "\n".join([*lines, "", *_table(plan, setting), "", *_assumptions(plan, setting)])
 
 
 def amount(number: float) -> str:
@@ -38,6 +39,22 @@ def amount(number: float) -> str:
         if number >= size:
             return f"{number / size:.3g} {prefix}"
     return f"{number:.3g} "
+
+
+def duration(hours: float) -> str:
+    """A time in seconds, minutes or hours, with three digits."""
+    seconds = 3600 * hours
+    if seconds < _SHORTEST:
+        return f"< {_SHORTEST} s"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{float(f'{hours:.3g}'):,g} h"
+
+
+def _dollars(cost: float | None) -> str:
+    if cost is None:
+        return "no price"
+    return f"{cost:,.2f}" if cost >= _LEAST_DOLLARS else f"< {_LEAST_DOLLARS}"
 
 
 def _parts(parameters: dict[str, int]) -> str:
@@ -50,16 +67,16 @@ def _memory(memory: Memory) -> str:
 
 
 def _table(plan: Plan, setting: Setting) -> list[str]:
-    rows = [["GPU", "memory", "fits", "hours", "adding gradients up", "US dollars"]]
+    rows = [["GPU", "memory", "fits", "time", "adding gradients up", "US dollars"]]
     for row in plan.rows:
         rows.append(
             [
                 f"{setting.devices} x {row.gpu.name}",
                 f"{row.gpu.memory / 1e9:.0f} GB",
                 "yes" if row.fits else "no",
-                f"{row.hours:.3g}" if row.fits else "",
+                duration(row.hours) if row.fits else "",
                 f"{row.communication:.0%}" if row.fits else "",
-                f"{row.cost:,.2f}" if row.fits and row.cost is not None else "",
+                _dollars(row.cost) if row.fits else "",
             ]
         )
     return _aligned(rows)
@@ -70,7 +87,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def _assumptions(setting: Setting) -> list[str]:
+def _assumptions(plan: Plan, setting: Setting) -> list[str]:
     network = setting.network
     lines = [
         f"assumed: products at {setting.utilisation:.0%} of the GPU's peak; 8% of its memory is not"
@@ -83,4 +100,6 @@ def _assumptions(setting: Setting) -> list[str]:
             " are added up after the backward pass"
         )
     own = "your own" if setting.price is not None else PRICES
-    return [*lines, f"prices: {own}"]
+    unlisted = [row.gpu.name for row in plan.rows if row.fits and row.cost is None]
+    note = f"; that list has no {' and no '.join(unlisted)}: give `price`" if unlisted else ""
+    return [*lines, f"prices: {own}{note}"]
