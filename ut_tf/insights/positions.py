@@ -12,7 +12,7 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, PADDING_ID
 
-START = "<start>"
+START, PADDING = "<start>", "<padding>"
 
 
 class IdCodec(TextCodec):
@@ -65,15 +65,17 @@ def texts_of(strings: Any) -> list[str]:
 
 
 def input_positions(
-    codec: TextCodec, features: dict[str, Any], length: int, memory_size: int
+    codec: TextCodec, features: dict[str, Any], length: int, memory_size: int, starts: int = 0
 ) -> list[dict[str, Any]]:
     """The encoder's positions, {"text", "role"} each.
 
     Args:
       codec: text form of the problem.
       features: a batch of one example, with "inputs".
-      length: positions of the encoder, memory and start symbol included.
+      length: positions of the encoder, memory, start symbol and padding included.
       memory_size: learned memory vectors, which are the first positions.
+      starts: learned start symbols behind them. Positions beyond the inputs are padding: ByteNet's
+        source is longer than its text.
     """
     inputs = np.asarray(features["inputs"])[0]
     texts = texts_of(codec.tokens(features)[0])
@@ -84,8 +86,9 @@ def input_positions(
     else:
         roles = ["end" if symbol == END_ID else "token" for symbol in inputs]
     memory = [_position(f"memory {number}", "memory") for number in range(1, memory_size + 1)]
-    start = [_position(START, "start")] * (length - memory_size - len(texts))
-    return [*memory, *start, *map(_position, texts, roles)]
+    start = [_position(START, "start")] * starts
+    padding = [_position(PADDING, "token")] * (length - memory_size - starts - len(texts))
+    return [*memory, *start, *map(_position, texts, roles), *padding]
 
 
 def target_positions(

@@ -265,12 +265,13 @@ class Thinker:
         parts, spec = [], self.model.spec
         if observed.encoder is not None:
             steps = observed.encoder
+            starts = int(getattr(self.model, "start_symbol", None) is not None)
             positions = input_positions(
-                self.codec, features, len(steps.ponder_times), steps.memory_size
+                self.codec, features, len(steps.ponder_times), steps.memory_size, starts
             )
             label = "source" if self.model.has_decoder else "text"
             label = "facts and question" if spec.inputs == "facts" else label
-            label = label if self.codec.board is None else "board"
+            label = "board" if self.codec.board is not None else self._in_order(label)
             logits = () if self.model.has_decoder else observed.step_logits
             part = self._part("encoder", label, positions, steps, logits)
             answered = observed.step_logits if spec.targets == "aligned" else ()
@@ -280,11 +281,15 @@ class Thinker:
             positions = target_positions(
                 self.codec, features["targets"][0], len(steps.ponder_times), steps.memory_size
             )
-            label = "text" if self.is_language_model else "output"
+            label = self._in_order("text" if self.is_language_model else "output")
             part = self._part("decoder", label, positions, steps, observed.step_logits)
             exits = exit_steps(self.rules, steps, observed.step_logits)
             parts.append({**part, "exit_steps": exits})
         return parts
+
+    def _in_order(self, label: str) -> str:
+        """A part's label with the order of its symbols, where that is not the reader's."""
+        return f"{label} ({self.codec.order})" if self.codec.order else label
 
     def _part(
         self,
