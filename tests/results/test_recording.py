@@ -122,6 +122,16 @@ def test_each_figure_that_is_named_must_be_there(
     assert not kept.exists()
 
 
+def test_a_figure_of_the_layout_that_is_not_finite_is_an_error(
+    tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": math.nan, "loss": 1.0})
+    record(run, kept, status=1)
+    told = capsys.readouterr().err
+    assert f"{run}: error is nan in its record of step 100 (test, 2026-01-01T00:00:00" in told
+    assert not kept.exists()
+
+
 def test_runs_that_are_no_result_are_refused(
     tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

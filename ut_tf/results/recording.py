@@ -69,7 +69,7 @@ def records_of(
 
     Raises:
       UserError: the run is not finished or not evaluated, validation did not choose its checkpoint,
-        or it has none of the figures.
+        it has none of the figures, or one that the table shows is not finite.
     """
     check_finished(run.folder)
     if not run.records:
@@ -163,7 +163,15 @@ def _metrics(
         value = evaluation.metrics.get(metric)
         figures = table.figures_of(metric, evaluation.test_problem, evaluation.split)
         is_shown = figures or options.metrics or not table.figures
-        if value is None or not math.isfinite(value) or not is_shown:
+        if value is None or not is_shown:
+            continue
+        if figures and not math.isfinite(value):
+            raise UserError(
+                f"{run.folder}: {metric} is {value} in its record of step {evaluation.step}"
+                f" ({evaluation.split}, {evaluation.time}), and the table {table.name} shows it:"
+                " expected a finite figure; evaluate the run again, or name other figures."
+            )
+        if not math.isfinite(value):
             continue
         kept[metric] = _paper(run, figures, metric, table, options)
     return kept
