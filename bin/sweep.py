@@ -31,6 +31,7 @@ from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.expected import parse_minutes
 from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, make_cells
 from ut_tf.sweeping.halving import rung_step
+from ut_tf.sweeping.jobs import interrupted_by_signals
 from ut_tf.sweeping.sweep import Sweep, SweepResult, run_sweep, summary
 
 COMMAND = "ut-sweep"
@@ -145,7 +146,8 @@ def _main(argv: list[str]) -> int:
         return 0
     make_writable(sweep.folder)
     if values.launcher == "shared":
-        return _told(sweep, share(sweep, _say))
+        with interrupted_by_signals():
+            return _told(sweep, share(sweep, _say))
     with held_alone(sweep.folder):
         check_unshared(sweep.folder)
         sweep.read_progress()

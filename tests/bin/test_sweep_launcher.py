@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE
 from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.claims import Claims
 from ut_tf.sweeping.grid import Cell, make_cells
-from ut_tf.sweeping.jobs import Command
+from ut_tf.sweeping.jobs import Command, interrupted_by_signals
 from ut_tf.sweeping.shared import run_shared
 from ut_tf.sweeping.sweep import Sweep
 
@@ -153,6 +154,29 @@ def test_tasks_that_start_at_once_wait_for_each_other(tmp_path: Path) -> None:
             assert not any(task.done() for task in tasks)
         assert all(task.result(20).failed == [] for task in tasks)
     assert Claims(tmp_path / "claims").fresh() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_task_that_is_told_to_end_while_it_waits_gives_back_its_claims(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    sweep = Sweep(tmp_path, CELLS[:1], StubCommands("x"), 1)
+    claims = Claims(tmp_path / "claims")
+
+    def end_it_once_it_waits() -> None:
+        deadline = time.monotonic() + 20
+        while len(claims.fresh()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    with claims.take(CELLS[0].name):
+        killer = threading.Thread(target=end_it_once_it_waits)
+        with pytest.raises(KeyboardInterrupt), interrupted_by_signals():
+            killer.start()
+            share(sweep, silent)
+        killer.join()
+        assert claims.fresh() == [CELLS[0].name]
 
 
 def test_a_local_sweep_does_not_begin_beside_tasks(tmp_path: Path) -> None:

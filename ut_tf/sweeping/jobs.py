@@ -242,6 +242,24 @@ class Jobs:
             )
 
 
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """A context in which each signal that stops raises KeyboardInterrupt, as Ctrl-C does, so that
+    what was begun is ended in order; the jobs of a ``Jobs`` inside hear it first.
+    """
+    before = {number: signal.signal(number, _interrupt) for number in _heard_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise KeyboardInterrupt
+
+
 def _heard_signals() -> list[signal.Signals]:
     """The signals that stop: Ctrl-C, SIGTERM and, unless nohup has it ignored, the end of
     the terminal.
