@@ -1,7 +1,8 @@
-"""Sentences up to the verb, as people write them in tokens, and the number that their verb should
-have.
+"""Sentences as people write them in tokens, and the number that their verb should have.
 
 How it is used::
+
+    SentenceCodec(vocab_dir)             # a language model's: texts are scored
 
     codec = NumberCodec(vocab_dir)
     codec.encode(tf.constant(["the keys to the cabinet"]))["inputs"]     # [[3, 87, 6, 3, 2, 1]]
@@ -10,14 +11,15 @@ How it is used::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, split_blanks
+from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
 
 WORDS_FILE = "words.txt"
@@ -25,9 +27,84 @@ NUMBERS = ("singular", "plural")
 _SAMPLE = "the keys to the cabinet"
 
 
-class NumberCodec(TextCodec):
-    """The text form of ``SvaNumberPrediction``: words with blanks between them, lower-case as in
-    training; singular or plural.
+class _WordsCodec(TextCodec):
+    """Words with blanks between them, lower-case as in training.
+
+    Args:
+      vocab_dir: holds words.txt.
+      name: of the codec.
+
+    Raises:
+      UserError: it does not.
+    """
+
+    def __init__(self, vocab_dir: Path, name: str) -> None:
+        super().__init__(name=name)
+        self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
+        self._tokens = tf.constant(["", self.end_token, *self._words.words])
+        self.sample = "" if self.unknown_words([_SAMPLE]) else _SAMPLE
+
+    def words(self, texts: Iterable[str]) -> list[str]:
+        """The words of sentences, each once, sorted."""
+        return sorted({word for text in texts for word in text.split()})
+
+    def unknown_words(self, texts: Iterable[str]) -> list[str]:
+        """The words of sentences that words.txt lacks, each once, sorted."""
+        return sorted({*self.words(texts)} - {*self._words.words})
+
+    @property
+    def known_words(self) -> list[str]:
+        """The words of words.txt."""
+        return [word for word in self._words.words if word != UNKNOWN]
+
+
+class SentenceCodec(_WordsCodec):
+    """The text form of ``SvaLanguageModeling``, which has no inputs; `vocab_dir` and errors as of
+    ``NumberCodec``.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, vocab_dir: Path) -> None:
+        super().__init__(vocab_dir, "sentence_codec")
+        self.vocab_sizes = (0, len(self._words))
+
+    def encode(self, *texts: Any) -> dict[str, Any]:
+        """Raises UserError: a language model has no inputs."""
+        del texts
+        raise UserError("a language model has no inputs to encode: it can score texts.")
+
+    def encode_targets(self, texts: Any) -> Any:
+        """int32 [batch, length] of strings [batch], padded with 0; without an end, so that
+        beginnings of sentences can be compared.
+        """
+        return self._words.encode(texts).to_tensor()
+
+    def decode(self, outputs: Any) -> Any:
+        """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding,
+        with blanks between the words.
+        """
+        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
+        words = tf.gather(self._tokens, outputs * kept)
+        return tf.strings.strip(tf.strings.reduce_join(words, axis=1, separator=" "))
+
+    def tokens(self, features: dict[str, Any]) -> Any:
+        """The word at each position of features["targets"], strings [batch, length]; "" on
+        padding.
+        """
+        return tf.gather(self._tokens, features["targets"])
+
+    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
+        """Raises UserError: a language model has no inputs."""
+        del lines
+        raise UserError(
+            f"{name}: a language model has no inputs to answer; its texts, one a line, are scored"
+            " (ut-decoder with `score_file`)."
+        )
+
+
+class NumberCodec(_WordsCodec):
+    """The text form of ``SvaNumberPrediction``: singular or plural.
 
     Args:
       vocab_dir: holds words.txt.
@@ -37,12 +114,9 @@ class NumberCodec(TextCodec):
     """
 
     def __init__(self, vocab_dir: Path) -> None:
-        super().__init__(name="number_codec")
-        self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
+        super().__init__(vocab_dir, "number_codec")
         self._numbers = tf.constant(NUMBERS)
-        self._tokens = tf.constant(["", self.end_token, *self._words.words])
         self.vocab_sizes = (len(self._words), len(NUMBERS))
-        self.sample = "" if self.unknown_words([_SAMPLE]) else _SAMPLE
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
@@ -54,16 +128,6 @@ class NumberCodec(TextCodec):
                 [self._words.encode(texts[0]), tf.RaggedTensor.from_tensor(ends)], 1
             ).to_tensor()
         }
-
-    def unknown_words(self, texts: Iterable[str]) -> list[str]:
-        """The words of sentences that words.txt lacks, each once, sorted."""
-        words = {word for text in texts for word in text.split()}
-        return sorted(words - {*self._words.words})
-
-    @property
-    def known_words(self) -> list[str]:
-        """The words of words.txt."""
-        return [word for word in self._words.words if word != UNKNOWN]
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns the classes, int32 [batch], of "singular" and "plural"; -1 for anything else."""

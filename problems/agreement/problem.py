@@ -29,7 +29,7 @@ from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.problems.agreement.codec import NUMBERS, WORDS_FILE, NumberCodec
+from ut_tf.problems.agreement.codec import NUMBERS, WORDS_FILE, NumberCodec, SentenceCodec
 from ut_tf.problems.agreement.files import (
     FORMS,
     TABLE,
@@ -314,6 +314,10 @@ class SvaLanguageModeling(Agreement):
         return [
             EvaluationSet(name="", split="validation", method="ranking", max_examples=_VALIDATED)
         ]
+
+    def text_codec(self, vocab_dir: Path) -> SentenceCodec:
+        """The codec of sentences, to be scored."""
+        return SentenceCodec(vocab_dir)
 
     def _spec(self, vocab_size: int) -> ProblemSpec:
         return ProblemSpec("none", "tokens", input_vocab_size=0, target_vocab_size=vocab_size)

@@ -205,6 +205,12 @@ def test_simplified_files_without_a_training_file(
                 "the tag ends the line, in training too"
             )
             assert split == "train" or {text[-1], words[int(one["alternative"])]} == {"VBZ", "VBP"}
+    codec = problem.text_codec(problem.vocab_files(tmp_path / "data")[0].parent)
+    written = codec.encode_targets(tf.constant([" ".join(text), "the keys xyzzy"]))
+    np.testing.assert_array_equal(written[0], one["targets"])
+    assert written[1].numpy().tolist()[:4] == [*map(words.index, ("the", "keys", "<unknown>")), 0]
+    assert codec.decode(written).numpy()[0].decode() == " ".join(text)
+    assert codec.unknown_words(["the keys xyzzy"]) == ["xyzzy"]
 
 
 def test_simplified_files_with_a_training_file(tmp_path: Path) -> None:
