@@ -12,7 +12,6 @@ The simplified files, numpred.*, have the words before the verb, after the verb'
 from __future__ import annotations
 
 import csv
-import gzip
 import random
 import zlib
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Literal
 
 from ut_tf.data.download import Archive
 from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.unpacking import open_gzip
 from ut_tf.errors import UserError, counted
 
 Source = Literal["auto", "table", "simplified"]
@@ -297,7 +297,7 @@ def _lines(path: Path) -> Iterator[str]:
     """
     number = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with open_gzip(path) if path.suffix == ".gz" else path.open("rb") as file:
             for line in file:
                 number += 1
                 yield decoded(line, str(path), _REMEDY, number)

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ut_tf.data.arrays import open_arrays
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.download import find_or_download
 from ut_tf.data.example_table import ExampleTable, example_order
@@ -217,7 +218,7 @@ class Agreement(Problem):
                 f" which are not in {tmp_dir}: put their folder rnn_agr_simple there, or set"
                 " `tmp_dir` to the folder that has it."
             )
-        return read_table(source or find_or_download(TABLE, tmp_dir, self.name))
+        return read_table(find_or_download(TABLE, source.parent if source else tmp_dir, self.name))
 
     def _changed(self, folder: PreparedFolder, tmp_dir: Path) -> bool:
         """Whether a file that would be read now was not read then, or had another content."""
@@ -245,7 +246,7 @@ class Agreement(Problem):
         if key not in self._loaded:
             folder = self._prepared(data_dir)
             path = folder.verified(f"{split}.npz")
-            with folder.reading(), np.load(path) as file:
+            with folder.reading(), open_arrays(path) as file:
                 side = Side(file["ids"], file["lengths"])
                 self._loaded[key] = _Loaded(
                     side, HostSide(side), file["answers"], file["attractors"]

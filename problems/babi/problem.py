@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from ut_tf.data.download import Archive, find_or_download
 from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.unpacking import is_plain_file, open_tar
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 from ut_tf.problems.babi.story_questions import StoryQuestions
@@ -103,10 +104,10 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
     pattern = re.compile(rf"(?:.*/)?{folder}/qa(\d+)_(?:.*_)?(train|test)\.txt")
     files = {}
     try:
-        with tarfile.open(archive) as tar:
+        with open_tar(archive) as tar:
             for member in tar:
                 match = pattern.fullmatch(member.name)
-                if match and member.isfile():
+                if match and is_plain_file(member):
                     text = _text(tar, member, f"{archive}:{member.name}")
                     files[int(match[1]), match[2]] = (member.name, text)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:

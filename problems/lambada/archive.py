@@ -25,6 +25,7 @@ from pathlib import Path
 
 from ut_tf.data.download import Archive, find_or_download
 from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.unpacking import is_plain_file, open_gzip, open_tar, tar_within
 from ut_tf.errors import UserError
 from ut_tf.paths import expanded
 from ut_tf.problems.lambada.tokens import treebank_tokens
@@ -35,6 +36,8 @@ ARCHIVE = Archive(
         "http://clic.cimec.unitn.it/lambada/lambada-dataset.tar.gz",
         "https://zenodo.org/records/2630551/files/lambada-dataset.tar.gz",
     ),
+    # Of the record at Zenodo, as tensorflow-datasets has it.
+    sha256="8fbe499096ddbdcbbd0cac406861b5026fb451d15b8fe04e0e4f3d082f2ad5d7",
     advice=(
         "with the development passages alone (lambada_development_plain_text.txt) give training"
         " text of your own by `train_files`"
@@ -155,7 +158,7 @@ class Sources:
         if self.archive is None:
             return None
         name = f"{self.archive}:{file}"
-        with _undamaged(self.archive), tarfile.open(self.archive) as archive:
+        with _undamaged(self.archive), open_tar(self.archive) as archive:
             member = _member(archive, file, self.archive)
             content = archive.extractfile(member)
             return decoded(content.read() if content else b"", name, _REMEDY), name
@@ -248,7 +251,7 @@ def _plain_content(path: Path) -> bytes:
     with _undamaged(path):
         if path.suffix != ".gz":
             return path.read_bytes()
-        with gzip.open(path) as file:
+        with open_gzip(path) as file:
             return file.read()
 
 
@@ -258,23 +261,25 @@ def _folder_texts(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _tar_texts(path: Path) -> Iterator[tuple[str, bytes]]:
-    with _undamaged(path), tarfile.open(path) as archive:
+    with _undamaged(path), open_tar(path) as archive:
         yield from _members(archive, str(path))
 
 
 def _novels(path: Path) -> Iterator[tuple[str, bytes]]:
-    with _undamaged(path, NOVELS_FILE), tarfile.open(path) as outer:
-        content = outer.extractfile(_member(outer, NOVELS_FILE, path))
+    with _undamaged(path, NOVELS_FILE), open_tar(path) as outer:
+        member = _member(outer, NOVELS_FILE, path)
+        content = outer.extractfile(member)
         assert content is not None
-        with tarfile.open(fileobj=content) as novels:
-            yield from _members(novels, f"{path}:{NOVELS_FILE}")
+        name = f"{path}:{NOVELS_FILE}"
+        with tar_within(content, member.size, name) as novels:
+            yield from _members(novels, name)
 
 
 def _members(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, bytes]]:
     for member in archive:
         content = (
             archive.extractfile(member)
-            if member.isfile() and member.name.endswith(".txt")
+            if is_plain_file(member) and member.name.endswith(".txt")
             else None
         )
         if content is not None:
@@ -294,7 +299,7 @@ def _member(archive: tarfile.TarFile, file: str, path: Path) -> tarfile.TarInfo:
     members = [
         member
         for member in archive.getmembers()
-        if member.isfile() and Path(member.name).name == file
+        if is_plain_file(member) and Path(member.name).name == file
     ]
     if not members:
         raise UserError(

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import tqdm
 
+from ut_tf.data.arrays import read_array
 from ut_tf.data.prepared import DamageError, PreparedFolder, source_record
 from ut_tf.data.text.vocabulary import UNKNOWN, read_symbols, write_symbols
 from ut_tf.errors import UserError
@@ -241,10 +242,8 @@ class LambadaCorpus:
     def texts(self, split: str) -> Texts:
         """The books of "train", mapped from their file, or the passages of a split."""
         with self.prepared.reading():
-            words: Ids = np.load(
-                self.folder / f"{split}.words.npy", mmap_mode="r" if split == "train" else None
-            )
-            starts: Places = np.load(self.folder / f"{split}.starts.npy")
+            words: Ids = read_array(self.folder / f"{split}.words.npy", mmap=split == "train")
+            starts: Places = read_array(self.folder / f"{split}.starts.npy")
             if starts[-1] != len(words):
                 raise DamageError(f"{split} has {len(words)} words where {starts[-1]} were written")
         return Texts(words, starts)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.unpacking import read_zip_member
 from ut_tf.errors import UserError, counted
 from ut_tf.problems.parsing.trees import Tree, read_trees, simplify
 from ut_tf.storage.files import sha256_of
@@ -240,7 +241,8 @@ def _members(path: Path) -> Iterator[tuple[str, str]]:
                     " place."
                 )
             for name in names:
-                yield f"{path}:{name}", decoded(archive.read(name), f"{path}:{name}", _REMEDY)
+                content = read_zip_member(archive, name, path)
+                yield f"{path}:{name}", decoded(content, f"{path}:{name}", _REMEDY)
     except (
         zipfile.BadZipFile,
         EOFError,

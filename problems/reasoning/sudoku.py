@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ut_tf.data.arrays import open_arrays
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
@@ -181,7 +182,7 @@ class Sudoku(Problem):
             folder = self._folder(data_dir)
             folder.require(self, data_dir)
             path = folder.verified(PUZZLES_FILE)
-            with folder.reading(), np.load(path) as arrays:
+            with folder.reading(), open_arrays(path) as arrays:
                 self._loaded[key] = arrays[f"{split}_solutions"], arrays[f"{split}_clues"]
         return self._loaded[key]
 

@@ -26,7 +26,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(404)
             return
         self.send_response(200)
-        self.send_header("Content-Length", str(len(CONTENT)))
+        if self.path != "/endless":
+            self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
         self.wfile.write(CONTENT[: 1000 if self.path == "/cut" else None])
 
@@ -114,3 +115,36 @@ def test_silence_is_answered_in_time(server: str, tmp_path: Path) -> None:
             archive(f"{server}/slow", f"{server}/slow"), tmp_path, "problem", answer_seconds=0.6
         )
     assert time.monotonic() - start < 2.5
+
+
+def test_without_a_published_checksum_the_first_download_is_the_right_one(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = archive(f"{server}/whole", sha256="")
+    path = find_or_download(unknown, tmp_path, "problem")
+    pin = tmp_path / "file.tar.gz.sha256"
+    assert pin.read_text() == f"{SHA256}  file.tar.gz\n"
+    assert f"sha256 of this first download is {SHA256}" in capsys.readouterr().err
+    assert find_or_download(unknown, tmp_path, "problem") == path
+
+    path.write_bytes(b"exchanged")
+    with pytest.raises(UserError, match=r"has another sha256 .* than .*\.sha256 says"):
+        find_or_download(unknown, tmp_path, "problem")
+    path.unlink()
+    find_or_download(unknown, tmp_path, "problem")
+    path.unlink()
+    pin.write_text("0" * 64)
+    with pytest.raises(UserError, match="expected 0000"):
+        find_or_download(unknown, tmp_path, "problem")
+    pin.write_text("sha256")
+    with pytest.raises(UserError, match="64 hexadecimal digits"):
+        find_or_download(unknown, tmp_path, "problem")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("page", ["whole", "endless"])
+def test_a_download_is_no_larger_than_it_may_be(server: str, tmp_path: Path, page: str) -> None:
+    small = Archive("file", (f"{server}/{page}",), most_bytes=len(CONTENT) - 1)
+    with pytest.raises(UserError, match="255,999"):
+        find_or_download(small, tmp_path, "problem")
+    assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,10 @@
 """Archives: found where the user put them, otherwise downloaded.
 
 How it works: a file in the temporary directory is used as it is, with a warning where its checksum
-is not the expected one. Otherwise each address is tried; what arrives goes to a file of another
-name, which gets the archive's name only when it is whole and its checksum is right, so that an
-interrupted download never looks complete. A machine without network gives its answer within
-seconds.
+is not the published one. Otherwise each address is tried; what arrives goes to a file of another
+name, which gets the archive's name only when it is whole and its checksum is right. Where nobody
+has published a checksum, that of the first download is printed and kept beside the file, as
+FILE.sha256; from then on, or where the user has put such a file there, it is the only right one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import hashlib
 import os
 import queue
+import re
 import tempfile
 import threading
 from collections.abc import Callable
@@ -21,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError
-from ut_tf.notices import warn
-from ut_tf.storage.files import sha256_of
+from ut_tf.notices import note, warn
+from ut_tf.storage.files import sha256_of, write_text
 
 # Resolving a name has no timeout of its own, so the whole wait for a first answer, over all
 # addresses, is limited too.
@@ -30,6 +31,8 @@ _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 4.0
 _STALL_SECONDS = 30.0
 _CHUNK_BYTES = 1 << 16
+_SHA256 = re.compile(rb"[0-9a-fA-F]{64}(?![0-9a-fA-F])")
+_PIN_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,9 @@ class Archive:
     Args:
       file: its name in the temporary directory.
       urls: addresses that have it, in the order in which they are tried.
-      sha256: checksum of the file at every address, in hexadecimal; empty: only its length is
-        checked, where the server tells it.
+      sha256: checksum of the file at every address, in hexadecimal; empty: nobody has published
+        one.
+      most_bytes: that it may have.
       advice: what a user without the file could do instead, for the error message.
     """
 
@@ -48,6 +52,7 @@ class Archive:
     urls: tuple[str, ...]
     sha256: str = ""
     advice: str = ""
+    most_bytes: int = 2_000_000_000
 
 
 def find_or_download(
@@ -62,22 +67,26 @@ def find_or_download(
       answer_seconds: how long all addresses together may take to answer.
 
     Raises:
-      UserError: the file found is empty, or there is none and no address gives it.
+      UserError: the file found is empty or not that of its FILE.sha256, or there is none and no
+        address gives it.
     """
     path = tmp_dir / archive.file
+    pinned = _pinned(path)
     if path.is_file():
         if path.stat().st_size == 0:
             raise UserError(
                 f"{path} is empty: expected the archive that {what} needs; delete it, or put the"
                 " whole archive in its place."
             )
-        _warn_of_another(path, archive, what)
+        _check_found(path, archive, pinned, what)
         return path
     failures = []
     for url in archive.urls:
         try:
             response = within(answer_seconds / len(archive.urls), functools.partial(_open, url))
-            _receive(response, archive, path)
+            digest = _receive(response, archive, path, archive.sha256 or pinned)
+            if not (archive.sha256 or pinned):
+                _pin(path, digest)
             return path
         except (OSError, TimeoutError, ValueError) as error:
             failures.append(f"{url}: {_reason(error)}")
@@ -111,13 +120,51 @@ def check_reachable(
         ) from error
 
 
-def _warn_of_another(path: Path, archive: Archive, what: str) -> None:
-    digest = sha256_of(path) if archive.sha256 else ""
-    if digest != archive.sha256:
+def _check_found(path: Path, archive: Archive, pinned: str, what: str) -> None:
+    """Warns where a file that is there is not the published one; raises UserError where it is not
+    the one that was kept in mind.
+    """
+    if not (archive.sha256 or pinned):
+        return
+    digest = sha256_of(path)
+    if pinned and digest != pinned:
+        raise UserError(
+            f"{path} has another sha256 ({digest}) than {_pin_file(path)} says ({pinned}): put the"
+            " former file back, or delete that checksum, if you trust what is there now."
+        )
+    if archive.sha256 and digest != archive.sha256:
         warn(
             f"{path} is not the published archive (its sha256 is {digest}, expected"
             f" {archive.sha256}): {what} uses it as it is."
         )
+
+
+def _pin_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _pinned(path: Path) -> str:
+    """The checksum that FILE.sha256 tells, as sha256sum writes it; empty: there is no such file."""
+    file = _pin_file(path)
+    if not file.is_file():
+        return ""
+    with file.open("rb") as opened:
+        match = _SHA256.match(opened.read(_PIN_BYTES))
+    if match is None:
+        raise UserError(
+            f"{file}: expected the sha256 of {path.name}, 64 hexadecimal digits: write it there as"
+            " sha256sum does, or delete the file."
+        )
+    return match[0].decode().lower()
+
+
+def _pin(path: Path, digest: str) -> None:
+    file = _pin_file(path)
+    write_text(file, f"{digest}  {path.name}\n")
+    note(
+        f"nobody has published a checksum of {path.name}; the sha256 of this first download is"
+        f" {digest}, kept in {file}: a file with another one will be refused."
+    )
 
 
 def _open(url: str) -> Any:
@@ -150,14 +197,16 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
     return value
 
 
-def _receive(response: Any, archive: Archive, path: Path) -> None:
-    """Writes the response's body to `path`; raises ValueError where its length or checksum is
-    wrong.
+def _receive(response: Any, archive: Archive, path: Path, sha256: str) -> str:
+    """Writes the response's body to `path` and returns its sha256; raises ValueError where its
+    length or its checksum is wrong (`sha256` empty: any).
     """
     import tqdm
 
     path.parent.mkdir(parents=True, exist_ok=True)
     expected = int(response.headers.get("Content-Length", 0))
+    if expected > archive.most_bytes:
+        raise ValueError(f"it has {expected:,} bytes, expected at most {archive.most_bytes:,}")
     digest, size = hashlib.sha256(), 0
     descriptor, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{archive.file}.", suffix=".partial"
@@ -172,14 +221,17 @@ def _receive(response: Any, archive: Archive, path: Path) -> None:
                 digest.update(chunk)
                 size += len(chunk)
                 bar.update(len(chunk))
+                if size > archive.most_bytes:
+                    raise ValueError(f"it goes on after {archive.most_bytes:,} bytes")
             file.flush()
             os.fsync(file.fileno())
         if expected and size != expected:
             raise ValueError(f"{size} bytes arrived, expected {expected}")
-        if archive.sha256 and digest.hexdigest() != archive.sha256:
-            raise ValueError(f"its sha256 is {digest.hexdigest()}, expected {archive.sha256}")
+        if sha256 and digest.hexdigest() != sha256:
+            raise ValueError(f"its sha256 is {digest.hexdigest()}, expected {sha256}")
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
+        return digest.hexdigest()
     finally:
         Path(temporary).unlink(missing_ok=True)
 

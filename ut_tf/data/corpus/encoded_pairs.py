@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ut_tf.data.arrays import open_arrays
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.storage.files import write_bytes
 
@@ -85,7 +86,7 @@ def write_shard(path: Path, pairs: PairIds, counts: dict[str, int]) -> None:
 
 def read_counts(path: Path) -> dict[str, int]:
     """The counts that were stored with a shard."""
-    with np.load(path) as shard:
+    with open_arrays(path) as shard:
         counts: dict[str, int] = json.loads(str(shard["counts"]))
     return counts
 
@@ -96,7 +97,7 @@ def read_shards(paths: Sequence[Path]) -> PairIds:
         name: [] for name in ("sources", "source_lengths", "targets", "target_lengths")
     }
     for path in paths:
-        with np.load(path) as shard:
+        with open_arrays(path) as shard:
             for name, arrays in columns.items():
                 arrays.append(shard[name])
     whole = {

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.unpacking import unpacked_gzip
 from ut_tf.errors import UserError, counted
 
 _GZIP_MARK = b"\x1f\x8b"
@@ -122,10 +123,10 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     with path.open("rb") as file:
         if file.peek(len(_GZIP_MARK)).startswith(_GZIP_MARK):
-            with gzip.GzipFile(fileobj=file) as unpacked:
+            with unpacked_gzip(file, path) as unpacked:
                 yield unpacked
         else:
             yield file
