@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import random
 import re
 from typing import Any
@@ -20,11 +18,11 @@ from ut_tf.data.arguments import (
 )
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.models.bounded import bounded_variables
 from ut_tf.models.training_contract import TrainableModel
+from ut_tf.planning.parameters import count_parameters
+from ut_tf.planning.sizes import Sizes
 from ut_tf.problem_spec import ProblemSpec
-
-# Numbers in the states of a model's random generators, which are no parameters.
-_MOST_OF_SEEDS = 1000
 
 
 def make_hparams(hparams_set: str, overrides: str = "", model: str | None = None) -> HParams:
@@ -92,7 +90,8 @@ def make_model(
     # Keras draws the seeds of initializers and of random layers from here.
     random.seed(seed)
     try:
-        with _bounded_variables(most_parameters):
+        is_small = _counts_at_most(hparams, spec, most_parameters)
+        with bounded_variables(None if is_small else most_parameters):
             model = factory(hparams.network, spec)
     finally:
         random.setstate(state)
@@ -101,30 +100,14 @@ def make_model(
     return model
 
 
-def _bounded_variables(most: int | None) -> contextlib.AbstractContextManager[None]:
-    """A context in which variables have at most that many numbers in all, and those of seeds."""
-    if most is None:
-        return contextlib.nullcontext()
-    import tensorflow as tf
-
-    made = -_MOST_OF_SEEDS
-
-    def create(next_creator: Any, **options: Any) -> Any:
-        nonlocal made
-        value = options["initial_value"]
-        if callable(value):
-            # Traced and not run: the value has a shape and takes no memory.
-            traced = tf.function(value, autograph=False).get_concrete_function()
-            made += math.prod(traced.output_shapes)
-        if made > most:
-            raise UserError(
-                f"the hyperparameters make a model of more than the {most:,} parameters that are"
-                " stored: copy or download the whole folder again."
-            )
-        return next_creator(**options)
-
-    scope: contextlib.AbstractContextManager[None] = tf.variable_creator_scope(create)
-    return scope
+def _counts_at_most(hparams: HParams, spec: ProblemSpec, most: int | None) -> bool:
+    """Whether the model is known to have no more parameters than that, without making it."""
+    try:
+        sizes = Sizes.of(hparams.model, hparams.network, spec)
+        return most is not None and count_parameters(sizes) <= most
+    except UserError:
+        # Of this model nobody knows before.
+        return False
 
 
 def _check_trainable(name: str, model: Any) -> None:

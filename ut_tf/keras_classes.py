@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import zipfile
 from pathlib import Path
 from typing import Any
 
+from ut_tf.data.unpacking import check_unpacked
 from ut_tf.layers.catalogue import POSITIONS, TRANSITIONS
+from ut_tf.models.bounded import bounded_variables
 from ut_tf.models.catalogue import MODELS
 from ut_tf.models.universal_transformer.catalogue import CELLS, EXIT_RULES, HALTING_FORMS
+
+# Of a number in the smallest type that weights are kept in.
+_SMALLEST_BYTES = 2
 
 # What stands in files: models, and parts that layers of a Functional model are made of.
 _CATALOGUES = (MODELS, CELLS, HALTING_FORMS, EXIT_RULES, TRANSITIONS, POSITIONS)
@@ -31,7 +37,8 @@ def load_keras_model(filepath: str | Path, **options: Any) -> Any:
     Keras finds a class by its name only after the class's module has been imported. ``import
     ut_tf`` imports them if Keras or TensorFlow was imported before it, and
     ``keras.models.load_model`` then works as well. Otherwise ``import ut_tf`` leaves them out,
-    because they would load TensorFlow, and this function imports them.
+    because they would load TensorFlow, and this function imports them. It also bounds the model by
+    the size of the file: a configuration alone cannot fill the memory.
 
     Args:
       filepath: of the ``.keras`` file.
@@ -39,8 +46,27 @@ def load_keras_model(filepath: str | Path, **options: Any) -> Any:
 
     Returns:
       the keras.Model.
+
+    Raises:
+      UserError: its configuration makes more parameters than the file holds.
     """
     import keras
 
     register_keras_classes()
-    return keras.models.load_model(filepath, **options)
+    with bounded_variables(_stored_numbers(Path(filepath))):
+        return keras.models.load_model(filepath, **options)
+
+
+def _stored_numbers(path: Path) -> int | None:
+    """The most numbers that the weights in a ``.keras`` file can be; None: it is another file.
+
+    Raises:
+      UserError: it unpacks to more than it may.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (OSError, zipfile.BadZipFile):
+        return None  # Keras says what it is.
+    check_unpacked(members, path)
+    return sum(member.file_size for member in members) // _SMALLEST_BYTES

@@ -26,7 +26,7 @@ from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.processor import multiplies_bfloat16, policy_in_use
 from ut_tf.data.arguments import absolute_files, naming_problem_args
-from ut_tf.data.prepared import prepare_data
+from ut_tf.data.prepared import NotPreparedError, prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
@@ -43,6 +43,7 @@ from ut_tf.run_config import (
     write_config,
 )
 from ut_tf.start_lines import without_start_lines
+from ut_tf.storage.checkpoints import stored_numbers
 from ut_tf.storage.files import remove_leftovers, sha256_of, write_bytes
 from ut_tf.storage.folders import default_data_dir, default_tmp_dir, make_writable
 from ut_tf.storage.layout import CONFIG_FILE, START_LOCK_FILE, VOCAB_FOLDER, checkpoint_steps
@@ -83,11 +84,14 @@ class Run(RunConfig):
 
     Args:
       output_dir: the run directory; all others are those of ``RunConfig``.
+      stored_folders: which of data_dir and tmp_dir are those that a config.json names, not given
+        ones; others may have written that file. Not stored.
       notes: what whoever plans the run should know, such as a hyperparameter without effect;
         ``start`` warns of each. Not stored.
     """
 
     output_dir: Path
+    stored_folders: tuple[str, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -238,7 +242,12 @@ class Run(RunConfig):
             "tmp_dir": _given_or_stored(tmp_dir, values["tmp_dir"], default_tmp_dir),
             "output_dir": folder,
         }
-        return cls(**{**vars(config), **folders, "usr_dir": usr_dir or config.usr_dir})
+        given = {"data_dir": data_dir, "tmp_dir": tmp_dir}
+        own = {
+            "usr_dir": usr_dir or config.usr_dir,
+            "stored_folders": tuple(name for name, folder in given.items() if not folder),
+        }
+        return cls(**{**vars(config), **folders, **own})
 
     def in_use(self, overrides: str) -> Self:
         """The run with another depth, memory or positions, "eval_num_steps=8".
@@ -272,6 +281,8 @@ class Run(RunConfig):
           UserError: the data cannot be had, or it is not the data that the run was made with.
         """
         problem = self.make_problem() if problem is None else problem
+        if "data_dir" in self.stored_folders and self._lacks_data(problem):
+            return self._in_default_folders().prepare(problem)
         with naming_problem_args(self.problem_args):
             prepare_data(problem, self.data_dir, self.tmp_dir)
         spec = problem.spec(self.data_dir)
@@ -283,6 +294,29 @@ class Run(RunConfig):
             )
         self._check_vocabulary(problem)
         return dataclasses.replace(self, spec=spec)
+
+    def _lacks_data(self, problem: Problem) -> bool:
+        try:
+            problem.spec(self.data_dir)
+        except NotPreparedError:
+            return True
+        except UserError:
+            pass  # Damaged data is told of below.
+        return False
+
+    def _in_default_folders(self) -> Self:
+        """The run with the default directories of data and archives: a run directory does not say
+        where files are written.
+        """
+        defaults = {"data_dir": default_data_dir, "tmp_dir": default_tmp_dir}
+        folders = {name: absolute(defaults[name]()) for name in self.stored_folders}
+        if self.data_dir != folders["data_dir"]:
+            note(
+                f"{self.data_dir}, which {self.output_dir / CONFIG_FILE} names, lacks the data of"
+                f" {self.problem}: it is looked for, and otherwise prepared, in"
+                f" {folders['data_dir']}; `data_dir` names another folder."
+            )
+        return dataclasses.replace(self, **folders, stored_folders=())
 
     def make_problem(self) -> Problem:
         """Makes the problem with its arguments; imports its module."""
@@ -304,21 +338,29 @@ class Run(RunConfig):
                 )
         return self.make_problem().text_codec(self.vocab_dir)
 
-    def make_model(self) -> Any:
+    def make_model(self, most_parameters: int | None = None) -> Any:
         """Makes a newly initialised keras.Model for the problem; imports TensorFlow.
 
         What it draws, its initial weights and random halting in use, follows from the run's seed.
 
+        Args:
+          most_parameters: numbers that its weights may have; None: as many as the run's checkpoints
+            or saved weights can hold, and any where there are none yet.
+
         Raises:
-          UserError: the data was never prepared, so that the sizes of the vocabularies are unknown.
+          UserError: the data was never prepared, so that the sizes of the vocabularies are unknown,
+            or the model is larger than what is stored.
         """
         if self.spec is None:
             raise UserError(
                 f"the run in {self.output_dir} has no prepared data yet: train it first with"
                 " ut-trainer."
             )
-        most = count_parameters(self.output_dir) if self.is_saved_model else None
-        model = make_model(self.hparams, self.spec, self.seed, most)
+        if most_parameters is None:
+            # Others may have written them.
+            count = count_parameters if self.is_saved_model else stored_numbers
+            most_parameters = count(self.output_dir)
+        model = make_model(self.hparams, self.spec, self.seed, most_parameters)
         if model.sees_later_targets:
             _warn_of_the_future(self.output_dir)
         return model

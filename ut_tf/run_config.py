@@ -22,7 +22,7 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.storage.files import write_bytes
+from ut_tf.storage.files import read_bounded, write_bytes
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.model_folder import is_plain_name
 from ut_tf.version import __version__
@@ -95,7 +95,7 @@ def read_values(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / CONFIG_FILE
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = json.loads(read_bounded(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -38,6 +38,10 @@ class DamageError(Exception):
     """Prepared data is not as it was written; inside of ``undamaged`` it becomes a UserError."""
 
 
+class NotPreparedError(UserError):
+    """The data of a problem is not in the data directory."""
+
+
 class PreparedFolder:
     """A folder that is filled once; its summary.json, written last, says that it is complete.
 
@@ -127,9 +131,9 @@ class PreparedFolder:
         return undamaged(self.path)
 
     def require(self, problem: Problem, data_dir: Path) -> None:
-        """Raises UserError if the folder is not complete."""
+        """Raises NotPreparedError if the folder is not complete."""
         if not self.is_complete():
-            raise UserError(
+            raise NotPreparedError(
                 f"{problem.name} is not prepared in {data_dir}: prepare it with ut-datagen, or name"
                 " the `data_dir` that has it."
             )
@@ -179,6 +183,12 @@ def source_record(path: Path, digest: bool = True) -> dict[str, Any]:
             f"{path} cannot be read ({error.strerror or error}): check its name and permissions."
         ) from error
     return record
+
+
+def check_readable(paths: Iterable[Path]) -> None:
+    """Raises UserError where one of the files cannot be read; their content is not looked at."""
+    for path in paths:
+        source_record(path, digest=False)
 
 
 def prepare_data(problem: Problem, data_dir: Path, tmp_dir: Path) -> None:

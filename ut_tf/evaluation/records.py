@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf.errors import UserError
+from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import RECORDS_FILE
 
@@ -200,7 +201,7 @@ def read_records(output_dir: str | Path) -> list[Record]:
     """
     path = Path(output_dir) / RECORDS_FILE
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, MOST_LINES_BYTES)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.figures.style import COLORS, in_style, new_figure
+from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.layout import METRICS_FILE
 
 # Metrics of validation, the most telling first.
@@ -44,7 +45,7 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     """
     path = folder / METRICS_FILE
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_bounded(path, MOST_LINES_BYTES).splitlines()
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror or error}): learning curves need a run that"

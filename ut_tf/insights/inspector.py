@@ -137,7 +137,7 @@ class Inspector:
         """
         first = self.thinkers[0]
         if count:
-            first.run.prepare(first.problem)
+            first.run = first.run.prepare(first.problem)
         return [
             self._example(f"test-{sample.number}", first.given(sample.features), sample.group)
             for sample in samples(first, count)
@@ -189,10 +189,10 @@ class Inspector:
         return other.think(Given(features, given.text, given.target))
 
     def _run(self, name: str, thinker: Thinker, histogram_examples: int) -> dict[str, Any]:
+        if histogram_examples:
+            thinker.run = thinker.run.prepare(thinker.problem)
         run = thinker.run
         network = run.hparams.network
-        if histogram_examples:
-            run.prepare(thinker.problem)
         halting = getattr(network, "halting", "none")
         return {
             "name": name,

@@ -165,7 +165,7 @@ def import_run(
     )
     run = _with_data(plan, _spec(theirs))
     keras.utils.set_random_seed(run.seed)
-    model = run.make_model()
+    model = run.make_model(sum(array.size for array in tensors.values()))
     space = trained_target_space(tensors) if target_space_id is None else target_space_id
     assign_variables(model, tensors, hparams, space)
     run = run.start()

@@ -12,6 +12,8 @@ from typing import Any
 
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
+from ut_tf.storage.checkpoints import check_stored
+from ut_tf.storage.files import read_bounded
 
 TARGET_SPACE = "body/target_space_embedding/kernel"
 _CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index$")
@@ -25,7 +27,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
     """
     path = folder / "hparams.json"
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_bounded(path))
     except FileNotFoundError:
         raise UserError(
             f"{path} does not exist: give the output directory of a tensor2tensor trainer."
@@ -48,15 +50,16 @@ def named_problem(folder: Path) -> str | None:
     """
     for name in ("flags_t2t.txt", "flags.txt"):
         path = folder / name
-        match = (
-            re.search(
-                r"^-{2}problem=(\S+)",
-                path.read_text(encoding="utf-8", errors="replace"),
-                re.MULTILINE,
-            )
-            if path.is_file()
-            else None
-        )
+        try:
+            flags = read_bounded(path).decode("utf-8", "replace")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be read ({error}): copy it again from where the run was trained,"
+                " or give `problem`."
+            ) from error
+        match = re.search(r"^-{2}problem=(\S+)", flags, re.MULTILINE)
         if match:
             return match[1].strip("'\"")
     return None
@@ -79,7 +82,9 @@ def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[
     path = _newest(folder) if checkpoint is None else _named(folder, str(checkpoint))
     try:
         reader = tf.train.load_checkpoint(str(path))
-        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+        check_stored(path, reader)
+        types = reader.get_variable_to_dtype_map()
+        return {name: reader.get_tensor(name) for name, kind in types.items() if kind != tf.string}
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(

@@ -29,6 +29,7 @@ from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, read_records
 from ut_tf.run_config import RESUMABLE_FIELDS
+from ut_tf.storage.files import read_bounded
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
@@ -171,7 +172,7 @@ class _NotARun(Exception):
 def _read(folder: Path) -> FoundRun:
     path = folder / CONFIG_FILE
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_bounded(path))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from None
     hopeless = _is_hopeless(folder)
@@ -226,6 +227,6 @@ def _averaged(folder: Path) -> bool:
         return False
     state = folder / CHECKPOINTS_FOLDER / checkpoint_name(steps[0]) / STATE_FILE
     try:
-        return "averaged_steps" in json.loads(state.read_text(encoding="utf-8"))
+        return "averaged_steps" in json.loads(read_bounded(state))
     except (OSError, ValueError, TypeError, RecursionError):
         return False

@@ -15,6 +15,7 @@ from typing import Any
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record
 from ut_tf.run_config import read_values
+from ut_tf.storage.files import read_bounded
 from ut_tf.storage.layout import (
     BEST_FILE,
     CHECKPOINTS_FOLDER,
@@ -86,7 +87,7 @@ def check_selected(folder: Path, evaluation: Record) -> None:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_bounded(path))
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}

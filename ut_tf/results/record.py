@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_text
 from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import LOCK_FILE
 from ut_tf.storage.locks import exclusive
@@ -203,7 +203,7 @@ def read_records(files: Iterable[Path]) -> list[ResultRecord]:
     records: list[ResultRecord] = []
     for path in files:
         try:
-            lines = path.read_bytes().split(b"\n")
+            lines = read_bounded(path, MOST_LINES_BYTES).split(b"\n")
         except OSError as error:
             raise UserError(
                 f"{path} cannot be read: {error.strerror or error}; name a file of kept records."

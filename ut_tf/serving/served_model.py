@@ -22,6 +22,7 @@ from tensorflow.core.framework import types_pb2
 from ut_tf.errors import UserError, marked_in
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
 from ut_tf.serving.versions import SUMMARY_FILE
+from ut_tf.storage.files import read_bounded
 from ut_tf.web.replies import RequestError
 
 _SAMPLE = b"1 2 3"
@@ -86,7 +87,7 @@ class ServedModel:
 def _problem(folder: Path) -> str:
     """The problem that the summary of an export names; empty where there is no such summary."""
     try:
-        summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+        summary = json.loads(read_bounded(folder / SUMMARY_FILE))
     except (OSError, ValueError):
         return ""
     return str(summary.get("problem", "")) if isinstance(summary, dict) else ""

@@ -15,6 +15,7 @@ at any moment leaves no half of one. ``best.json`` names the best by validation.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -27,9 +28,12 @@ from ut_tf.notices import warn
 from ut_tf.paths import expanded
 from ut_tf.storage import layout
 from ut_tf.storage.disk_errors import readable_disk_errors
-from ut_tf.storage.files import sha256_of, write_text
+from ut_tf.storage.files import read_bounded, sha256_of, write_text
 from ut_tf.storage.json_lines import read_object, step_of
-from ut_tf.storage.model_folder import holds_model, trained_state
+from ut_tf.storage.model_folder import holds_model, is_plain_name, trained_state
+
+# Bytes of a number in the smallest type that weights are kept in.
+_SMALLEST_BYTES = 2
 
 
 class CheckpointStore:
@@ -56,7 +60,7 @@ class CheckpointStore:
     def best_step(self) -> int | None:
         """The step of the best checkpoint by validation; None where none was judged."""
         try:
-            values = read_object((self.folder / layout.BEST_FILE).read_bytes())
+            values = read_object(read_bounded(self.folder / layout.BEST_FILE))
         except OSError:
             return None
         step = step_of(values or {})
@@ -195,7 +199,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     if holds_model(checkpoint):
         return trained_state(checkpoint)
     path = checkpoint / layout.STATE_FILE
-    values = read_object(path.read_bytes())
+    values = read_object(read_bounded(path))
     if values is None or step_of(values) is None:
         raise UserError(
             f"{path} does not say where a training stood: remove {checkpoint}, or put back what"
@@ -218,9 +222,10 @@ def restore(directory: Path, checkpoint: Any, partial: bool = False) -> None:
     # Here, since the commands look for a checkpoint before they import TensorFlow.
     import tensorflow as tf
 
-    status = None
+    status, path = None, directory / layout.VARIABLES_FILE
     try:
-        status = checkpoint.read(str(directory / layout.VARIABLES_FILE))
+        check_stored(path, tf.train.load_checkpoint(str(path)))
+        status = checkpoint.read(str(path))
         status.assert_existing_objects_matched() if partial else status.assert_consumed()
         if partial:
             status.expect_partial()
@@ -235,14 +240,57 @@ def restore(directory: Path, checkpoint: Any, partial: bool = False) -> None:
         ) from error
 
 
+def check_stored(path: Path, reader: Any) -> None:
+    """Raises UserError where the index of a checkpoint declares more than its files hold.
+
+    TensorFlow takes the memory that is declared before it reads.
+
+    Args:
+      path: of the checkpoint, without the endings .index and .data.
+      reader: of TensorFlow, of that checkpoint.
+    """
+    types = reader.get_variable_to_dtype_map()
+    declared = sum(
+        math.prod(shape) * (types[name].size or 1)
+        for name, shape in reader.get_variable_to_shape_map().items()
+    )
+    stored = sum(file.stat().st_size for file in _data_files(path))
+    if declared > stored:
+        raise UserError(
+            f"{path}.index declares {declared:,} bytes, and the files beside it hold {stored:,}:"
+            " copy the checkpoint again from where it was written."
+        )
+
+
+def stored_numbers(output_dir: Path) -> int | None:
+    """The most numbers that a checkpoint of a run can hold, by the size of its files; None: the run
+    has no checkpoint.
+    """
+    store = CheckpointStore(output_dir)
+    sizes = [
+        sum(file.stat().st_size for file in _data_files(store.path(step) / layout.VARIABLES_FILE))
+        for step in store.steps()
+    ]
+    return max(sizes) // _SMALLEST_BYTES if sizes else None
+
+
+def _data_files(path: Path) -> list[Path]:
+    if not path.parent.is_dir():
+        return []
+    return [file for file in path.parent.iterdir() if file.name.startswith(f"{path.name}.data-")]
+
+
 def find_fault(directory: Path) -> str | None:
     """Compares a checkpoint's files with its manifest; None: they are as they were written."""
     try:
         files: dict[str, dict[str, Any]] = json.loads(
-            (directory / layout.MANIFEST_FILE).read_text()
+            read_bounded(directory / layout.MANIFEST_FILE)
         )["files"]
         for name, expected in files.items():
             path = directory / name
+            if not (is_plain_name(name) and path.is_file()):
+                # Others may have written it: a device, say, has no end.
+                return f"{name} is no file in it" if path.exists() else f"{name} is missing"
             if path.stat().st_size != expected["bytes"]:
                 return f"{name} has {path.stat().st_size} bytes instead of {expected['bytes']}"
             if sha256_of(path) != expected["sha256"]:

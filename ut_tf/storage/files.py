@@ -1,14 +1,20 @@
-"""Files that are complete or absent."""
+"""Files that are complete or absent, and files that others may have written."""
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 _TEMPORARY_SUFFIX = ".tmp"
+MOST_JSON_BYTES = 16_000_000
+"""Of a file with one JSON value: values in memory take ten times as much and more."""
+MOST_LINES_BYTES = 1_000_000_000
+"""Of a file that grows by a JSON object a line."""
 
 
 def write_text(path: Path, text: str) -> None:
@@ -44,6 +50,29 @@ def remove_leftovers(folder: Path, *names: str) -> None:
     for pattern in patterns or [f".*{_TEMPORARY_SUFFIX}"]:
         for leftover in folder.glob(pattern):
             leftover.unlink(missing_ok=True)
+
+
+def read_bounded(path: Path, most: int = MOST_JSON_BYTES) -> bytes:
+    """The content of a file that others may have written.
+
+    Args:
+      path: of the file; a link counts as what it leads to.
+      most: bytes that it may have, so that it cannot fill the memory.
+
+    Raises:
+      OSError: it cannot be read, is larger, or is no regular file (a device would never end, a pipe
+        would never begin).
+    """
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    if status.st_size > most:
+        reason = f"it has {status.st_size:,} bytes, expected at most {most:,}"
+        raise OSError(errno.EFBIG, reason, str(path))
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def sha256_of(path: Path) -> str:

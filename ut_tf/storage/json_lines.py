@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
+
 _BEYOND_STEPS = 10**18
 
 
@@ -16,7 +18,7 @@ def objects(path: Path) -> Iterator[dict[str, Any]]:
     """
     if not path.is_file():
         return
-    for line in path.read_bytes().split(b"\n"):
+    for line in read_bounded(path, MOST_LINES_BYTES).split(b"\n"):
         values = read_object(line)
         if values is not None:
             yield values

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
+from ut_tf.storage.files import read_bounded
 from ut_tf.storage.layout import (
     CARD_FILE,
     CHECKPOINTS_FOLDER,
@@ -102,7 +103,7 @@ def trained_state(folder: Path) -> dict[str, Any]:
     """
     path = folder / CONFIG_FILE
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))["trained"]
+        state = json.loads(read_bounded(path))["trained"]
         return {**state, "step": int(state["step"])}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_text
 from ut_tf.storage.layout import PROCESSES_FILE
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -95,7 +95,7 @@ def read_processes(folder: Path) -> list[TrainingProcess]:
     """
     path = Path(folder) / PROCESSES_FILE
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_bounded(path, MOST_LINES_BYTES).splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:

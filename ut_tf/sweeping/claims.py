@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ut_tf.errors import UserError
+from ut_tf.storage.files import read_bounded
 
 _BEAT_SECONDS = 30.0
 _PATIENCE_SECONDS = 600.0
@@ -144,7 +145,7 @@ class Claims:
 def _read(path: Path) -> dict[str, str]:
     """What the owner wrote into a claim; nothing where it is gone, or damaged."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_bounded(path))
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import read_bounded, write_text
 from ut_tf.storage.layout import SWEEP_FILE
 
 _FORMAT_VERSION = 1
@@ -239,7 +239,7 @@ class Progress:
 
 def _read(path: Path) -> dict[str, Entry]:
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = json.loads(read_bounded(path))
         if values["format_version"] != _FORMAT_VERSION:
             raise ValueError(
                 f"format version {values['format_version']}, expected {_FORMAT_VERSION}"

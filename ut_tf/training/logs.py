@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.storage.files import write_bytes
+from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_bytes
 from ut_tf.storage.json_lines import objects, read_object, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
 from ut_tf.training.trackers import Tracker
@@ -119,7 +119,7 @@ def drop_lines_after(path: Path, step: int) -> None:
     """
     if not path.is_file():
         return
-    *lines, last = path.read_bytes().split(b"\n")
+    *lines, last = read_bounded(path, MOST_LINES_BYTES).split(b"\n")
     kept = [line for line in lines if _is_until(line, step)]
     if last or kept != lines:
         write_bytes(path, b"".join(line + b"\n" for line in kept))

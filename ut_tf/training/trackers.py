@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.run import Run
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import read_bounded, write_text
 from ut_tf.storage.layout import TRACKER_FILE
 from ut_tf.training.summaries import flat_hparams
 
@@ -134,11 +134,11 @@ def _kept_id(run: Run, name: str) -> str | None:
     path = run.output_dir / TRACKER_FILE
     if not path.is_file():
         return None
-    identifier: Any = json.loads(path.read_text(encoding="utf-8")).get(name)
+    identifier: Any = json.loads(read_bounded(path)).get(name)
     return None if identifier is None else str(identifier)
 
 
 def _keep_id(run: Run, name: str, identifier: str) -> None:
     path = run.output_dir / TRACKER_FILE
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    kept = json.loads(read_bounded(path)) if path.is_file() else {}
     write_text(path, json.dumps({**kept, name: identifier}) + "\n")

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from ut_tf.errors import UserError
+from ut_tf.storage.files import read_bounded
+from ut_tf.storage.model_folder import LARGEST_VOCABULARY
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID, PADDING_ID
 
 SubwordKind = Literal["bpe", "unigram"]
@@ -163,7 +165,7 @@ class Subwords:
           UserError: the file cannot be read or holds no model.
         """
         try:
-            return cls(path.read_bytes(), path)
+            return cls(read_bounded(path, LARGEST_VOCABULARY), path)
         except OSError as error:
             raise UserError(
                 f"the vocabulary {path} cannot be read ({error.strerror}): prepare the data with"

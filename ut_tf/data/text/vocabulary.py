@@ -17,7 +17,8 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import read_bounded, write_text
+from ut_tf.storage.model_folder import LARGEST_VOCABULARY
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 UNKNOWN = "<unknown>"
@@ -58,7 +59,13 @@ def read_symbols(path: Path) -> list[str]:
             f"there is no vocabulary {path}: prepare the data with ut-datagen, or copy the file"
             " there."
         )
-    content = path.read_bytes()
+    try:
+        content = read_bounded(path, LARGEST_VOCABULARY)
+    except OSError as error:
+        raise UserError(
+            f"the vocabulary {path} cannot be read ({error.strerror or error}): prepare the data"
+            " again, or copy the whole file there."
+        ) from error
     if not content:
         raise UserError(
             f"the vocabulary {path} is empty: expected one symbol a line; delete it and prepare the"

@@ -1,0 +1,125 @@
+"""``.keras`` files of others: nothing in them is executed, and none fills the memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+import pytest
+
+import ut_tf
+from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.problem_spec import ProblemSpec
+
+SMALL = {"hidden_size": 8, "filter_size": 8, "num_heads": 1, "num_steps": 1}
+WEIGHTS = "model.weights.h5"
+MOST_KILOBYTES = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+    model = ut_tf.UniversalTransformer(UniversalTransformerConfig(**SMALL), spec)
+    path = tmp_path_factory.mktemp("saved") / "model.keras"
+    model.save(path)
+    return path
+
+
+def changed(saved: Path, path: Path, **changes: Callable[[bytes], bytes]) -> Path:
+    """A copy with some members changed, named by what comes before their dot."""
+    with zipfile.ZipFile(saved) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            change = changes.get(name.partition(".")[0], bytes)
+            target.writestr(name, change(source.read(name)))
+    return path
+
+
+def test_a_lambda_is_not_executed(tmp_path: Path) -> None:
+    trace = str(tmp_path / "executed")
+    layer = keras.layers.Lambda(lambda x: (open(trace, "w").close(), x)[1])
+    inputs = keras.Input([2])
+    model = keras.Model(inputs, layer(inputs))
+    Path(trace).unlink()
+    for name in ("lambda.keras", "lambda.h5"):
+        model.save(tmp_path / name)
+        with pytest.raises((ValueError, TypeError), match=r"[Ll]ambda|unsafe"):
+            ut_tf.load_keras_model(tmp_path / name)
+    assert not Path(trace).exists()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"module": "os", "class_name": "function", "config": "system", "registered_name": "system"},
+        {"module": "os", "class_name": "system", "config": {}, "registered_name": "system"},
+        {"module": "keras", "class_name": "Sequential", "config": {"layers": "x"}},
+    ],
+    ids=["function", "class", "nonsense"],
+)
+def test_a_configuration_names_no_code_of_elsewhere(
+    saved: Path, tmp_path: Path, part: dict[str, Any]
+) -> None:
+    path = changed(saved, tmp_path / "model.keras", config=lambda _: json.dumps(part).encode())
+    with pytest.raises((TypeError, ValueError, AttributeError, KeyError)):
+        ut_tf.load_keras_model(path)
+
+
+def _wide(config: bytes) -> bytes:
+    return config.replace(b'"hidden_size": 8', b'"hidden_size": 1073741824')
+
+
+def _many(config: bytes) -> bytes:
+    return config.replace(b'vocab_size": 12', b'vocab_size": 1099511627776')
+
+
+@pytest.mark.parametrize("change", [_wide, _many])
+def test_a_configuration_alone_fills_no_memory(
+    saved: Path, tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    path = changed(saved, tmp_path / "model.keras", config=change)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError, match="more than the"):
+        ut_tf.load_keras_model(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KILOBYTES
+
+
+def test_an_array_without_content_fills_no_memory(saved: Path, tmp_path: Path) -> None:
+    def hollow(content: bytes) -> bytes:
+        buffer = io.BytesIO(content)
+        with h5py.File(buffer, "r+") as file:
+            names: list[str] = []
+            file.visititems(
+                lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
+            )
+            for name in names:
+                del file[name]
+                file.create_dataset(name, shape=(2**38,), dtype="float32", chunks=(1024,))
+        return buffer.getvalue()
+
+    path = changed(saved, tmp_path / "model.keras", model=hollow)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises((ValueError, MemoryError, UserError)):
+        ut_tf.load_keras_model(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KILOBYTES
+
+
+def test_members_lead_nowhere_else_and_no_bomb_is_unpacked(saved: Path, tmp_path: Path) -> None:
+    path = changed(saved, tmp_path / "model.keras")
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../outside", "x")
+        archive.writestr("/tmp/ut_tf_outside.keras", "x")
+    ut_tf.load_keras_model(path)
+    assert not (tmp_path.parent / "outside").exists()
+    assert not Path("/tmp/ut_tf_outside.keras").exists()
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb", bytes(300_000_000))
+    with pytest.raises(UserError, match="unpacks to more than"):
+        ut_tf.load_keras_model(path)

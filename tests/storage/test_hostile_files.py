@@ -1,0 +1,230 @@
+"""Files of strangers in run directories, tensor2tensor's and prepared data: no size that is only
+declared is believed, nothing without an end is read, and nothing is written where they say.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import resource
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.bin.tiny_runs import stories_run
+from ut_tf.data.arrays import open_arrays, read_array
+from ut_tf.data.prepared import NotPreparedError
+from ut_tf.data.text.subwords import Subwords
+from ut_tf.data.text.vocabulary import read_symbols
+from ut_tf.errors import UserError
+from ut_tf.interop.tensor2tensor_files import named_problem, read_checkpoint, read_hparams
+from ut_tf.run import Run
+from ut_tf.run_weights import load_model
+from ut_tf.storage.checkpoints import find_fault, restore
+from ut_tf.storage.files import MOST_JSON_BYTES, read_bounded
+
+ENDLESS = Path("/dev/zero")
+MOST_KILOBYTES = 500_000
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stories_run(tmp_path_factory.mktemp("runs") / "run").output_dir
+
+
+@pytest.fixture
+def run_dir(made: Path) -> Any:
+    """A run directory, whose config.json comes back afterwards."""
+    kept = (made / "config.json").read_bytes()
+    yield made
+    (made / "config.json").write_bytes(kept)
+
+
+def configure(run_dir: Path, part: str = "", **values: Any) -> None:
+    path = run_dir / "config.json"
+    config = json.loads(path.read_text())
+    place = config
+    for name in filter(None, part.split(".")):
+        place = place[name]
+    place.update(values)
+    path.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("hparams.network", {"hidden_size": 10**9}),
+        ("hparams.network", {"filter_size": 2**40}),
+        ("hparams.network", {"hidden_size": 10**9, "num_heads": 10**9}),
+        ("hparams.network", {"position_kind": "learned", "max_length": 2**40}),
+        ("spec", {"input_vocab_size": 2**40}),
+        ("spec", {"target_vocab_size": 2**40}),
+    ],
+    ids=str,
+)
+def test_numbers_of_a_configuration_fill_no_memory(
+    run_dir: Path, part: str, values: dict[str, int]
+) -> None:
+    configure(run_dir, part, **values)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError) as caught:
+        load_model(Run.load(run_dir))
+    assert "\n" not in str(caught.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KILOBYTES
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to(ENDLESS)
+
+
+def _large(path: Path) -> None:
+    path.touch()
+    os.truncate(path, MOST_JSON_BYTES + 1)
+
+
+@pytest.mark.parametrize("write", [_endless, _large, os.mkfifo])
+def test_only_regular_files_that_are_small_are_read(
+    tmp_path: Path, write: Callable[[Path], None]
+) -> None:
+    for name in ("config.json", "hparams.json", "flags.txt", "words.txt"):
+        write(tmp_path / name)
+    with pytest.raises(UserError, match="cannot be read"):
+        Run.load(tmp_path)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_hparams(tmp_path)
+    with pytest.raises(UserError, match="cannot be read"):
+        named_problem(tmp_path)
+    with pytest.raises(OSError, match=r"no regular file|expected at most"):
+        read_bounded(tmp_path / "words.txt")
+
+
+def test_a_vocabulary_of_gigabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.touch()
+    os.truncate(path, 2**32)
+    with pytest.raises(UserError, match="expected at most 64,000,000"):
+        read_symbols(path)
+    with pytest.raises(UserError, match="expected at most 64,000,000"):
+        Subwords.read(path)
+
+
+@pytest.mark.parametrize("name", ["../../../../../../../../dev/zero", "/dev/zero", "link"])
+def test_a_manifest_names_only_files_beside_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to(ENDLESS)
+    manifest = {"files": {name: {"bytes": 0, "sha256": "0" * 64}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert find_fault(tmp_path) == f"{name} is no file in it"
+
+
+def declare(path: Path, name: str = "model/x") -> None:
+    """Writes a checkpoint whose index says that a variable has 2^40 bytes, of which it has one."""
+    tf.raw_ops.SaveV2(
+        prefix=str(path),
+        tensor_names=[name],
+        shape_and_slices=[f"{2**40} 0,1"],
+        tensors=[tf.zeros([1], tf.uint8)],
+    )
+
+
+def test_an_index_that_declares_a_terabyte_is_refused(tmp_path: Path) -> None:
+    declare(tmp_path / "variables")
+    with pytest.raises(UserError, match=r"declares 1,099,511,627,776 bytes, and .* hold 1:"):
+        restore(tmp_path, tf.train.Checkpoint(x=tf.Variable(0)))
+    declare(tmp_path / "model.ckpt-1")
+    with pytest.raises(UserError, match="declares 1,099,511,627,776 bytes"):
+        read_checkpoint(tmp_path)
+
+
+class _Trace:
+    """Leaves a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def __reduce__(self) -> Any:
+        return open, (self._path, "w")
+
+
+def _header(shape: tuple[int, ...]) -> bytes:
+    buffer = io.BytesIO()
+    values = {"descr": "<i8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, values)
+    return buffer.getvalue()
+
+
+def test_arrays_bring_no_objects_and_no_more_than_they_hold(tmp_path: Path) -> None:
+    trace, path = tmp_path / "executed", tmp_path / "train.npz"
+    objects = np.array([_Trace(trace)], dtype=object)
+    np.savez(path, ids=objects)
+    with pytest.raises(ValueError, match="holds objects"), open_arrays(path):
+        pass
+    np.save(tmp_path / "words.npy", objects)
+    with pytest.raises(ValueError, match="holds objects"):
+        read_array(tmp_path / "words.npy")
+    for content in (pickle.dumps(_Trace(trace)), b""):
+        path.write_bytes(content)
+        with pytest.raises((ValueError, zipfile.BadZipFile)), open_arrays(path):
+            pass
+        with pytest.raises((ValueError, EOFError)):
+            read_array(path)
+    assert not trace.exists()
+
+    (tmp_path / "words.npy").write_bytes(_header((2**40,)))
+    with pytest.raises(ValueError, match="declares"):
+        read_array(tmp_path / "words.npy")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ids.npy", _header((2**20, 2**20)))
+    with pytest.raises(ValueError, match="declares"), open_arrays(path):
+        pass
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ids.npy", _header((2**25 * 9 // 8,)) + bytes(2**28 * 9 // 8))
+    with pytest.raises(UserError, match="unpacks to more"), open_arrays(path):
+        pass
+
+
+class _OnceMade:
+    """A problem whose data is a file."""
+
+    def spec(self, data_dir: Path) -> Any:
+        if not (data_dir / "made").exists():
+            raise NotPreparedError("not there")
+        return None
+
+    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        (data_dir / "made").touch()
+        (tmp_dir / "downloaded").touch()
+
+    def vocab_files(self, data_dir: Path) -> list[Path]:
+        del data_dir
+        return []
+
+
+def test_a_run_directory_does_not_say_where_data_is_written(
+    run_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("UT_TF_DATA_DIR", raising=False)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    configure(run_dir, data_dir=str(elsewhere), tmp_dir=str(elsewhere), spec=None)
+    problem: Any = _OnceMade()
+    run = Run.load(run_dir).prepare(problem)
+    cache = tmp_path / "home" / ".cache" / "ut_tf"
+    assert (run.data_dir, run.tmp_dir) == (cache / "data", cache / "downloads")
+    assert list(elsewhere.iterdir()) == []
+    assert "lacks the data" in capsys.readouterr().err
+    # What is there is used, and a folder that is given is written to.
+    (elsewhere / "made").touch()
+    assert Run.load(run_dir).prepare(problem).data_dir == elsewhere
+    given = Run.load(run_dir, data_dir=tmp_path / "given", tmp_dir=tmp_path / "given")
+    assert given.prepare(problem).data_dir == tmp_path / "given"

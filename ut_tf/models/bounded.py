@@ -1,0 +1,48 @@
+"""Variables within bounds: a file of others says how large a model is, and fills no memory.
+
+::
+
+    with bounded_variables(stored):
+        model = make(hyperparameters)    # UserError at the first variable beyond
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+from ut_tf.errors import UserError
+
+# Numbers in the states of random generators and metrics, which are no parameters.
+_MOST_OF_SEEDS = 1000
+
+
+def bounded_variables(most: int | None) -> contextlib.AbstractContextManager[None]:
+    """A context in which variables have at most that many numbers in all; None: any.
+
+    Raises:
+      UserError: in the context, for the first variable beyond, before it takes memory.
+    """
+    if most is None:
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    made = -_MOST_OF_SEEDS
+
+    def create(next_creator: Any, **options: Any) -> Any:
+        nonlocal made
+        value = options["initial_value"]
+        if callable(value):
+            # Traced and not run: the value has a shape and takes no memory.
+            traced = tf.function(value, autograph=False).get_concrete_function()
+            made += math.prod(traced.output_shapes)
+        if made > most:
+            raise UserError(
+                f"the configuration makes a model of more than the {most:,} parameters that are"
+                " stored: copy or download the whole of it again."
+            )
+        return next_creator(**options)
+
+    scope: contextlib.AbstractContextManager[None] = tf.variable_creator_scope(create)
+    return scope
