@@ -21,6 +21,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from ut_tf.notices import printable
 from ut_tf.reporting.cells import Cell
 from ut_tf.reporting.filling import LENGTH, FilledTable, Report, Row
 from ut_tf.reporting.layout import Column, Measure, PublishedRow
@@ -40,7 +41,7 @@ def as_markdown(report: Report) -> str:
                 [
                     "## Not evaluated yet",
                     "",
-                    *(f"    {command}" for _, command in report.not_evaluated),
+                    *(f"    {_one_line(command)}" for _, command in report.not_evaluated),
                 ]
             )
         )
@@ -143,7 +144,8 @@ def _table_text(filled: FilledTable, publication: str) -> str:
         if table.upright
         else _grid(lines, header)
     )
-    return "\n\n".join([heading(filled), text, *notes_below(filled)])
+    below = [_one_line(note).replace("<", "&lt;") for note in notes_below(filled)]
+    return "\n\n".join([heading(filled), text, *below])
 
 
 def heading(filled: FilledTable) -> str:
@@ -188,7 +190,20 @@ def _has_settings(filled: FilledTable) -> bool:
 
 
 def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
-    return tabulate(lines, headers=header, tablefmt="github", disable_numparse=True)
+    plain = [[_plain(text) for text in line] for line in lines]
+    head = [_plain(text) for text in header]
+    return tabulate(plain, headers=head, tablefmt="github", disable_numparse=True)
+
+
+def _plain(text: str) -> str:
+    """A text that is no markup in Markdown, ends no cell and gives a terminal no orders: others may
+    have named what the report is about.
+    """
+    return _one_line(text).replace("<", "&lt;").replace("|", r"\|")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(printable(text).split())
 
 
 def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Sequence[str]) -> str:
