@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,7 @@ FLAGS = (
         shown_default="200, or 0 where no test examples are shown",
     ),
     Flag("html", "The page to write.", _OUT, shown_default="none"),
+    Flag("no_open", "Does not open the page in a browser.", _OUT, "boolean", default=False),
     Flag("json", "The same as JSON (docs/insights.md).", _OUT, shown_default="none"),
     Flag(
         "serve",
@@ -167,6 +169,8 @@ def _write(document: dict[str, Any], values: Any) -> None:
             path = expanded(name)
             write_document(document, path)
             print(path)
+    if values.html and not values.no_open and sys.stdout.isatty():
+        webbrowser.open(expanded(values.html).resolve().as_uri())
 
 
 def _server(values: Any, allowed_hosts: Sequence[str], pages: Sequence[InsightsPage]) -> WebServer:

@@ -17,9 +17,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from ut_tf.data.arguments import file_paths
+from ut_tf.data.arrays import open_arrays
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
-from ut_tf.data.prepared import PreparedFolder, source_record
+from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.subwords import (
     SUBWORD_KINDS,
@@ -195,16 +196,17 @@ class OwnFiles(Problem):
                 )
             folder = self._folder(data_dir)
             path = folder.verified(f"{split}.npz")
-            with folder.reading(), np.load(path) as file:
+            with folder.reading(), open_arrays(path) as file:
                 side = Side(file["ids"], file["lengths"])
                 self._loaded[key] = Encoded(side, file["classes"])
         return self._loaded[key]
 
     def _make(self, folder: PreparedFolder) -> None:
-        print(f"preparing {self.name} in {folder.path}", file=sys.stderr, flush=True)
-        folder.path.mkdir(parents=True, exist_ok=True)
         vocabulary = [Path(self._settings.vocab_file)] if self._settings.vocab_file else []
         paths = [path for split in SPLITS for path in self._own_files[split]]
+        check_readable([*paths, *vocabulary])
+        print(f"preparing {self.name} in {folder.path}", file=sys.stderr, flush=True)
+        folder.path.mkdir(parents=True, exist_ok=True)
         records = [source_record(path) for path in (*paths, *vocabulary)]
         splits, vocab_size, others = self.make(folder.path)
         for split, encoded in splits.items():

@@ -122,7 +122,7 @@ def test_problems_of_the_user_may_take_files_too() -> None:
     assert problem_arguments(values, ["problem_of_the_user"]) == {"source_files": ["/a"]}
 
 
-def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("vocab_size", "max_characters", "max_length_ratio", "processes"):
         with pytest.raises(UserError, match=f"`{name}`=-1: expected at least 0"):
             TranslateFiles(**{name: -1})
@@ -136,3 +136,4 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         TranslateFiles(
             source_files=str(tmp_path / "gone.en"), target_files=str(tmp_path / "gone.de")
         ).prepare(tmp_path, tmp_path)
+    assert "preparing" not in capsys.readouterr().err

@@ -31,7 +31,7 @@ from ut_tf.data.corpus.encoded_pairs import PairIds, read_shards
 from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
-from ut_tf.data.prepared import DamageError, PreparedFolder, source_record
+from ut_tf.data.prepared import DamageError, PreparedFolder, check_readable, source_record
 from ut_tf.data.text.subwords import (
     SubwordKind,
     Subwords,
@@ -127,6 +127,7 @@ class Corpus:
             from ut_tf.data.corpus.beam_encoding import require_beam
 
             require_beam()
+        check_readable(files)
         print(f"preparing {name} in {self.folder}", file=sys.stderr, flush=True)
         train = splits["train"]
         sources = [source_record(path) for path in files]
