@@ -309,7 +309,7 @@ class Run(RunConfig):
         where files are written.
         """
         defaults = {"data_dir": default_data_dir, "tmp_dir": default_tmp_dir}
-        folders = {name: absolute(defaults[name]()) for name in self.stored_folders}
+        folders: dict[str, Any] = {name: absolute(defaults[name]()) for name in self.stored_folders}
         if self.data_dir != folders["data_dir"]:
             note(
                 f"{self.data_dir}, which {self.output_dir / CONFIG_FILE} names, lacks the data of"
