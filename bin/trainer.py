@@ -69,7 +69,7 @@ def _train(values: Any) -> int:
         raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
     join_cluster(values.cluster, functools.partial(tell, COMMAND))
     import_tensorflow()
-    from ut_tf.training.distribution import make_strategy, on_accelerator
+    from ut_tf.training.distribution import make_strategy, on_accelerator, worker_count
     from ut_tf.training.threads import set_threads
     from ut_tf.training.trainer import TrainingInterrupted, train
 
@@ -77,6 +77,8 @@ def _train(values: Any) -> int:
 
     # Several workers must find each other before TensorFlow runs anything, and preparing data may
     # run something.
+    if (count := worker_count()) > 1:
+        tell(COMMAND, f"this is one of {count} workers; it waits until all of them run")
     strategy = make_strategy(values.num_gpus)
     with stdout_to_stderr():
         run = plan.start(on_accelerator(strategy))

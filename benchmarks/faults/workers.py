@@ -194,6 +194,26 @@ def case_of_late(folder: Path, whole: Path, seconds: float) -> dict[str, Any]:
     return {"case": name, "failures": failures}
 
 
+def impatient() -> None:
+    """Waits 20 seconds instead of an hour for workers that do not come."""
+    from tensorflow.python.eager import context
+
+    configure = context.Context.configure_coordination_service
+
+    def shortened(self: Any, *values: Any, **named: Any) -> None:
+        configure(self, *values, **{**named, "cluster_register_timeout_in_ms": 20_000})
+
+    context.Context.configure_coordination_service = shortened
+
+
+def case_of_absent(folder: Path, whole: Path) -> dict[str, Any]:
+    """Worker 1 is not started at all; worker 0 waits less long than it otherwise does."""
+    cluster = Cluster.of(folder / "absent", 2)
+    process = cluster.start(0, impatient)
+    entry = judged("worker 1 is not started", outcome_of(process, time.monotonic()), 1)
+    return resumed(entry, cluster, whole)
+
+
 def other_version() -> None:
     """Makes the process one of another version of the package."""
     import ut_tf.run_config
@@ -296,6 +316,7 @@ def main() -> None:
             for number in (signal.SIGKILL, signal.SIGSTOP)
             for disturbed in (1, 0)
         }
+        cases["absent"] = functools.partial(case_of_absent, folder, whole)
         cases["late"] = functools.partial(case_of_late, folder, whole, 20.0)
         for name, before in (("another version", other_version), ("other data", other_data)):
             cases[name] = functools.partial(case_of_other, folder, whole, name, before)

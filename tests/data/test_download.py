@@ -68,6 +68,9 @@ def test_an_empty_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 
 def test_downloads_where_it_is_not_there(server: str, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    # A process that was killed while it downloaded.
+    (tmp_path / "new" / ".file.tar.gz.abcdefgh.partial").write_bytes(b"half")
     path = find_or_download(
         archive(f"{server}/missing", f"{server}/whole"), tmp_path / "new", "problem"
     )

@@ -10,6 +10,7 @@ FILE.sha256; from then on, or where the user has put such a file there, it is th
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import os
 import queue
@@ -24,12 +25,14 @@ from typing import Any
 from ut_tf.errors import UserError
 from ut_tf.notices import note, warn
 from ut_tf.storage.files import sha256_of, write_text
+from ut_tf.storage.leftovers import lock, remove_abandoned
 
 # Resolving a name has no timeout of its own, so the whole wait for a first answer, over all
 # addresses, is limited too.
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 4.0
 _STALL_SECONDS = 30.0
+_PARTIAL = ".partial"
 _CHUNK_BYTES = 1 << 16
 _SHA256 = re.compile(rb"[0-9a-fA-F]{64}(?![0-9a-fA-F])")
 _PIN_BYTES = 4096
@@ -207,10 +210,13 @@ def _receive(response: Any, archive: Archive, path: Path, sha256: str) -> str:
     expected = int(response.headers.get("Content-Length", 0))
     if expected > archive.most_bytes:
         raise ValueError(f"it has {expected:,} bytes, expected at most {archive.most_bytes:,}")
+    for leftover in path.parent.glob(f".{glob.escape(archive.file)}.*{_PARTIAL}"):
+        remove_abandoned(leftover)
     digest, size = hashlib.sha256(), 0
     descriptor, temporary = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{archive.file}.", suffix=".partial"
+        dir=path.parent, prefix=f".{archive.file}.", suffix=_PARTIAL
     )
+    lock(descriptor)
     try:
         with (
             os.fdopen(descriptor, "wb") as file,

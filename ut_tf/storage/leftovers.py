@@ -41,28 +41,35 @@ def filled_beside(folder: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def remove_abandoned(folder: Path) -> None:
-    """Removes a folder, unless a process holds its lock."""
-    with locked_at_once(folder) as is_ours:
-        if is_ours:
-            shutil.rmtree(folder, ignore_errors=True)
+def remove_abandoned(path: Path) -> None:
+    """Removes a folder or a file, unless a process holds its lock."""
+    with locked_at_once(path) as is_ours:
+        if is_ours and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif is_ours:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
-def locked_at_once(folder: Path) -> Iterator[bool]:
-    """Holds the lock on a folder within the context, and gives whether that was possible."""
+def locked_at_once(path: Path) -> Iterator[bool]:
+    """Holds the lock on a folder or a file within the context, and gives whether that was
+    possible.
+    """
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         yield False
         return
     try:
-        yield _locks(descriptor)
+        yield lock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _locks(descriptor: int) -> bool:
+def lock(descriptor: int) -> bool:
+    """Locks what a descriptor has opened until it is closed; False where another process holds the
+    lock, or the file system has none.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
