@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,23 +26,33 @@ from ut_tf.bin.command import (
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
-from ut_tf.errors import UserError
+from ut_tf.data.corpus.parallel_text import read_byte_lines
+from ut_tf.data.prepared import source_record
+from ut_tf.errors import UserError, counted
+from ut_tf.inference.shards import Given, Shards, line_bytes
 from ut_tf.inference.text_files import (
     Speed,
     input_lines,
     output_line,
     read_input,
+    scored_lines,
     shard_path,
     share,
+    translated_lines,
 )
+from ut_tf.inference.unknown_words import watched
 from ut_tf.notices import printable
 from ut_tf.paths import expanded
 from ut_tf.run import LARGEST_SEED
-from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.checkpoints import check_checkpoint, find_checkpoint
+from ut_tf.storage.locks import exclusive
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
+    from ut_tf.inference.beam_decoding import TranslatorRecipe
     from ut_tf.inference.translator import Texts, Translator
+    from ut_tf.run import Run
+    from ut_tf.search.config import DecodeConfig
 
 COMMAND = "ut-decoder"
 DESCRIPTION = """ut-decoder: answers lines of text with a trained run; needs nothing but its
@@ -52,6 +63,8 @@ directory, or a saved model.
   ut-decoder --output_dir=runs/ende \\
       --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
   ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
+  ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de \\
+      --beam_pipeline_options=runner=DirectRunner,direct_num_workers=2
 
 Line n of the output answers line n of the input; several outputs of one line stand beside each
 other, with tabs between. bAbI reads plain sentences, with an empty line before each new story, or
@@ -99,6 +112,14 @@ FLAGS = (
         default=0,
         aliases=("worker_id",),
     ),
+    Flag(
+        "beam_pipeline_options",
+        "Apache Beam divides the input among the workers of a runner, with these options,"
+        " name=value,name=value (such as runner=DirectRunner). The folder OUT.shards beside the"
+        " output keeps what is finished: the same command goes on with the rest.",
+        _FILES,
+        shown_default="none; this process does it",
+    ),
     shared_flags.READ_RUN_DIR,
     shared_flags.SAVED_MODEL,
     shared_flags.RUN_PROBLEM,
@@ -117,11 +138,15 @@ def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     source = values.score_file or values.decode_from_file
-    lines = read_input(expanded(source)) if source else None
+    on_beam = bool(values.beam_pipeline_options)
+    lines = read_input(expanded(source)) if source and not on_beam else None
     run = load_run(values).in_use(values.hparams)
     config = decode_config(values.decode_hparams)
     check_checkpoint(run.output_dir, values.checkpoint)
     import_tensorflow()
+    if on_beam:
+        _answer_on_beam(run, config, values)
+        return
     from ut_tf.inference.translator import READ_AHEAD, Translator
 
     interactive = values.decode_interactive or (
@@ -170,8 +195,24 @@ def _check(values: Any) -> None:
         )
     if values.decode_interactive and values.decode_to_file:
         raise FlagError("--decode_interactive answers on the screen: leave --decode_to_file out.")
+    _check_beam(values)
     source = values.decode_from_file or values.score_file
     refuse_overwriting("decode_to_file", _destination(values), [expanded(source)] if source else [])
+
+
+def _check_beam(values: Any) -> None:
+    if not values.beam_pipeline_options:
+        return
+    if not (values.decode_to_file and (values.decode_from_file or values.score_file)):
+        raise FlagError(
+            "--beam_pipeline_options needs files: a --decode_from_file or --score_file, and a"
+            " --decode_to_file."
+        )
+    if values.decode_shards > 1:
+        raise FlagError(
+            "--beam_pipeline_options divides the input among workers itself: leave --decode_shards"
+            " out."
+        )
 
 
 def _destination(values: Any) -> Path | None:
@@ -186,35 +227,23 @@ def _decode(
     """One line for each example of the input, and how many there will be where that is
     known.
     """
-    codec, config = translator.codec, translator.config
+    codec = translator.codec
     if lines is None:
         # Lines are answered while others are still to come, so their number is not known.
         texts: Iterable[Texts] = codec.read(
             input_lines(standard_input(), "standard input"), "standard input"
         )
-        return (
-            output_line(hypotheses, config.write_beam_scores)
-            for hypotheses in translator.translate(texts, name="standard input")
-        ), None
+        return translated_lines(translator, texts, 1, "standard input"), None
     read = list(codec.read(lines, values.decode_from_file))
     examples, first = share(read, values.decode_shards, values.shard)
-    return (
-        output_line(hypotheses, config.write_beam_scores)
-        for hypotheses in translator.translate(examples, first, values.decode_from_file)
-    ), len(examples)
+    return translated_lines(translator, examples, first, values.decode_from_file), len(examples)
 
 
 def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Iterator[str], int]:
     pairs, first = share(
         scored_pairs(translator.codec, lines, values.score_file), values.decode_shards, values.shard
     )
-    scores = translator.score(
-        (source for source, _ in pairs),
-        (target for _, target in pairs),
-        first,
-        values.score_file,
-    )
-    return (f"{value:.6f}" for value in scores), len(pairs)
+    return scored_lines(translator, pairs, first, values.score_file), len(pairs)
 
 
 def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tuple[Texts, str]]:
@@ -240,13 +269,53 @@ def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tupl
     return list(zip(sources, codec.read_targets((row[-1] for row in rows), name), strict=True))
 
 
+def _answer_on_beam(run: Run, config: DecodeConfig, values: Any) -> None:
+    from ut_tf.inference.beam_decoding import TranslatorRecipe, answer_on_beam
+
+    destination = _destination(values)
+    assert destination is not None
+    shards = Shards(destination.with_name(f"{destination.name}.shards"))
+    recipe = TranslatorRecipe(
+        run.output_dir,
+        values.usr_dir,
+        values.hparams,
+        find_checkpoint(run.output_dir, values.checkpoint),
+        config,
+        values.random_seed,
+    )
+    began = time.monotonic()
+    with stdout_to_stderr(), _writable(destination), exclusive(shards.lock):
+        _divide(shards, recipe, run.text_codec(), values)
+        waiting, told = len(shards.unfinished()), counted(shards.examples, "line")
+        answer_on_beam(shards, recipe, values.beam_pipeline_options)
+        told = f"{told} in {counted(shards.count, 'shard')}, {waiting} of them answered now"
+        shards.join(destination)
+    tell(COMMAND, f"{told}: {time.monotonic() - began:.1f} s")
+
+
+def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: Any) -> None:
+    name = values.score_file or values.decode_from_file
+    path = expanded(name)
+    record = source_record(path)
+    identity = {"task": "score" if values.score_file else "decode", "input": record["sha256"]}
+    lines = input_lines(read_byte_lines(path), str(path))
+    examples: Iterable[Given] = (
+        scored_pairs(codec, list(lines), name)
+        if values.score_file and not shards.is_divided
+        else ((texts, None) for texts in codec.read(lines, name))
+    )
+    shards.divide(
+        watched(codec, examples, name), recipe.shard_size, {**identity, **recipe.identity()}
+    )
+
+
 def _write(answers: Iterator[str], destination: Path | None, total: int | None) -> None:
     speed, is_shown = Speed(COMMAND, total), destination is None and sys.stdout.isatty()
     with _opened(destination) as file:
         for answer in answers:
             # A stranger's vocabulary may hold what a terminal would take for orders.
             text = printable(answer) if is_shown else answer
-            file.write(text.encode("utf-8", errors="replace") + b"\n")
+            file.write(line_bytes(text))
             file.flush()
             speed.add()
     if not is_shown:
@@ -255,15 +324,22 @@ def _write(answers: Iterator[str], destination: Path | None, total: int | None) 
 
 @contextlib.contextmanager
 def _opened(destination: Path | None) -> Iterator[IO[bytes]]:
-    """Gives standard output, or the file; an OSError of the file within becomes a UserError."""
+    """Gives standard output, or the file."""
     if destination is None:
         sys.stdout.flush()
         yield sys.stdout.buffer
         return
-    try:
+    with _writable(destination):
         destination.parent.mkdir(parents=True, exist_ok=True)
         with destination.open("wb") as file:
             yield file
+
+
+@contextlib.contextmanager
+def _writable(destination: Path) -> Iterator[None]:
+    """Turns an OSError within into a UserError."""
+    try:
+        yield
     except OSError as error:
         raise UserError(
             f"{destination} cannot be written ({error.strerror or error}): name another"

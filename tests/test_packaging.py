@@ -41,10 +41,9 @@ def _imported(path: Path) -> set[str]:
 def test_every_package_that_the_code_imports_is_declared() -> None:
     files = [path for folder in PACKAGES for path in folder.rglob("*.py")]
     imported = set().union(*map(_imported, files)) - set(sys.stdlib_module_names)
-    # Apache Beam is for clusters: docs/problems/translation.md tells its users to install it.
-    imported -= {"ut_tf", "apache_beam"}
+    imported -= {"ut_tf"}
     assert {"numpy", "tensorflow"} <= imported
-    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub")]
+    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub", "beam")]
     required = [*PROJECT["dependencies"], *itertools.chain.from_iterable(optional)]
     declared = set(map(_distribution, required))
     known = packages_distributions()

@@ -23,7 +23,7 @@ from ut_tf.errors import UserError
 from ut_tf.notices import warn
 
 if TYPE_CHECKING:
-    from ut_tf.inference.translator import Hypothesis
+    from ut_tf.inference.translator import Hypothesis, Texts, Translator
 
 _BYTE_ORDER_MARK = "\ufeff"
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -102,6 +102,25 @@ def output_line(hypotheses: Sequence[Hypothesis], with_scores: bool) -> str:
         for output in hypotheses
     ]
     return "\t".join(part for pair in parts for part in pair)
+
+
+def translated_lines(
+    translator: Translator, texts: Iterable[Texts], first: int, name: str | None
+) -> Iterator[str]:
+    """Yields the line of each example's outputs; arguments as of ``Translator.translate``."""
+    for hypotheses in translator.translate(texts, first, name):
+        yield output_line(hypotheses, translator.config.write_beam_scores)
+
+
+def scored_lines(
+    translator: Translator, pairs: Sequence[tuple[Texts, str]], first: int, name: str | None
+) -> Iterator[str]:
+    """Yields the line with the score of each pair of texts and target; `first` and `name` as of
+    ``Translator.score``.
+    """
+    sources, targets = (source for source, _ in pairs), (target for _, target in pairs)
+    for score in translator.score(sources, targets, first, name):
+        yield f"{score:.6f}"
 
 
 def one_line(text: str) -> str:

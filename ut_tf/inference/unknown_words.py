@@ -9,13 +9,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.corpus.encoding import chunks
 from ut_tf.errors import UserError, counted
+from ut_tf.inference.shards import Given
 from ut_tf.notices import warn
 
+if TYPE_CHECKING:
+    from ut_tf.data.text.codec import TextCodec
+
 _NAMED_WORDS = 5
+_SEEN_AT_ONCE = 512
 _LACKING = "that the model's vocabulary lacks, read as unknown"
 
 
@@ -62,6 +68,21 @@ class UnknownWords:
         if self._others:
             count = counted(len(self._others), "more word")
             warn(f"{self._name} has {count} {_LACKING}: {_shown(sorted(self._others))}.")
+
+
+def watched(codec: TextCodec, examples: Iterable[Given], name: str) -> Iterator[Given]:
+    """Yields the examples, and warns of their unknown words.
+
+    Args:
+      codec: of the model.
+      examples: all of them.
+      name: what they are.
+    """
+    words = UnknownWords(codec, name)
+    for some in chunks(examples, _SEEN_AT_ONCE):
+        words.see(texts for texts, _ in some)
+        yield from some
+    words.finish()
 
 
 def _shown(words: Sequence[str]) -> str:

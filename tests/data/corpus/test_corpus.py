@@ -123,7 +123,7 @@ def test_beam_writes_what_one_process_writes(vocab_file: Path, tmp_path: Path) -
 
 def test_beam_that_is_not_installed_is_named(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(UserError, match="pip install apache-beam"):
+    with pytest.raises(UserError, match=r"pip install 'ut-tf\[beam\]'"):
         Corpus(tmp_path / "c", SETTINGS, beam_options="runner=DirectRunner").prepare(
             {"train": PAIRS}, "test"
         )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import sys
 from collections import Counter
@@ -24,11 +23,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from ut_tf.data.corpus.encoded_pairs import PairIds, read_shards
-from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar
+from ut_tf.data.corpus.encoded_pairs import PairIds, read_counts, read_shards
+from ut_tf.data.corpus.encoding import (
+    Filters,
+    Pair,
+    encode_split,
+    progress_bar,
+    sampled,
+    usable_cores,
+)
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import DamageError, PreparedFolder, check_readable, source_record
@@ -105,7 +108,7 @@ class Corpus:
         )
         self.folder = folder
         self.settings = settings
-        self._processes = processes or _cores()
+        self._processes = processes or usable_cores()
         self._beam_options = beam_options
         self.vocab_file = folder / VOCAB_FILE
 
@@ -124,7 +127,7 @@ class Corpus:
           UserError: the text is not what it should be, or supports no vocabulary of that size.
         """
         if self._beam_options:
-            from ut_tf.data.corpus.beam_encoding import require_beam
+            from ut_tf.data.beam import require_beam
 
             require_beam()
         check_readable(files)
@@ -187,6 +190,19 @@ class Corpus:
             if len(pairs) != kept:
                 raise DamageError(f"{len(pairs)} {split} pairs where {kept} were written")
         return pairs
+
+    def shards(self, split: str) -> list[Path]:
+        """The files with the ids of a split.
+
+        Raises:
+          UserError: a shard is missing or damaged.
+        """
+        with self.prepared.reading():
+            kept = self.summary["splits"][split]["kept"]
+            paths = sorted(self.folder.glob(f"{split}-*.npz"))
+            if sum(read_counts(path)["kept"] for path in paths) != kept:
+                raise DamageError(f"the shards of {split} do not have the {kept} pairs written")
+        return paths
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The sources and the targets of the validation or the test split, as they stood in the
@@ -337,21 +353,9 @@ def _read_plan(path: Path) -> dict[str, Any]:
     return plan if isinstance(plan, dict) else {}
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _sample(pairs: Iterable[Pair], total: int) -> Iterator[Pair]:
-    """Yields about `_SAMPLED_PAIRS` of the pairs, chosen by a fixed seed; all of them where there
-    are no more.
-    """
-    if total <= _SAMPLED_PAIRS:
-        yield from pairs
-        return
-    chosen: npt.NDArray[np.bool_] = np.random.default_rng(1).random(total) < _SAMPLED_PAIRS / total
-    for number, pair in enumerate(pairs):
-        if chosen[number]:
-            yield pair
+def _sample(pairs: Iterable[Pair], total: int) -> Iterable[Pair]:
+    """About `_SAMPLED_PAIRS` of the pairs; all of them where there are no more."""
+    return pairs if total <= _SAMPLED_PAIRS else sampled(pairs, _SAMPLED_PAIRS / total)
 
 
 def _read_text(path: Path) -> list[str]:

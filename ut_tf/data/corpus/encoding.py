@@ -27,18 +27,21 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import tqdm
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, read_counts, write_shard
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.errors import UserError
 
+T = TypeVar("T")
 Pair = tuple[str, str]
 Job = Callable[[], dict[str, int]]
 CHUNK = 50_000
 _FEW_CHUNKS = 4
+_DRAWN_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def encode_split(
     is_small = total is not None and total <= _FEW_CHUNKS * chunk
     jobs = (
         functools.partial(
-            _encode_shard, pairs_of_shard, shard_file(folder, split, number), vocab_file, filters
+            encode_shard, pairs_of_shard, shard_file(folder, split, number), vocab_file, filters
         )
         for number, pairs_of_shard in enumerate(chunks(pairs, chunk))
     )
@@ -170,9 +173,21 @@ def progress_bar(what: str, total: int | None = None, items: Iterable[Pair] | No
     )
 
 
-def chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
-    """Yields the pairs in lists of `size`, the last one shorter."""
-    iterator = iter(pairs)
+def sampled(items: Iterable[T], share: float) -> Iterator[T]:
+    """Yields about this share of the items, chosen by a fixed seed."""
+    rng = np.random.default_rng(1)
+    for block in chunks(items, _DRAWN_AT_ONCE):
+        yield from itertools.compress(block, rng.random(len(block)) < share)
+
+
+def usable_cores() -> int:
+    """The processor's cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yields the items in lists of `size`, the last one shorter."""
+    iterator = iter(items)
     while chunk := list(itertools.islice(iterator, size)):
         yield chunk
 
@@ -231,7 +246,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _encode_shard(
+def encode_shard(
     chunk: Sequence[Pair], path: Path, vocab_file: Path, filters: Filters | None
 ) -> dict[str, int]:
     """Writes one shard, unless it is there, and returns its counts."""

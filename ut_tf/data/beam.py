@@ -1,0 +1,101 @@
+"""Work divided among the workers of an Apache Beam runner.
+
+How it is used::
+
+    run_on_beam(functools.partial(encode, folder=folder), [0, 1, 2], "runner=FlinkRunner,...")
+
+Each item is done by a function of a module, on whichever worker takes it, and leaves what it makes
+in a file that is complete or absent. So a stopped pipeline begins again with the items that have no
+file. Beam is optional: pip install 'ut-tf[beam]'.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ut_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+_SHOWN = 200
+
+
+def require_beam() -> None:
+    """Raises UserError where Apache Beam is not installed."""
+    if importlib.util.find_spec("apache_beam") is None:
+        raise UserError(
+            "`beam_pipeline_options` needs Apache Beam, which is not installed: pip install"
+            " 'ut-tf[beam]', or leave them out: this machine then does the work alone."
+        )
+
+
+def run_on_beam(work: Callable[[Any], Any], items: Sequence[Any], options: str) -> None:
+    """Calls `work` with every item, on the workers of a runner, and waits for all of them.
+
+    Args:
+      work: a function of a module, or a partial of one, that can be pickled; it runs in the
+        workers' processes, and what it returns is dropped.
+      items: its arguments.
+      options: of Beam's pipeline, "name=value,name=value", without dashes.
+
+    Raises:
+      UserError: Beam is not installed, does not know the options, or the pipeline failed.
+    """
+    require_beam()
+    import apache_beam
+
+    if not items:
+        return
+    try:
+        pipeline = apache_beam.Pipeline(options=_parsed(options))
+    except (ValueError, ImportError, AttributeError) as error:
+        raise UserError(
+            f"`beam_pipeline_options`={options}: {_first_line(error)}; expected options of a Beam"
+            " pipeline, such as runner=DirectRunner."
+        ) from error
+    # Without the shuffle a runner may take all items as one bundle, for one worker.
+    whole = pipeline | apache_beam.Create(list(items)) | apache_beam.Reshuffle()
+    whole | apache_beam.Map(work)
+    try:
+        pipeline.run().wait_until_finish()
+    except Exception as error:
+        raise UserError(
+            f"the Apache Beam pipeline stopped ({_last_line(error)}): what is finished is kept;"
+            " the same command goes on with the rest."
+        ) from error
+
+
+def once_for_each_process() -> Any:
+    """A handle for `work`: ``acquire(make)`` calls `make` once in each worker's process, and keeps
+    what it returns.
+    """
+    require_beam()
+    from apache_beam.utils.shared import Shared
+
+    return Shared()
+
+
+def _parsed(options: str) -> PipelineOptions:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    flags = [f"--{option.strip()}" for option in options.split(",") if option.strip()]
+    try:
+        parsed = PipelineOptions(flags=flags)
+        parsed.get_all_options()
+    except SystemExit as error:
+        # Its parser is that of a program, which prints what is wrong and ends.
+        raise ValueError("Beam cannot read them") from error
+    return parsed
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".")[:_SHOWN]
+
+
+def _last_line(error: BaseException) -> str:
+    """The end of an error's text, which holds a worker's whole report."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1].strip().rstrip(".")[:_SHOWN]
