@@ -14,7 +14,7 @@ DEMO_TRAINER := ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo test slow-test lint typecheck imports format docs results reproduce page site notebooks install clean
+.PHONY: help demo test slow-test lint typecheck imports format docs results reproduce page site notebooks lock audit sbom install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +29,9 @@ help:
 	@echo "make page       builds page/ into ut_tf/insights/page/index.html; needs Node.js 20 or newer"
 	@echo "make site       writes the documentation as a site to build/site; fails on dead links"
 	@echo "make notebooks  runs notebooks/ in full, into build/notebooks; takes a quarter of an hour"
+	@echo "make lock       writes requirements/lock-3.11.txt anew: the newest versions that are allowed, with checksums"
+	@echo "make audit      looks each version of that file up among the known vulnerabilities"
+	@echo "make sbom       writes what is installed in $(VENV), with licenses, to build/sbom.json (CycloneDX)"
 	@echo "make clean      removes $(VENV), demo/, build/ and all caches"
 
 demo: $(VENV)/.installed
@@ -92,6 +95,25 @@ site: $(VENV)/.installed-docs
 notebooks: $(VENV)/.installed-test
 	@mkdir -p build/notebooks
 	$(BIN)/jupyter-execute --timeout=3600 --output='../build/notebooks/{notebook_name}' notebooks/*.ipynb
+
+# Tools that have nothing to do with what runs the package.
+TOOLS := build/tools
+$(TOOLS)/.installed: $(VENV)/.created
+	$(BIN)/python -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet 'uv>=0.5' 'pip-audit>=2.9' 'cyclonedx-bom>=6'
+	@touch $@
+
+LOCK := requirements/lock-3.11.txt
+lock: $(TOOLS)/.installed
+	$(TOOLS)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
+		--generate-hashes --no-annotate --extra hub --extra figures --custom-compile-command 'make lock' \
+		--output-file $(LOCK) pyproject.toml
+
+audit: $(TOOLS)/.installed
+	$(TOOLS)/bin/pip-audit --disable-pip --requirement $(LOCK) --vulnerability-service=pypi
+
+sbom: $(TOOLS)/.installed $(VENV)/.installed
+	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json $(VENV)
 
 install: $(VENV)/.installed
 	@echo 'source $(BIN)/activate puts ut-trainer and the other commands on your path.'

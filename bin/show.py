@@ -31,7 +31,7 @@ from ut_tf.data.text.sentences import sentences
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, read_input, readable
 from ut_tf.insights.story_lines import stories, story_lines
-from ut_tf.notices import warn
+from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
 from ut_tf.storage.checkpoints import check_checkpoint
 
@@ -122,7 +122,7 @@ def _main(argv: list[str]) -> int:
     with stdout_to_stderr():
         inspector = Inspector.from_run(run, checkpoint=values.checkpoint)
     show = _Show(inspector, Terminal.of(sys.stdout))
-    print(show.title(), file=sys.stderr, flush=True)
+    print(printable(show.title()), file=sys.stderr, flush=True)
     shows_all = [show.read(text, name) for name, text in texts]
     show.test_examples(values.examples or 0)
     if types:
@@ -303,7 +303,7 @@ def _converse(show: _Show) -> None:
     """Answers what is typed until the input ends."""
     print(f"\n{show.hint}", flush=True)
     if show.vocabulary:
-        print(show.vocabulary, flush=True)
+        print(printable(show.vocabulary), flush=True)
     story = _TypedStory(show)
     for line in _typed_lines():
         command = line.strip().lower()

@@ -14,13 +14,14 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/__init__.py"))
 FOLDERS = [
     *PACKAGES,
-    *(ROOT / name for name in (".ci", "benchmarks", "docs", "notebooks", "tests")),
+    *(ROOT / name for name in (".ci", "benchmarks", "docs", "notebooks", "requirements", "tests")),
 ]
 BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist')"
 
@@ -55,6 +56,20 @@ def test_the_cuda_extra_asks_for_the_same_tensorflow() -> None:
     (cuda,) = PROJECT["optional-dependencies"]["cuda"]
     assert "[and-cuda]" in cuda
     assert cuda.replace("[and-cuda]", "") in PROJECT["dependencies"]
+
+
+def test_the_lock_fits_and_has_checksums_and_no_registry() -> None:
+    text = (ROOT / "requirements" / "lock-3.11.txt").read_text(encoding="utf-8")
+    assert "://" not in text and "--index" not in text and "--extra-index" not in text
+    entries = re.findall(
+        r"^(\S+)==(\S+)((?: \\\n +--hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE
+    )
+    locked = {_distribution(name): version for name, version, _ in entries}
+    assert len(entries) == sum("==" in line for line in text.splitlines())
+    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub")]
+    for requirement in [*PROJECT["dependencies"], *itertools.chain.from_iterable(optional)]:
+        parsed = Requirement(requirement)
+        assert locked[_distribution(requirement)] in parsed.specifier, requirement
 
 
 def test_the_source_distribution_is_complete_and_builds_without_deprecations(

@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from ut_tf.data.prepared import NotPreparedError
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
+from ut_tf.interop.tensor2tensor import import_run
 from ut_tf.interop.tensor2tensor_files import named_problem, read_checkpoint, read_hparams
 from ut_tf.run import Run
 from ut_tf.run_weights import load_model
@@ -32,6 +34,7 @@ from ut_tf.storage.checkpoints import find_fault, restore
 from ut_tf.storage.files import MOST_JSON_BYTES, read_bounded
 
 ENDLESS = Path("/dev/zero")
+T2T_RUN = Path(__file__).resolve().parent.parent / "golden" / "t2t_run"
 MOST_KILOBYTES = 500_000
 
 
@@ -141,6 +144,32 @@ def test_an_index_that_declares_a_terabyte_is_refused(tmp_path: Path) -> None:
     declare(tmp_path / "model.ckpt-1")
     with pytest.raises(UserError, match="declares 1,099,511,627,776 bytes"):
         read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_size": 10**9, "num_heads": 1},
+        {"filter_size": 2**40},
+        {"num_hidden_layers": 10**12},
+        {"hidden_size": 1e999},
+    ],
+    ids=str,
+)
+def test_tensor2tensor_s_hyperparameters_fill_no_memory(
+    tmp_path: Path, changes: dict[str, float]
+) -> None:
+    folder = tmp_path / "t2t_run"
+    shutil.copytree(T2T_RUN, folder)
+    path = folder / "hparams.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    out = tmp_path / "out"
+    folders = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path / "data"}
+    with pytest.raises(UserError):
+        import_run(folder, out, problem="algorithmic_reverse_decimal40", **folders)
+    assert not out.exists()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KILOBYTES
 
 
 class _Trace:
