@@ -18,7 +18,7 @@ from ut_tf.data.arguments import (
 )
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
-from ut_tf.models.bounded import bounded_variables
+from ut_tf.models.bounded import bounded_variables, check_layers, too_large
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.planning.parameters import count_parameters
 from ut_tf.planning.sizes import Sizes
@@ -90,8 +90,9 @@ def make_model(
     # Keras draws the seeds of initializers and of random layers from here.
     random.seed(seed)
     try:
-        is_small = _counts_at_most(hparams, spec, most_parameters)
-        with bounded_variables(None if is_small else most_parameters):
+        most = most_parameters
+        is_bounded = most is not None and not _check_size(hparams, spec, most)
+        with bounded_variables(most if is_bounded else None):
             model = factory(hparams.network, spec)
     finally:
         random.setstate(state)
@@ -100,14 +101,21 @@ def make_model(
     return model
 
 
-def _counts_at_most(hparams: HParams, spec: ProblemSpec, most: int | None) -> bool:
-    """Whether the model is known to have no more parameters than that, without making it."""
+def _check_size(hparams: HParams, spec: ProblemSpec, most: int) -> bool:
+    """Whether the model is known to have no more parameters than that, without making it.
+
+    Raises:
+      UserError: it has far more, or more layers than could be.
+    """
     try:
-        sizes = Sizes.of(hparams.model, hparams.network, spec)
-        return most is not None and count_parameters(sizes) <= most
+        planned = count_parameters(Sizes.of(hparams.model, hparams.network, spec))
     except UserError:
         # Of this model nobody knows before.
+        check_layers(dict(vars(hparams.network)), most)
         return False
+    if planned > 2 * most:
+        raise too_large(most)
+    return planned <= most
 
 
 def _check_trainable(name: str, model: Any) -> None:

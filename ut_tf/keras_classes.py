@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 from ut_tf.data.unpacking import check_unpacked
 from ut_tf.layers.catalogue import POSITIONS, TRANSITIONS
-from ut_tf.models.bounded import bounded_variables
+from ut_tf.models.bounded import bounded_variables, check_layers
 from ut_tf.models.catalogue import MODELS
 from ut_tf.models.universal_transformer.catalogue import CELLS, EXIT_RULES, HALTING_FORMS
 
 # Of a number in the smallest type that weights are kept in.
 _SMALLEST_BYTES = 2
+_CONFIG_FILE = "config.json"
 
 # What stands in files: models, and parts that layers of a Functional model are made of.
 _CATALOGUES = (MODELS, CELLS, HALTING_FORMS, EXIT_RULES, TRANSITIONS, POSITIONS)
@@ -61,12 +63,14 @@ def _stored_numbers(path: Path) -> int | None:
     """The most numbers that the weights in a ``.keras`` file can be; None: it is another file.
 
     Raises:
-      UserError: it unpacks to more than it may.
+      UserError: it unpacks to more than it may, or asks for more layers than it could hold.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except (OSError, zipfile.BadZipFile):
+            check_unpacked(members, path)
+            most = sum(member.file_size for member in members) // _SMALLEST_BYTES
+            check_layers(json.loads(archive.read(_CONFIG_FILE)), most)
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, RecursionError):
         return None  # Keras says what it is.
-    check_unpacked(members, path)
-    return sum(member.file_size for member in members) // _SMALLEST_BYTES
+    return most

@@ -81,7 +81,11 @@ def _many(config: bytes) -> bytes:
     return config.replace(b'vocab_size": 12', b'vocab_size": 1099511627776')
 
 
-@pytest.mark.parametrize("change", [_wide, _many])
+def _deep(config: bytes) -> bytes:
+    return config.replace(b'"num_steps": 1,', b'"num_steps": 1000000000000,')
+
+
+@pytest.mark.parametrize("change", [_wide, _many, _deep])
 def test_a_configuration_alone_fills_no_memory(
     saved: Path, tmp_path: Path, change: Callable[[bytes], bytes]
 ) -> None:

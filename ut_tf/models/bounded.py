@@ -18,6 +18,49 @@ from ut_tf.errors import UserError
 _MOST_OF_SEEDS = 1000
 
 
+# Fields that say how many layers are made.
+_LAYERS = frozenset(
+    {
+        "num_layers",
+        "num_steps",
+        "recurrence_layers",
+        "mix_layers_before",
+        "mix_layers_after",
+        "relaxed_sets",
+    }
+)
+
+
+def too_large(most: int) -> UserError:
+    """The error about a configuration that makes more than the numbers that are stored."""
+    return UserError(
+        f"the configuration makes a model of more than the {most:,} parameters that are"
+        " stored: copy or download the whole of it again."
+    )
+
+
+def check_layers(values: Any, most: int) -> None:
+    """Raises UserError where a configuration asks for more layers than `most` parameters can be
+    divided among: layers are made before their variables are.
+
+    Args:
+      values: of JSON, nested in any way.
+      most: parameters that are stored.
+    """
+    waiting = [values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            width = value.get("hidden_size")
+            least = width if isinstance(width, int) and width > 0 else 1
+            counts = [value[name] for name in _LAYERS & value.keys()]
+            if any(isinstance(count, int | float) and count * least > most for count in counts):
+                raise too_large(most)
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+
+
 def bounded_variables(most: int | None) -> contextlib.AbstractContextManager[None]:
     """A context in which variables have at most that many numbers in all; None: any.
 
@@ -38,10 +81,7 @@ def bounded_variables(most: int | None) -> contextlib.AbstractContextManager[Non
             traced = tf.function(value, autograph=False).get_concrete_function()
             made += math.prod(traced.output_shapes)
         if made > most:
-            raise UserError(
-                f"the configuration makes a model of more than the {most:,} parameters that are"
-                " stored: copy or download the whole of it again."
-            )
+            raise too_large(most)
         return next_creator(**options)
 
     scope: contextlib.AbstractContextManager[None] = tf.variable_creator_scope(create)
