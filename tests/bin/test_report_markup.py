@@ -91,3 +91,5 @@ def test_kept_results_have_no_element_of_a_name(tmp_path):
     assert markup.tags <= HARMLESS
     assert markup.orders == []
     assert all(":" not in link for link in markup.links)
+    assert report.main([str(file), f"--output={tmp_path / 'page.md'}"]) == 0
+    assert "<" not in (tmp_path / "page.md").read_text()

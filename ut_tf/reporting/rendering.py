@@ -190,12 +190,12 @@ def _has_settings(filled: FilledTable) -> bool:
 
 
 def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
-    plain = [[_plain(text) for text in line] for line in lines]
-    head = [_plain(text) for text in header]
+    plain = [[as_cell(text) for text in line] for line in lines]
+    head = [as_cell(text) for text in header]
     return tabulate(plain, headers=head, tablefmt="github", disable_numparse=True)
 
 
-def _plain(text: str) -> str:
+def as_cell(text: str) -> str:
     """A text that is no markup in Markdown, ends no cell and gives a terminal no orders: others may
     have named what the report is about.
     """
