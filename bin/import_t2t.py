@@ -22,7 +22,10 @@ its weights and hyperparameters.
 
   ut-import-t2t --t2t_dir=t2t_train/reverse --problem=algorithmic_reverse_decimal40 \\
       --output_dir=runs/imported
-  ut-eval --output_dir=runs/imported"""
+  ut-eval --output_dir=runs/imported
+  ut-import-t2t --t2t_dir=t2t_train/ende --output_dir=runs/ende \\
+      --vocab=t2t_data/vocab.translate_ende_wmt32k.32768.subwords
+  ut-decoder --output_dir=runs/ende --decode_from_file=news.en"""
 
 FLAGS = (
     Flag(
@@ -44,6 +47,12 @@ FLAGS = (
         "What",
         "integer",
         shown_default="the row that was trained",
+    ),
+    Flag(
+        "vocab",
+        "tensor2tensor's vocabulary of subwords: the run then translates text.",
+        "What",
+        shown_default="without --problem the file vocab.* in t2t_dir or data_dir that fits",
     ),
     shared_flags.PROBLEM_ARGS,
     Flag("t2t_dir", "tensor2tensor's output directory.", "Where", required=True),
@@ -71,7 +80,7 @@ def _main(argv: list[str]) -> None:
         import_tensorflow()
         from ut_tf.interop.tensor2tensor import import_run
 
-        import_run(
+        run = import_run(
             values.t2t_dir,
             values.output_dir,
             problem=values.problem,
@@ -81,8 +90,12 @@ def _main(argv: list[str]) -> None:
             tmp_dir=values.tmp_dir,
             problem_args=values.problem_args,
             usr_dir=values.usr_dir,
+            vocab=values.vocab,
         )
-    print(f"next: {evaluation_line(values.output_dir, values.usr_dir)}")
+    # With a vocabulary alone there is no text to be judged.
+    has_text = "vocab_file" not in run.problem_args or "source_files" in run.problem_args
+    command = "ut-eval" if has_text else "ut-decoder"
+    print(f"next: {evaluation_line(values.output_dir, values.usr_dir, command=command)}")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,9 @@ def load_run(values: Any) -> Run:
     return run
 
 
-def evaluation_line(output_dir: str, usr_dir: str | None, *more: str) -> str:
-    """The ut-eval command of a run, as it is typed."""
+def evaluation_line(
+    output_dir: str, usr_dir: str | None, *more: str, command: str = "ut-eval"
+) -> str:
+    """The command that reads a run next, as it is typed."""
     own = [f"--usr_dir={shlex.quote(usr_dir)}"] if usr_dir else []
-    return " ".join(["ut-eval", f"--output_dir={shlex.quote(output_dir)}", *own, *more])
+    return " ".join([command, f"--output_dir={shlex.quote(output_dir)}", *own, *more])

@@ -149,8 +149,8 @@ FILE_FLAGS = (
     Flag("test_target_files", "Its translations or labels.", _TEXT, shown_default="none"),
     Flag(
         "vocab_file",
-        "A sentencepiece model to use instead of training one (any translate_ problem,"
-        " classify_files, lm_files).",
+        "A sentencepiece model, or a vocabulary of tensor2tensor, to use instead of training one"
+        " (any translate_ problem, classify_files, lm_files).",
         _TEXT,
         shown_default="none",
     ),

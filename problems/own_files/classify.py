@@ -24,7 +24,8 @@ from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet
-from ut_tf.data.text.subwords import SubwordOptions, Subwords
+from ut_tf.data.text.subword_files import AnySubwords
+from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted, did_you_mean
 from ut_tf.problem_spec import ProblemSpec
@@ -178,7 +179,7 @@ class ClassifyFiles(OwnFiles):
         return encoded, subwords.size, {"classes": classes}
 
     def _encoded(
-        self, examples: Sequence[Labelled], subwords: Subwords, classes: Sequence[str]
+        self, examples: Sequence[Labelled], subwords: AnySubwords, classes: Sequence[str]
     ) -> Encoded:
         numbers = {name: number for number, name in enumerate(classes)}
         # The end symbol is one more.

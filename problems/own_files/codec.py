@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.data.text.subword_codec import TranslationCodec
-from ut_tf.data.text.subwords import Subwords
+from ut_tf.data.text.subword_codec import TranslationCodec, make_subword_codec
+from ut_tf.data.text.subword_files import read_subwords
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
 
@@ -40,8 +40,8 @@ class ClassesCodec(TextCodec):
 
     def __init__(self, vocab_dir: Path, max_subwords: int) -> None:
         super().__init__(name="classes_codec")
-        subwords = Subwords.read(vocab_dir / VOCAB_FILE)
-        self._texts = TranslationCodec(subwords)
+        subwords = read_subwords(vocab_dir / VOCAB_FILE)
+        self._texts = make_subword_codec(subwords)
         self._most = max_subwords + 1
         names = read_symbols(vocab_dir / CLASSES_FILE)
         self._names = tf.constant(names)
@@ -89,8 +89,8 @@ class LinesCodec(TextCodec):
 
     def __init__(self, vocab_dir: Path) -> None:
         super().__init__(name="lines_codec")
-        subwords = Subwords.read(vocab_dir / VOCAB_FILE)
-        self._texts = TranslationCodec(subwords)
+        subwords = read_subwords(vocab_dir / VOCAB_FILE)
+        self._texts = make_subword_codec(subwords)
         self.vocab_sizes = (0, subwords.size)
 
     def encode(self, *texts: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.data.text.subwords import (
     SUBWORD_KINDS,
     SubwordKind,
@@ -86,7 +87,7 @@ class Settings:
         """Ids of a vocabulary that is trained, if the text supports them."""
         return self.vocab_size or self.default_size
 
-    def subwords(self, texts: Iterable[str]) -> Subwords:
+    def subwords(self, texts: Iterable[str]) -> AnySubwords:
         """The vocabulary of a training text.
 
         Raises:
@@ -94,7 +95,7 @@ class Settings:
             sentencepiece model.
         """
         if self.vocab_file:
-            return Subwords.read(Path(self.vocab_file))
+            return read_subwords(Path(self.vocab_file))
         # A set's vocab_size is meant for more text than many people have.
         return Subwords(train_subwords(texts, self.wanted_size, self.subword_model, exact=False))
 

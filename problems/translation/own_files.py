@@ -6,7 +6,8 @@ How it is used::
                problem_args={"source_files": ["a.en.gz"], "target_files": ["a.de.gz"]})
 
 See ``ParallelFiles`` for what the files hold. Without files for validation a small part of the
-training pairs is held out. A small text has a smaller vocabulary than `vocab_size`.
+training pairs is held out. A small text has a smaller vocabulary than `vocab_size`. With a
+vocabulary alone nothing can be trained, but a run that has learnt elsewhere translates.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, ClassVar, Literal, Unpack
 from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.encoding import Pair
 from ut_tf.data.corpus.parallel_text import ParallelFiles
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.problems.translation.problem import Translation, TranslationOptions
@@ -78,14 +80,37 @@ class TranslateFiles(Translation):
         super().__init__(name, "files", 8000, exact=False, **options)
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
-        """The pairs in the files."""
+        """The pairs in the files; none where a vocabulary alone is given, with which a run from
+        elsewhere translates.
+        """
         del data_dir, tmp_dir
+        if self._has_vocabulary_alone:
+            return {"train": (), "validation": ()}
+        self._require_text()
+        return {split: files for split, files in self._files.items() if files.sources}
+
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """As ``Translation.examples``; raises UserError where there is no training text."""
+        self._require_text()
+        return super().examples(split, data_dir, seed, epoch, length)
+
+    def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
+        """As ``Translation.text_pairs``; raises UserError where there is no training text."""
+        self._require_text()
+        return super().text_pairs(split, data_dir)
+
+    @property
+    def _has_vocabulary_alone(self) -> bool:
+        return bool(self.vocab_file) and not self._files["train"].sources
+
+    def _require_text(self) -> None:
         if not self._files["train"].sources:
             raise UserError(
                 f"problem {self.name} has no training text: name its files with `source_files`"
                 " and `target_files` (or `source_files` alone, for lines of source, tab, target)."
             )
-        return {split: files for split, files in self._files.items() if files.sources}
 
     def files(self, tmp_dir: Path) -> list[Path]:
         """All files."""

@@ -1,8 +1,8 @@
 """Translation: what all corpora share, from a prepared corpus to examples, codec and raw text.
 
 A subclass says where its pairs come from and what they are called; the vocabulary, shared by both
-languages, is trained on its training text, or given as a sentencepiece model. Inputs and targets
-end with 1.
+languages, is trained on its training text, or given as a file (a sentencepiece model, or a
+vocabulary of tensor2tensor). Inputs and targets end with 1.
 
 How it works: ``ut_tf.data.corpus.corpus`` prepares ids in a folder whose name follows from
 everything that decides them. A problem and its reverse share that folder: the sides change places
@@ -23,8 +23,10 @@ from ut_tf.data.corpus.encoded_pairs import PairTable
 from ut_tf.data.corpus.encoding import Filters, Pair
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.text.subword_codec import TranslationCodec
-from ut_tf.data.text.subwords import SUBWORD_KINDS, SubwordKind, SubwordOptions, Subwords
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.subword_codec import make_subword_codec
+from ut_tf.data.text.subword_files import read_subwords
+from ut_tf.data.text.subwords import SUBWORD_KINDS, SubwordKind, SubwordOptions
 from ut_tf.errors import UserError
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
@@ -99,12 +101,13 @@ class Translation(Problem):
         self._corpus_name = corpus_name
         self._processes = processes
         self._beam_options = beam_pipeline_options
+        self.vocab_file = str(expanded(vocab_file).absolute()) if vocab_file else ""
         self._settings = CorpusSettings(
             vocab_size=vocab_size or default_vocab_size,
             exact=exact and vocab_size > 0,
             sized=vocab_size > 0,
             subword_model=subword_model,
-            vocab_file=str(expanded(vocab_file).absolute()) if vocab_file else "",
+            vocab_file=self.vocab_file,
             filters=Filters(max_characters, max_length_ratio),
         )
         self._tables: dict[tuple[Path, str], PairTable] = {}
@@ -166,12 +169,12 @@ class Translation(Problem):
         return _judged("validation", "beam_size=1", _VALIDATED)
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
-        """The sentencepiece model."""
+        """The vocabulary."""
         return [self._corpus(data_dir).vocab_file]
 
-    def text_codec(self, vocab_dir: Path) -> TranslationCodec:
+    def text_codec(self, vocab_dir: Path) -> TextCodec:
         """The codec of the vocabulary in `vocab_dir`."""
-        return TranslationCodec(Subwords.read(vocab_dir / VOCAB_FILE))
+        return make_subword_codec(read_subwords(vocab_dir / VOCAB_FILE))
 
     def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:
         """The raw sources and references of the validation or test split, as they stood in the
@@ -192,7 +195,7 @@ class Translation(Problem):
 
     def _make(self, corpus: Corpus, data_dir: Path, tmp_dir: Path) -> None:
         pairs = self.pairs(data_dir, tmp_dir)
-        vocabulary = [Path(self._settings.vocab_file)] if self._settings.vocab_file else []
+        vocabulary = [Path(self.vocab_file)] if self.vocab_file else []
         corpus.prepare(pairs, self.name, [*self.files(tmp_dir), *vocabulary])
 
     def _corpus(self, data_dir: Path) -> Corpus:

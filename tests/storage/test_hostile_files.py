@@ -23,7 +23,7 @@ from tests.bin.tiny_runs import stories_run
 from ut_tf.data import unpacking
 from ut_tf.data.arrays import open_arrays, read_array
 from ut_tf.data.prepared import NotPreparedError
-from ut_tf.data.text.subwords import Subwords
+from ut_tf.data.text.subword_files import read_subwords
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
 from ut_tf.interop.tensor2tensor import import_run
@@ -119,7 +119,7 @@ def test_a_vocabulary_of_gigabytes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="expected at most 64,000,000"):
         read_symbols(path)
     with pytest.raises(UserError, match="expected at most 64,000,000"):
-        Subwords.read(path)
+        read_subwords(path)
 
 
 @pytest.mark.parametrize("name", ["../../../../../../../../dev/zero", "/dev/zero", "link"])

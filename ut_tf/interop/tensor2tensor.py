@@ -24,7 +24,7 @@ import keras
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
-from ut_tf.factories import make_hparams
+from ut_tf.factories import make_hparams, parse_problem_args
 from ut_tf.interop.tensor2tensor_files import (
     named_problem,
     read_checkpoint,
@@ -37,6 +37,11 @@ from ut_tf.interop.tensor2tensor_hparams import (
     network_from_hparams,
 )
 from ut_tf.interop.tensor2tensor_variables import as_trained, matched, normalized, root_of
+from ut_tf.interop.tensor2tensor_vocabulary import (
+    TEXT_PROBLEM,
+    find_vocabulary,
+    named_vocabulary,
+)
 from ut_tf.notices import note
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
@@ -117,6 +122,7 @@ def import_run(
     tmp_dir: str | Path | None = None,
     problem_args: str = "",
     usr_dir: str | None = None,
+    vocab: str | Path | None = None,
 ) -> Run:
     """Makes a run directory of ours from one of tensor2tensor, ready to be evaluated or trained
     further.
@@ -131,6 +137,9 @@ def import_run(
       target_space_id: row of the target space embedding; None: the one that was trained, by the
         optimizer's variables.
       data_dir, tmp_dir, problem_args, usr_dir: as for ``RunOptions``.
+      vocab: the file vocab.* with the network's subwords; the run then translates text, without
+        data to train on unless `problem` is given. None: without `problem` the one in `t2t_dir` or
+        `data_dir` that has as many subwords as the network, if there is one.
 
     Raises:
       UserError: a file is missing or unreadable, the network is not supported, its variables or
@@ -150,6 +159,13 @@ def import_run(
     root = root_of(tensors)
     theirs = normalized(tensors, root)
     ours = hparams_from_hparams(as_trained(hparams, theirs), root)
+    spec = _spec(theirs)
+    arguments = parse_problem_args(problem_args)
+    searched = [] if problem else [folder, *([Path(data_dir)] if data_dir else [])]
+    vocabulary = named_vocabulary(vocab, spec) if vocab else find_vocabulary(searched, spec)
+    if vocabulary is not None:
+        problem = problem or _text_problem(vocabulary)
+        arguments["vocab_file"] = str(vocabulary)
     problem = problem or named_problem(folder) or _problem_of_symbols(folder, tensors)
     registry.problems.check(problem)
     base = _nearest_set(ours)
@@ -160,10 +176,10 @@ def import_run(
         output_dir=output_dir,
         data_dir=data_dir,
         tmp_dir=tmp_dir,
-        problem_args=problem_args,
+        problem_args=arguments,
         usr_dir=usr_dir,
     )
-    run = _with_data(plan, _spec(theirs))
+    run = _with_data(plan, spec)
     keras.utils.set_random_seed(run.seed)
     model = run.make_model(sum(array.size for array in tensors.values()))
     space = trained_target_space(tensors) if target_space_id is None else target_space_id
@@ -176,6 +192,14 @@ def import_run(
         )
     _save(model, run, tensors, hparams, space)
     return run
+
+
+def _text_problem(vocabulary: Path) -> str:
+    """The problem of a network of which the vocabulary alone is known, and says so on standard
+    error.
+    """
+    note(f"the run translates with the subwords of {vocabulary}, as {TEXT_PROBLEM}.")
+    return TEXT_PROBLEM
 
 
 def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:

@@ -19,7 +19,8 @@ from ut_tf.data.corpus.encoded_pairs import read_shards
 from ut_tf.data.corpus.encoding import Filters, encode_chunk, encode_split, shard_file
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
-from ut_tf.data.text.subwords import Subwords, train_subwords
+from ut_tf.data.text.subword_files import read_subwords
+from ut_tf.data.text.subwords import train_subwords
 from ut_tf.errors import UserError
 
 PAIRS = [(f"the number {n} and {n % 7}", f"die Zahl {n} und {n % 7}") for n in range(300)]
@@ -46,7 +47,7 @@ def test_ids_on_disk_are_those_of_the_text(vocab_file: Path, tmp_path: Path) -> 
     counts = encode_split(PAIRS, tmp_path, "train", vocab_file, chunk=64)
     assert counts == {"pairs": 300, "kept": 300}
     assert len(list(tmp_path.iterdir())) == 5
-    subwords = Subwords.read(vocab_file)
+    subwords = read_subwords(vocab_file)
     expected = zip(*(subwords.encode(side) for side in zip(*PAIRS, strict=True)), strict=True)
     assert ids_of(tmp_path) == list(expected)
 
@@ -61,15 +62,15 @@ def test_what_is_left_out_is_counted_by_its_reason(vocab_file: Path) -> None:
         ("a b c", "a"),
     ]
     pairs, counts = encode_chunk(
-        chunk, Subwords.read(vocab_file), Filters(max_characters=30, max_length_ratio=4.0)
+        chunk, read_subwords(vocab_file), Filters(max_characters=30, max_length_ratio=4.0)
     )
     assert counts == {"pairs": 6, "kept": 2, "empty": 2, "too_long": 1, "length_ratio": 1}
     assert len(pairs) == 2
     _, counts = encode_chunk(
-        chunk, Subwords.read(vocab_file), Filters(max_characters=0, max_length_ratio=0.0)
+        chunk, read_subwords(vocab_file), Filters(max_characters=0, max_length_ratio=0.0)
     )
     assert counts == {"pairs": 6, "kept": 4, "empty": 2}
-    _, counts = encode_chunk(chunk, Subwords.read(vocab_file), None)
+    _, counts = encode_chunk(chunk, read_subwords(vocab_file), None)
     assert counts == {"pairs": 6, "kept": 6}, "nothing is left out of what is judged"
 
 
@@ -167,7 +168,7 @@ def test_a_stopped_preparation_from_other_settings_is_made_anew(tmp_path: Path) 
     corpus.folder.joinpath("summary.json").unlink()
     other = Corpus(tmp_path / "c", dataclasses.replace(SETTINGS, vocab_size=310))
     other.prepare(splits, "test")
-    assert other.summary["vocab_size"] == Subwords.read(other.vocab_file).size == 310
+    assert other.summary["vocab_size"] == read_subwords(other.vocab_file).size == 310
 
 
 def test_held_out_pairs_are_not_trained_on(
@@ -181,7 +182,7 @@ def test_held_out_pairs_are_not_trained_on(
     counts = corpus.summary["splits"]["train"]
     assert len(sources) == counts["held_out"] == counts["like_held_out"]
     assert 601 == counts["pairs"] == counts["kept"] + 2 * len(sources) + counts["empty"]
-    encoded = {tuple(ids) for ids in Subwords.read(corpus.vocab_file).encode(sources)}
+    encoded = {tuple(ids) for ids in read_subwords(corpus.vocab_file).encode(sources)}
     assert not encoded & {tuple(source) for source, _ in ids_of(corpus.folder)}
     told = capsys.readouterr().err
     assert f"mine: left out of training: {len(sources)} pairs held out for validation" in told
@@ -239,7 +240,7 @@ def test_shards_of_another_vocabulary_are_not_used(
             train_subwords(["another text", "of 9 words"], 290, exact=False)
         )
     corpus.prepare({**splits, "train": PAIRS}, "test")
-    sources = Subwords.read(corpus.vocab_file).encode([source for source, _ in PAIRS])
+    sources = read_subwords(corpus.vocab_file).encode([source for source, _ in PAIRS])
     assert [source for source, _ in ids_of(corpus.folder)] == sources
 
 

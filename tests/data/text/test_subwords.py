@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf.data.text.subword_codec import TranslationCodec
+from ut_tf.data.text.subword_files import read_subwords
 from ut_tf.data.text.subwords import Subwords, train_subwords
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
@@ -201,10 +202,10 @@ def test_an_exported_codec_takes_and_returns_strings(
 def test_what_is_no_model_is_named(tmp_path: Path) -> None:
     path = tmp_path / "subwords.model"
     with pytest.raises(UserError, match=r"subwords\.model cannot be read"):
-        Subwords.read(path)
+        read_subwords(path)
     path.write_text("no model")
     with pytest.raises(UserError, match=r"subwords\.model is no sentencepiece model"):
-        Subwords.read(path)
+        read_subwords(path)
 
 
 def test_without_tensorflow_text_the_error_says_what_to_install(

@@ -35,9 +35,9 @@ from ut_tf.data.corpus.encoding import (
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import DamageError, PreparedFolder, check_readable, source_record
+from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.data.text.subwords import (
     SubwordKind,
-    Subwords,
     smaller_vocabulary,
     train_subwords,
 )
@@ -66,7 +66,7 @@ class CorpusSettings:
       exact: whether a text that supports fewer is an error.
       sized: whether the user gave `vocab_size`, which the model's file notes.
       subword_model: kind of that vocabulary.
-      vocab_file: a sentencepiece model to use instead, whatever its size; empty: one is trained.
+      vocab_file: a vocabulary to use instead, whatever its size; empty: one is trained.
       filters: what is left out of the training text.
     """
 
@@ -158,7 +158,7 @@ class Corpus:
                 held_out=len(held_out.pairs),
                 like_held_out=held_out.alike,
             )
-        counts["train"] = dict(left)
+        counts["train"] = {"pairs": 0, "kept": 0, **left}
         summary = {
             "format": FORMAT,
             "vocab_size": subwords.size,
@@ -278,11 +278,13 @@ class Corpus:
         write_text(self._plan_file, json.dumps({**wanted, "train_pairs": total}, indent=2) + "\n")
         return total
 
-    def _vocabulary(self, train: Iterable[Pair], total: int, held_out: HeldOut | None) -> Subwords:
+    def _vocabulary(
+        self, train: Iterable[Pair], total: int, held_out: HeldOut | None
+    ) -> AnySubwords:
         settings = self.settings
         if not self.vocab_file.is_file():
             if settings.vocab_file:
-                model = Subwords.read(Path(settings.vocab_file)).model
+                model = read_subwords(Path(settings.vocab_file)).model
             else:
                 print(
                     f"training a {settings.subword_model} vocabulary of {settings.vocab_size}"
@@ -306,7 +308,7 @@ class Corpus:
             # by it.
             plan = {**_read_plan(self._plan_file), "vocab_sha256": sha256_of(self.vocab_file)}
             write_text(self._plan_file, json.dumps(plan, indent=2) + "\n")
-        return Subwords.read(self.vocab_file)
+        return read_subwords(self.vocab_file)
 
     def _encode_training(self, pairs: Iterable[Pair], total: int) -> Counter[str]:
         filters = self.settings.filters
@@ -321,7 +323,7 @@ class Corpus:
         )
 
     def _told(
-        self, name: str, subwords: Subwords, counts: dict[str, dict[str, int]]
+        self, name: str, subwords: AnySubwords, counts: dict[str, dict[str, int]]
     ) -> Iterator[str]:
         train = counts["train"]
         others = "".join(

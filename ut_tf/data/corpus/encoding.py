@@ -33,7 +33,7 @@ import numpy as np
 import tqdm
 
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, read_counts, write_shard
-from ut_tf.data.text.subwords import Subwords
+from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.errors import UserError
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class Filters:
 
 
 def encode_chunk(
-    chunk: Sequence[Pair], subwords: Subwords, filters: Filters | None
+    chunk: Sequence[Pair], subwords: AnySubwords, filters: Filters | None
 ) -> tuple[PairIds, Counter[str]]:
     """The ids of the pairs that the filters leave, and the count of pairs, of those kept, and of
     those left out by reason.
@@ -255,12 +255,12 @@ def encode_shard(
     return read_counts(path)
 
 
-def cached_subwords(vocab_file: Path) -> Subwords:
+def cached_subwords(vocab_file: Path) -> AnySubwords:
     """The vocabulary in a file, which each process reads once."""
     return _read_subwords(vocab_file, vocab_file.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=1)
-def _read_subwords(vocab_file: Path, modified: int) -> Subwords:
+def _read_subwords(vocab_file: Path, modified: int) -> AnySubwords:
     del modified
-    return Subwords.read(vocab_file)
+    return read_subwords(vocab_file)

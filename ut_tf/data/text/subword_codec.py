@@ -2,7 +2,7 @@
 
 How it is used::
 
-    codec = TranslationCodec(Subwords.read(run.vocab_dir / "subwords.model"))
+    codec = make_subword_codec(read_subwords(run.vocab_dir / "subwords.model"))
     # int32 [1, length], the last id END_ID
     codec.encode(tf.constant(["Ein Hund läuft."]))["inputs"]
     codec.decode(symbols)  # strings [batch]: plain text, blanks and punctuation in their places
@@ -13,18 +13,26 @@ an exported model takes and returns raw strings. Source and target share one voc
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import Subwords
-from ut_tf.errors import UserError
+from ut_tf.data.text.tensor2tensor_codec import Tensor2TensorCodec
+from ut_tf.data.text.tensorflow_text import tensorflow_text
 from ut_tf.symbols import END_ID, PADDING_ID
 
 _BLANK = "▁"
+
+
+def make_subword_codec(subwords: AnySubwords) -> TextCodec:
+    """The codec of a vocabulary; errors as of its class."""
+    if isinstance(subwords, Subwords):
+        return TranslationCodec(subwords)
+    return Tensor2TensorCodec(subwords)
 
 
 class TranslationCodec(TextCodec):
@@ -41,7 +49,7 @@ class TranslationCodec(TextCodec):
 
     def __init__(self, subwords: Subwords) -> None:
         super().__init__()
-        self._tokenizer = _tensorflow_text().SentencepieceTokenizer(
+        self._tokenizer = tensorflow_text().SentencepieceTokenizer(
             model=subwords.model, out_type=tf.int32
         )
         self._shift = subwords.shift
@@ -93,15 +101,3 @@ class TranslationCodec(TextCodec):
             [shifted, tf.RaggedTensor.from_tensor(ends, row_splits_dtype=shifted.row_splits.dtype)],
             1,
         ).to_tensor()
-
-
-def _tensorflow_text() -> Any:
-    try:
-        return importlib.import_module("tensorflow_text")
-    except ImportError as error:
-        version = ".".join(tf.__version__.split(".")[:2])
-        raise UserError(
-            f"subwords in graph need tensorflow-text, which cannot be imported ({error}): pip"
-            f" install 'tensorflow-text=={version}.*' (where there is no wheel for this platform,"
-            " decode on Linux or macOS; problems without subwords need none of it)."
-        ) from error

@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import read_bounded
-from ut_tf.storage.model_folder import LARGEST_VOCABULARY
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID, PADDING_ID
 
 SubwordKind = Literal["bpe", "unigram"]
@@ -46,7 +44,8 @@ class SubwordOptions(TypedDict, total=False):
     Args:
       vocab_size: ids of the vocabulary; 0: the problem's own number.
       subword_model: "bpe" or "unigram".
-      vocab_file: a sentencepiece model to use instead of training one; empty: none.
+      vocab_file: a sentencepiece model or a vocabulary of tensor2tensor to use instead of training
+        one; empty: none.
     """
 
     vocab_size: int
@@ -156,21 +155,6 @@ class Subwords:
         """What is added to the model's ids to give ours."""
         self.size: int = self._processor.get_piece_size() + self.shift
         """Number of our ids."""
-
-    @classmethod
-    def read(cls, path: Path) -> Subwords:
-        """The model in a file.
-
-        Raises:
-          UserError: the file cannot be read or holds no model.
-        """
-        try:
-            return cls(read_bounded(path, LARGEST_VOCABULARY), path)
-        except OSError as error:
-            raise UserError(
-                f"the vocabulary {path} cannot be read ({error.strerror}): prepare the data with"
-                " ut-datagen, or copy the file there."
-            ) from error
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, each ended by END_ID."""
