@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
-from ut_tf.start_lines import without_start_lines
+from ut_tf import start_lines
+from ut_tf.start_lines import held_back, without_start_lines
 
 INFORMATION = (
     b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
@@ -20,6 +22,11 @@ OTHERS = (
     b"W0000 00:00:1795357774.289463   29649 something.cc:1] looks odd\n"
     b"A line of another thread, even if it says oneDNN\n"
 )
+
+
+@pytest.fixture(autouse=True)
+def _has_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(start_lines, "_NVIDIA_DRIVER", tmp_path)
 
 
 def _written(capfd: pytest.CaptureFixture[str]) -> bytes:
@@ -41,6 +48,15 @@ def test_only_lines_for_information_are_left_out(
     assert _written(capfd) == INFORMATION + OTHERS
 
 
+def test_without_a_gpu_the_error_that_there_is_none_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(start_lines, "_NVIDIA_DRIVER", tmp_path / "none")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    assert _written(capfd).decode().splitlines() == OTHERS.decode().splitlines()[1:]
+
+
 def test_where_tensorflow_is_there_or_cannot_be_imported_all_is_shown(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,3 +66,10 @@ def test_where_tensorflow_is_there_or_cannot_be_imported_all_is_shown(
         os.write(2, INFORMATION)
         raise ImportError
     assert capfd.readouterr().err.encode() == INFORMATION
+
+
+def test_after_ctrl_c_nothing_of_the_import_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), held_back(lambda _: False):
+        os.write(2, OTHERS)
+        raise KeyboardInterrupt
+    assert capfd.readouterr().err == ""

@@ -1,4 +1,5 @@
-"""The lines for information of TensorFlow's log, which nobody asked for.
+"""The lines of TensorFlow's log that nobody asked for: those for information, and on a machine
+without a GPU the error that there is none.
 
 ::
 
@@ -11,12 +12,14 @@ imported, before its log is set up. It reads the variable at that moment only.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _WARNINGS_AND_ERRORS = "1"
@@ -27,6 +30,10 @@ _START_LINE = re.compile(
 )
 
 
+_NO_DRIVER_LINE = b"failed call to cuInit"
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia")
+
+
 def asks_for_all_lines() -> bool:
     """Whether the user asked for TensorFlow's log, by TF_CPP_MIN_LOG_LEVEL below 3."""
     return os.environ.get(LOG_LEVEL) in ("0", "1", "2")
@@ -35,7 +42,8 @@ def asks_for_all_lines() -> bool:
 @contextmanager
 def without_start_lines() -> Iterator[None]:
     """Leaves out TensorFlow's lines for information where the body is the first to import it, and
-    the user did not ask for them. The environment is afterwards as it was.
+    the user did not ask for them; where there is no GPU the error of CUDA's start, too. The
+    environment is afterwards as it was.
     """
     if "tensorflow" in sys.modules or asks_for_all_lines():
         yield
@@ -43,11 +51,32 @@ def without_start_lines() -> Iterator[None]:
     is_set = LOG_LEVEL in os.environ
     os.environ.setdefault(LOG_LEVEL, _WARNINGS_AND_ERRORS)
     try:
-        with held_back(lambda line: _START_LINE.match(line) is None):
+        with held_back(_is_shown):
             yield
+            if _lacks_gpu():
+                _look_for_devices()
     finally:
         if not is_set:
             os.environ.pop(LOG_LEVEL, None)
+
+
+def _is_shown(line: bytes) -> bool:
+    is_of_cuda = _NO_DRIVER_LINE in line and _lacks_gpu()
+    return _START_LINE.match(line) is None and not is_of_cuda
+
+
+def _lacks_gpu() -> bool:
+    """Whether this is a Linux machine with neither NVIDIA's driver nor the library of TPUs."""
+    has_none = sys.platform == "linux" and not _NVIDIA_DRIVER.exists()
+    return has_none and importlib.util.find_spec("libtpu") is None
+
+
+def _look_for_devices() -> None:
+    """Lets TensorFlow look for devices now: it does so once, and tells then that CUDA does not
+    start.
+    """
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].config.list_physical_devices()
 
 
 @contextmanager
@@ -56,7 +85,7 @@ def held_back(is_shown: Callable[[bytes], bool]) -> Iterator[None]:
 
     Args:
       is_shown: whether a line is written after the body; if the body fails, all are, since they
-        may say why.
+        may say why, but none after Ctrl-C.
     """
     try:
         stderr = os.dup(2)
@@ -70,6 +99,9 @@ def held_back(is_shown: Callable[[bytes], bool]) -> Iterator[None]:
         try:
             yield
             has_failed = False
+        except KeyboardInterrupt:
+            has_failed = False
+            raise
         finally:
             _flush()
             os.dup2(stderr, 2)

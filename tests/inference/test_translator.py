@@ -242,6 +242,19 @@ def test_texts_without_a_word_that_the_model_knows_are_refused(stories: StoryCod
     assert len(list(ours.translate([("Xyzzy.", "xyzzy?"), ("Mary left.", "where")]))) == 2
 
 
+def test_many_translators_are_no_reason_to_warn_of_retracing(
+    stories: StoryCodec, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = tf.get_logger()
+    logger.addHandler(caplog.handler)
+    try:
+        for _ in range(6):
+            list(Translator(Oracle(), stories).translate([("Mary left.", "where")]))
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "retracing" not in caplog.text
+
+
 def test_more_outputs_than_classes_are_all_classes(stories: StoryCodec) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig(beam_size=10, n_best=10))
     assert [len(pair) for pair in ours.translate([("", "where"), ("", "")])] == [4, 4]

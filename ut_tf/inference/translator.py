@@ -348,7 +348,15 @@ class Translator:
 def _graph(function: Callable[..., Any], signature: list[Any]) -> Any:
     # Nothing here is written in Python's own loops and conditions, whose conversion takes longer
     # than all the rest of tracing.
-    return tf.function(function, input_signature=signature, autograph=False)
+    graph = tf.function(function, input_signature=signature, autograph=False)
+
+    def call(*arguments: Any) -> Any:
+        # Every translator has graphs of its own; where their calls traced them, TensorFlow would
+        # warn of retracing after a few translators.
+        graph.get_concrete_function()
+        return graph(*arguments)
+
+    return call
 
 
 def _read(source: Iterator[_Given], count: int) -> tuple[list[_Given], UserError | None]:

@@ -107,12 +107,15 @@ class BatchMethod(EvaluationMethod):
         signature = any_lengths(element_spec)
         key = tuple(sorted((name, str(spec)) for name, spec in signature.items()))
         if key not in self._graphs:
-            self._graphs[key] = tf.function(
+            graph = tf.function(
                 # AutoGraph would rewrite the source of all that is called, and trace no faster.
                 self.judge,
                 input_signature=[signature],
                 autograph=False,
             )
+            # Where calls trace it, TensorFlow warns of retracing after a few evaluations.
+            graph.get_concrete_function()
+            self._graphs[key] = graph
         return self._graphs[key]
 
 
