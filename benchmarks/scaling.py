@@ -3,6 +3,7 @@
     python benchmarks/scaling.py               # 1, 2, 4, 8 logical devices; 1 and 2 workers
     python benchmarks/scaling.py --devices=1,2 --workers= --hparams_set=ut_small
     python benchmarks/scaling.py --model_only  # the model of cost for 8, 64 and 512 GPUs
+    python benchmarks/scaling.py --packs=0,0.5,1  # gradients summed in packs of so many megabytes
 
 The same batch is divided by all replicas, so that with the processor's time everything is equal but
 for what dividing costs: smaller products, sums over the replicas, copies. Logical devices share one
@@ -23,6 +24,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
@@ -90,8 +93,67 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     }
 
 
+def measure_packs(flags: argparse.Namespace) -> dict[str, Any]:
+    """Updates as a worker of TF_CONFIG with gradients in packs of each size, which take turns."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+    from synthetic import Trained
+
+    from ut_tf.training.distribution import make_strategy
+    from ut_tf.training.step import TrainingStep
+
+    def summed_in_packs(size: int) -> Any:
+        options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=size)
+
+        def summed(self: TrainingStep, values: Any) -> Any:
+            del self
+            context, add = tf.distribute.get_replica_context(), tf.distribute.ReduceOp.SUM
+            return context.all_reduce(add, values, options=options)
+
+        return summed
+
+    strategy, batch = make_strategy(), BatchShape(flags.examples // 2, LENGTH, LENGTH)
+    sizes, steps, losses = [float(size) for size in flags.packs.split(",")], {}, {}
+    for size in sizes:
+        # Read while the update is traced, which its first call does.
+        TrainingStep._sum_over_replicas = summed_in_packs(int(size * 1e6))  # type: ignore[method-assign]
+        steps[size] = Trained(make_hparams(flags.hparams_set, flags.hparams), SPEC, strategy)
+        losses[size] = [steps[size].update(batch).loss for _ in range(3)]
+    times: dict[float, list[tuple[float, float]]] = {size: [] for size in sizes}
+    for _ in range(flags.updates):
+        for size, trained in steps.items():
+            began, cpu_began = time.perf_counter(), time.process_time()
+            trained.update(batch)
+            times[size].append((time.perf_counter() - began, time.process_time() - cpu_began))
+    medians = {size: np.median(np.array(rows), axis=0) for size, rows in times.items()}
+    return {
+        str(size): {
+            "wall": float(medians[size][0] / medians[sizes[0]][0]),
+            "cpu": float(medians[size][1] / medians[sizes[0]][1]),
+            "wall_ms": float(1e3 * medians[size][0]),
+            "equal_losses": losses[size] == losses[sizes[0]],
+        }
+        for size in sizes
+    }
+
+
 def measured(flags: argparse.Namespace, devices: int, workers: int) -> dict[str, float]:
     """The sums over all processes of a setting (of wall time the longest)."""
+    values = in_processes(flags, devices, workers)
+    return {
+        "devices": devices,
+        "workers": workers,
+        "wall_ms": max(value["wall_ms"] for value in values),
+        "cpu_ms": sum(value["cpu_ms"] for value in values),
+        "bytes": sum(value["bytes"] for value in values) / 2,  # Counted at both ends.
+        "parameters": values[0]["parameters"],
+    }
+
+
+def in_processes(flags: argparse.Namespace, devices: int, workers: int) -> list[dict[str, Any]]:
+    """What each process of a setting measures."""
     ports = _free_ports(workers)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     processes = []
@@ -114,18 +176,10 @@ def measured(flags: argparse.Namespace, devices: int, workers: int) -> dict[str,
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         raise SystemExit(f"{devices} devices and {workers} workers failed")
-    values = [json.loads(output.splitlines()[-1]) for output in outputs]
-    return {
-        "devices": devices,
-        "workers": workers,
-        "wall_ms": max(value["wall_ms"] for value in values),
-        "cpu_ms": sum(value["cpu_ms"] for value in values),
-        "bytes": sum(value["bytes"] for value in values) / 2,  # Counted at both ends.
-        "parameters": values[0]["parameters"],
-    }
+    return [json.loads(output.splitlines()[-1]) for output in outputs]
 
 
-_PASSED_ON = ("hparams_set", "hparams", "examples", "updates")
+_PASSED_ON = ("hparams_set", "hparams", "examples", "updates", "packs")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -213,6 +267,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--updates", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--devices", default="1,2,4,8", help="logical (default: %(default)s)")
     parser.add_argument("--workers", default="2", help="default: %(default)s")
+    parser.add_argument("--packs", default="", help="megabytes, of two workers; 0: all in one")
     parser.add_argument("--model_only", action="store_true", help="nothing is measured")
     parser.add_argument("--modelled_set", default="ut_base", help="default: %(default)s")
     parser.add_argument("--gpu", default="H100", help="of the model (default: %(default)s)")
@@ -226,7 +281,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     flags = parse(argv)
     if flags.child_devices:
-        print(json.dumps(measure(flags)))
+        print(json.dumps(measure_packs(flags) if flags.packs else measure(flags)))
+        return 0
+    if flags.packs:
+        print(json.dumps({"packs": in_processes(flags, 1, 2)[0], "load": os.getloadavg()[0]}))
         return 0
     settings = [(int(count), 1) for count in flags.devices.split(",") if count]
     settings += [(1, int(count)) for count in flags.workers.split(",") if count]

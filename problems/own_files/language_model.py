@@ -11,6 +11,7 @@ are held out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack
@@ -19,19 +20,33 @@ import numpy as np
 
 from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.corpus import VOCAB_FILE
-from ut_tf.data.corpus.encoded_pairs import Array, Side
-from ut_tf.data.corpus.parallel_text import read_lines
+from ut_tf.data.corpus.encoded_pairs import (
+    Array,
+    Side,
+    read_counts,
+    read_shards,
+    window_pool,
+    windows,
+)
+from ut_tf.data.corpus.encoding import chunks
+from ut_tf.data.example_pools import ExamplePools, dealt
 from ut_tf.data.example_table import ExampleTable
+from ut_tf.data.prepared import DamageError
+from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import LinesCodec
+from ut_tf.problems.own_files.large_text import LargeText, TextSize, lines_of, text_size
 from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings
 from ut_tf.storage.files import write_bytes
 
 _DEFAULT_VOCAB_SIZE = 8000
 # The text is cut into so many stretches, of which so many are held out.
 _STRETCHES, _HELD_OUT = 50, 2
+# Characters of a training text that is kept in memory.
+LARGEST_TEXT = 250_000_000
+_ENCODED = 10_000
 
 
 class LmFiles(OwnFiles):
@@ -78,14 +93,14 @@ class LmFiles(OwnFiles):
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
         """{"targets": int32 [length]}: windows of the text; of "train" they begin elsewhere in
-        each epoch. `length` has no effect.
+        each epoch. `length` has no effect. The split is read into memory, whatever its size.
         """
         del length
         import tensorflow as tf
 
-        ids = self.loaded(split, data_dir).side.ids
+        ids = self._ids(split, data_dir)
         rng = np.random.default_rng([seed % 2**63, epoch]) if split == "train" else None
-        begins, lengths = _windows(len(ids), self._window, rng)
+        begins, lengths = windows(len(ids), self._window, rng)
         key = (data_dir, split)
         with tf.device("/CPU:0"):
             if key not in self._texts:
@@ -103,38 +118,76 @@ class LmFiles(OwnFiles):
 
         return ExampleTable(lengths.astype(np.int32), batch)
 
+    def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools | None:
+        """Pools of windows of a text of more than ``LARGEST_TEXT`` characters; None: it is
+        smaller.
+        """
+        if not self._is_sharded("train", data_dir):
+            return None
+        read = functools.partial(window_pool, size=self._window)
+        return dealt(("targets",), self._shards(data_dir), seed, epoch, read)
+
     def text_codec(self, vocab_dir: Path) -> LinesCodec:
         """The codec of lines to be scored."""
         return LinesCodec(vocab_dir)
 
     def make(self, folder: Path) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
-        splits = {split: _lines(files) for split, files in self._own_files.items() if files}
+        files = {split: files for split, files in self._own_files.items() if files}
+        size = text_size(files["train"])
+        if size.characters > LARGEST_TEXT:
+            return self._make_large(folder, files, size)
+        splits = {split: list(lines_of(paths)) for split, paths in files.items()}
         if "validation" not in splits:
             splits["train"], splits["validation"] = _held_out(splits["train"])
         subwords = self._settings.subwords(splits["train"])
         write_bytes(folder / VOCAB_FILE, subwords.model)
-        encoded = {}
-        for split, lines in splits.items():
-            side = Side.of(subwords.encode(lines), subwords.size)
-            encoded[split] = Encoded(side, np.zeros(0, np.int32))
+        encoded = {split: _encoded(lines, subwords) for split, lines in splits.items()}
         return encoded, subwords.size, {}
 
+    def _make_large(
+        self, folder: Path, files: Mapping[str, Sequence[Path]], size: TextSize
+    ) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
+        """As ``make``, with the training text in shards, and never in memory."""
+        text = LargeText(files["train"], size, holds_out="validation" not in files)
+        splits = {split: list(lines_of(files[split])) for split in files if split != "train"}
+        if "validation" not in files:
+            splits["validation"] = list(text.held_out())
+        text.begin(folder)
+        vocab_file = folder / VOCAB_FILE
+        if not vocab_file.is_file():
+            model = self._settings.subwords(text.sample(LARGEST_TEXT)).model
+            write_bytes(vocab_file, model)
+        subwords = read_subwords(vocab_file)
+        counts = text.encode(folder, vocab_file)
+        encoded = {split: _encoded(lines, subwords) for split, lines in splits.items()}
+        return encoded, subwords.size, {"sharded": {"train": counts["kept"]}}
 
-def _lines(files: Sequence[Path]) -> list[str]:
-    """The lines that are not empty.
+    def _is_sharded(self, split: str, data_dir: Path) -> bool:
+        return split in self.summary(data_dir).get("sharded", {})
 
-    Raises:
-      UserError: a file cannot be read, is no UTF-8, or has no such line; names file and line.
+    def _shards(self, data_dir: Path) -> list[Path]:
+        folder = self._folder(data_dir)
+        with folder.reading():
+            paths = sorted(folder.path.glob("train-*.npz"))
+            lines = self.summary(data_dir)["sharded"]["train"]
+            if sum(read_counts(path)["kept"] for path in paths) != lines:
+                raise DamageError(f"the shards of train do not have the {lines} lines written")
+        return paths
+
+    def _ids(self, split: str, data_dir: Path) -> Array:
+        if self._is_sharded(split, data_dir):
+            return read_shards(self._shards(data_dir)).targets.ids
+        return self.loaded(split, data_dir).side.ids
+
+
+def _encoded(lines: Sequence[str], subwords: AnySubwords) -> Encoded:
+    """The ids of lines; a part of them at a time is a list of Python's numbers, which take twenty
+    times the memory.
     """
-    lines: list[str] = []
-    for path in files:
-        if not path.is_file():
-            raise UserError(f"{path} is no file: expected plain text.")
-        own = [line.strip() for line in read_lines(path) if line.strip()]
-        if not own:
-            raise UserError(f"{path} has no line that is not empty: expected plain text.")
-        lines += own
-    return lines
+    parts = [Side.of(subwords.encode(part), subwords.size) for part in chunks(lines, _ENCODED)]
+    ids = [part.ids for part in parts]
+    side = Side(np.concatenate(ids), np.concatenate([part.lengths for part in parts]))
+    return Encoded(side, np.zeros(0, np.int32))
 
 
 def _held_out(lines: list[str]) -> tuple[list[str], list[str]]:
@@ -154,16 +207,3 @@ def _held_out(lines: list[str]) -> tuple[list[str], list[str]]:
 def _parts(count: int) -> list[Array]:
     """The numbers below `count` in stretches of about equal length."""
     return np.array_split(np.arange(count), min(count, _STRETCHES))
-
-
-def _windows(total: int, size: int, rng: np.random.Generator | None) -> tuple[Array, Array]:
-    """Begin and length, int64 [windows] each, of windows that cover the text once: in an order and
-    from a place that `rng` draws, or in the text's order.
-    """
-    first = 0 if rng is None else int(rng.integers(min(size, total)))
-    begins = np.unique([0, *range(first, total, size)])
-    lengths = np.diff([*begins, total])
-    if rng is None:
-        return begins, lengths
-    order = rng.permutation(len(begins))
-    return begins[order], lengths[order]

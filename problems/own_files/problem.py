@@ -139,7 +139,9 @@ class OwnFiles(Problem):
         """Reads the files and writes the vocabularies to the folder.
 
         Returns:
-          (the splits, the number of ids, further entries of the summary).
+          (the splits, the number of ids, further entries of the summary). A split that it writes in
+          shards itself is not among the splits, but the number of its examples among the entries:
+          {"sharded": {split: examples}}.
         """
 
     @property
@@ -213,6 +215,7 @@ class OwnFiles(Problem):
         for split, encoded in splits.items():
             _write(folder.path / f"{split}.npz", encoded)
         counts = {split: len(encoded.side.lengths) for split, encoded in splits.items()}
+        counts = {**others.get("sharded", {}), **counts}
         digests = folder.digests((*self.needed, *(f"{split}.npz" for split in splits)))
         folder.finish(
             {

@@ -11,6 +11,7 @@ when they are read.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from abc import abstractmethod
@@ -19,8 +20,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
-from ut_tf.data.corpus.encoded_pairs import PairTable
+from ut_tf.data.corpus.encoded_pairs import PairTable, pair_pool
 from ut_tf.data.corpus.encoding import Filters, Pair
+from ut_tf.data.example_pools import LARGEST_TABLE, ExamplePools, dealt
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.codec import TextCodec
@@ -149,11 +151,19 @@ class Translation(Problem):
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
         """{"inputs": [length], "targets": [target length]}, int32; `length` has no effect. The
-        split is read into memory the first time.
+        split is read into memory the first time, whatever its size.
         """
         del length
         table = self._table(split, data_dir)
         return table.examples(example_order(split, len(table), seed, epoch))
+
+    def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools | None:
+        """Pools of a corpus of more than ``LARGEST_TABLE`` pairs; None: it is smaller."""
+        corpus = self._prepared(data_dir)
+        if corpus.summary["splits"]["train"]["kept"] <= LARGEST_TABLE:
+            return None
+        read = functools.partial(pair_pool, is_reversed=self.reverse)
+        return dealt(("inputs", "targets"), corpus.shards("train"), seed, epoch, read)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """The test split, teacher-forced and translated by beam search; `lengths` means nothing

@@ -13,7 +13,7 @@ How it is used::
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from ut_tf.data.batch_plan import (
     evenly_spaced,
     plan_batches,
 )
+from ut_tf.data.example_pools import ExamplePools
 from ut_tf.data.example_table import ExampleTable, trim_batch
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
@@ -50,7 +51,8 @@ def train_batches(
     """One epoch of training batches, as a tf.data.Dataset of per-replica batches.
 
     The epoch's end loses no example: the last batches are smaller, and padding examples of weight 0
-    fill them up to a multiple of the number of replicas.
+    fill them up to a multiple of the number of replicas. Of a split in pools the same holds for
+    each pool.
 
     Args:
       problem: whose training split is read.
@@ -76,13 +78,21 @@ def train_batches(
         training.min_length_bucket, training.length_bucket_step, training.max_length
     )
     sizes = batch_sizes(bounds, training, num_replicas)
-    is_chosen = table is not None
-    table = problem.examples("train", data_dir, seed=seed, epoch=epoch) if table is None else table
-    _check_lengths(problem, "train", data_dir, table.lengths, training.max_length)
-    if epoch == 0 and not is_chosen:
-        tell_left_out(problem, table.lengths, training.max_length)
-    plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]
-    batches = _planned(table, plan, bounds, sizes, full_shapes=training.jit_compile)
+    pools = None if table is not None else problem.example_pools(data_dir, seed, epoch)
+    if pools is not None:
+        if epoch == 0:
+            first = "training examples in the first pool"
+            tell_left_out(problem, pools.pool(0).lengths, training.max_length, first)
+        batches = _pooled(pools, bounds, sizes, skip_batches, full_shapes=training.jit_compile)
+    else:
+        is_chosen = table is not None
+        if table is None:
+            table = problem.examples("train", data_dir, seed=seed, epoch=epoch)
+        _check_lengths(problem, "train", data_dir, table.lengths, training.max_length)
+        if epoch == 0 and not is_chosen:
+            tell_left_out(problem, table.lengths, training.max_length)
+        plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]
+        batches = _planned(table, plan, bounds, sizes, full_shapes=training.jit_compile)
     if num_replicas > 1:
         batches = batches.map(_filler(num_replicas), num_parallel_calls=1).flat_map(
             _splitter(num_replicas)
@@ -166,12 +176,21 @@ def worker_share(batches: Any, num_replicas: int, worker: int, num_workers: int)
     return batches.enumerate().filter(is_ours).map(lambda _, batch: batch).prefetch(4 * share)
 
 
-def tell_left_out(problem: Problem, lengths: Lengths, max_length: int) -> None:
-    """Prints to stderr how many training examples are too long, if any."""
+def tell_left_out(
+    problem: Problem, lengths: Lengths, max_length: int, what: str = "training examples"
+) -> None:
+    """Prints to stderr how many training examples are too long, if any.
+
+    Args:
+      problem: that they are of.
+      lengths: int32 [examples].
+      max_length: of those that are trained on.
+      what: the examples are.
+    """
     left_out = int((lengths > max_length).sum())
     if left_out:
         sentence = (
-            f"{left_out} of {len(lengths)} training examples of {problem.name} are longer than"
+            f"{left_out} of {len(lengths)} {what} of {problem.name} are longer than"
             f" `max_length`={max_length}, and are left out"
         )
         print(worded(sentence), file=sys.stderr, flush=True)
@@ -205,6 +224,54 @@ def _planned(
     return tf.data.Dataset.range(len(plan)).map(
         batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
+
+
+def _pooled(
+    pools: ExamplePools,
+    bounds: list[int],
+    sizes: list[int],
+    skip_batches: int,
+    full_shapes: bool,
+) -> Any:
+    """The batches of one pool after the other, as ``_planned`` makes them; of pools that are
+    skipped only the lengths are read.
+    """
+
+    def batches() -> Iterator[dict[str, Any]]:
+        to_skip = skip_batches
+        for number in range(pools.count):
+            pool = pools.pool(number)
+            plan = plan_batches(pool.lengths, bounds, sizes)
+            if to_skip >= len(plan):
+                to_skip -= len(plan)
+                continue
+            features = pool.load()
+            for numbers in plan[to_skip:]:
+                bucket = int(np.searchsorted(bounds, pool.lengths[numbers].max()))
+                yield {
+                    **features(numbers),
+                    WEIGHT: np.ones(len(numbers), np.float32),
+                    "bucket": min(bucket, len(bounds) - 1),
+                }
+            to_skip = 0
+
+    ids = tf.TensorSpec([None, None], tf.int32)
+    signature = {
+        **dict.fromkeys(pools.features, ids),
+        WEIGHT: tf.TensorSpec([None], tf.float32),
+        "bucket": tf.TensorSpec([], tf.int32),
+    }
+    bound_table, size_table = tf.constant(bounds, tf.int32), tf.constant(sizes, tf.int32)
+
+    @tf.autograph.experimental.do_not_convert
+    def shaped(batch: dict[str, Any]) -> dict[str, Any]:
+        features = {name: value for name, value in batch.items() if name != "bucket"}
+        if not full_shapes:
+            return features
+        bucket = batch["bucket"]
+        return _pad_examples(_pad_length(features, bound_table[bucket]), size_table[bucket])
+
+    return tf.data.Dataset.from_generator(batches, output_signature=signature).map(shaped)
 
 
 def _pad_length(features: dict[str, Any], bound: Any) -> dict[str, Any]:

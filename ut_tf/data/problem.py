@@ -27,6 +27,7 @@ from ut_tf.symbols import FIRST_SYMBOL_ID as FIRST_SYMBOL_ID
 from ut_tf.symbols import PADDING_ID as PADDING_ID
 
 if TYPE_CHECKING:
+    from ut_tf.data.example_pools import ExamplePools
     from ut_tf.data.example_table import ExampleTable
     from ut_tf.data.text.codec import TextCodec
 
@@ -117,6 +118,15 @@ class Problem(ABC):
           epoch: number of the pass through the data, from 0.
           length: asks for examples of that length, of a problem that generates them.
         """
+
+    def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools | None:
+        """The training split in pools, where it is too large for ``examples``; None: it is not.
+
+        Args:
+          data_dir, seed, epoch: as for ``examples``.
+        """
+        del data_dir, seed, epoch
+        return None
 
     @final
     def dataset(

@@ -60,11 +60,21 @@ def check_agreement(workers: Workers, facts: Facts) -> None:
 
 
 def data_digest(problem: Problem, data_dir: Path, seed: int) -> str:
-    """A digest of the lengths of the first epoch's training examples, and of some examples."""
-    table = problem.examples("train", data_dir, seed=seed, epoch=0)
+    """A digest of the lengths of the first epoch's training examples, and of some examples; of a
+    split in pools, of the first pool.
+    """
     digest = hashlib.sha256(repr(problem.spec(data_dir)).encode())
-    digest.update(table.lengths.tobytes())
-    sample = table.batch(tf.constant(evenly_spaced(len(table), _SAMPLE)))
+    pools = problem.example_pools(data_dir, seed, 0)
+    if pools is None:
+        table = problem.examples("train", data_dir, seed=seed, epoch=0)
+        lengths = table.lengths
+        sample = table.batch(tf.constant(evenly_spaced(len(lengths), _SAMPLE)))
+    else:
+        pool = pools.pool(0)
+        lengths = pool.lengths
+        sample = pool.load()(evenly_spaced(len(lengths), _SAMPLE))
+        digest.update(str(pools.count).encode())
+    digest.update(lengths.tobytes())
     for name in sorted(sample):
         digest.update(name.encode() + tf.io.serialize_tensor(sample[name]).numpy())
     return digest.hexdigest()

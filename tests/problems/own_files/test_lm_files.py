@@ -13,6 +13,7 @@ import ut_tf
 from ut_tf.bin import decoder, exporter, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
+from ut_tf.problems.own_files import language_model, large_text
 from ut_tf.problems.own_files.language_model import LmFiles
 
 LINES = [f"line {number} of {'many ' * (number % 5)}words" for number in range(100)]
@@ -121,3 +122,62 @@ def test_from_training_to_scores_of_lines(
     # What follows the end of a typed text is unknown.
     assert (example["target"], window["thoughts"][0]["correct"] is None) == (None, False)
     assert 0 < len(window["thoughts"][0]["parts"][0]["positions"]) <= 32
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LmFiles:
+    """A text that is too large for this memory, in shards of a few lines."""
+    monkeypatch.setattr(language_model, "LARGEST_TEXT", 1000)
+    monkeypatch.setattr(large_text, "_CHARACTERS_OF_A_SHARD", 300)
+    monkeypatch.setattr(large_text, "usable_cores", lambda: 1)
+    return problem_of(tmp_path, window=20)
+
+
+def pooled_windows(problem: LmFiles, data: Path, epoch: int = 0) -> list[tuple[int, ...]]:
+    pools = problem.example_pools(data, seed=1, epoch=epoch)
+    assert pools is not None
+    rows = []
+    for number in range(pools.count):
+        pool = pools.pool(number)
+        features = pool.load()(np.arange(len(pool.lengths)))
+        rows += [tuple(row[row > 0]) for row in features["targets"]]
+        assert [len(row) for row in rows[-len(pool.lengths) :]] == pool.lengths.tolist()
+    return rows
+
+
+def test_a_large_text_is_the_same_text_in_shards(tmp_path: Path, large: LmFiles) -> None:
+    data = tmp_path / "data"
+    large.prepare(data, tmp_path)
+    assert large.spec(data).target_vocab_size == 300
+    epochs = [pooled_windows(large, data, epoch) for epoch in (0, 1)]
+    counts = [np.bincount(np.concatenate(rows), minlength=300) for rows in epochs]
+    np.testing.assert_array_equal(counts[0], counts[1])
+    assert epochs[0] != epochs[1]
+    assert epochs[0] == pooled_windows(large, data)
+    validation = np.concatenate([row["targets"] for row in large.dataset("validation", data)])
+    # Each line ends with the end symbol.
+    assert (counts[0][1], np.sum(validation == 1)) == (98, 2)
+
+
+def test_held_out_lines_of_a_large_text_are_not_trained_on(tmp_path: Path) -> None:
+    problem_of(tmp_path)
+    files = [tmp_path / "text.txt"]
+    text = large_text.LargeText(files, large_text.text_size(files), holds_out=True)
+    held_out, train = list(text.held_out()), list(text.sample(10**6))
+    assert (len(held_out), len(train)) == (2, 98)
+    assert sorted(held_out + train) == sorted(LINES)
+
+
+def test_a_stopped_preparation_of_a_large_text_goes_on(
+    tmp_path: Path, large: LmFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with monkeypatch.context() as patch:
+        patch.setattr(language_model, "_encoded", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            large.prepare(data, tmp_path)
+    (folder,) = (path for path in (data / "own_files").iterdir() if path.is_dir())
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert len(before) > 5
+    large.prepare(data, tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in before} == before

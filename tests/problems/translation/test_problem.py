@@ -44,6 +44,32 @@ def test_examples_are_the_lines_of_the_files(folder: Path) -> None:
     assert empty["inputs"].numpy().tolist() == [END_ID]
 
 
+def test_a_large_corpus_comes_in_pools(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, data = problem_of(folder), folder / "data"
+    assert problem.example_pools(data, seed=1, epoch=0) is None
+    monkeypatch.setattr("ut_tf.problems.translation.problem.LARGEST_TABLE", 10)
+    pools = problem.example_pools(data, seed=1, epoch=0)
+    assert pools is not None and pools.count == 1
+    pool = pools.pool(0)
+    rows = pool.load()(np.arange(len(pool.lengths)))
+    pairs = Counter(
+        (tuple(source[source > 0]), tuple(target[target > 0]))
+        for source, target in zip(rows["inputs"], rows["targets"], strict=True)
+    )
+    whole = problem.dataset("train", data).as_numpy_iterator()
+    assert pairs == Counter((tuple(pair["inputs"]), tuple(pair["targets"])) for pair in whole)
+
+
+def test_a_missing_shard_of_a_large_corpus_is_damage(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ut_tf.problems.translation.problem.LARGEST_TABLE", 10)
+    shutil.copytree(folder / "data", tmp_path / "data")
+    next((tmp_path / "data").rglob("train-00000.npz")).unlink()
+    with pytest.raises(UserError, match="the shards of train do not have the 200 pairs"):
+        problem_of(folder).example_pools(tmp_path / "data", seed=1, epoch=0)
+
+
 def test_codec_gives_the_ids_that_were_trained_on(folder: Path) -> None:
     problem, data = problem_of(folder), folder / "data"
     codec = problem.text_codec(problem.vocab_files(data)[0].parent)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ut_tf.data.arrays import open_arrays
+from ut_tf.data.example_pools import ExamplePool, padded_rows
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.storage.files import write_bytes
 
@@ -39,6 +40,11 @@ class Side:
 
     ids: Array
     lengths: Array
+
+    @property
+    def begins(self) -> Array:
+        """Where the ids of each example begin, int64 [examples]."""
+        return np.cumsum(self.lengths, dtype=np.int64) - self.lengths
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]], vocab_size: int) -> Side:
@@ -115,6 +121,80 @@ def read_shards(paths: Sequence[Path]) -> PairIds:
     )
 
 
+def pair_pool(
+    paths: Sequence[Path], rng: np.random.Generator, is_reversed: bool = False
+) -> ExamplePool:
+    """The pairs of some shards, in an order that `rng` draws.
+
+    Args:
+      paths: of the shards.
+      rng: decides the order.
+      is_reversed: whether sources and targets change places.
+    """
+    sources, targets = (_lengths(paths, name) for name in ("source_lengths", "target_lengths"))
+    order = rng.permutation(len(sources))
+
+    def load() -> Callable[[Array], dict[str, Array]]:
+        pairs = read_shards(paths)
+        pairs = pairs.reversed() if is_reversed else pairs
+        sides = {"inputs": pairs.sources, "targets": pairs.targets}
+        begins = {name: side.begins for name, side in sides.items()}
+
+        def features(numbers: Array) -> dict[str, Array]:
+            rows = order[numbers]
+            return {
+                name: padded_rows(side.ids, begins[name][rows], side.lengths[rows])
+                for name, side in sides.items()
+            }
+
+        return features
+
+    return ExamplePool(np.maximum(sources, targets)[order].astype(np.int32), load)
+
+
+def window_pool(paths: Sequence[Path], rng: np.random.Generator, size: int) -> ExamplePool:
+    """Windows of the targets of some shards, one after the other, in an order that `rng` draws.
+
+    Args:
+      paths: of the shards.
+      rng: decides the order, and where the first window begins.
+      size: ids in a window.
+    """
+    begins, lengths = windows(int(_lengths(paths, "target_lengths").sum()), size, rng)
+
+    def load() -> Callable[[Array], dict[str, Array]]:
+        ids = read_shards(paths).targets.ids
+        return lambda numbers: {"targets": padded_rows(ids, begins[numbers], lengths[numbers])}
+
+    return ExamplePool(lengths.astype(np.int32), load)
+
+
+def windows(total: int, size: int, rng: np.random.Generator | None) -> tuple[Array, Array]:
+    """Begin and length, int64 [windows] each, of windows that cover a text once.
+
+    Args:
+      total: ids of the text.
+      size: of a window.
+      rng: draws their order, and where the first one begins; None: they stand in the text's order.
+    """
+    first = 0 if rng is None else int(rng.integers(min(size, total)))
+    begins = np.unique([0, *range(first, total, size)])
+    lengths = np.diff([*begins, total])
+    if rng is None:
+        return begins, lengths
+    order = rng.permutation(len(begins))
+    return begins[order], lengths[order]
+
+
+def _lengths(paths: Sequence[Path], name: str) -> Array:
+    """One of the two columns of lengths of some shards, int32 [examples]."""
+    columns = []
+    for path in paths:
+        with open_arrays(path) as shard:
+            columns.append(shard[name])
+    return np.concatenate(columns)
+
+
 class PairTable:
     """Pairs in TensorFlow's memory, copied there once, from which the table of every epoch is made.
 
@@ -153,9 +233,7 @@ class HostSide:
         with tf.device("/CPU:0"):
             self._ids = tf.constant(side.ids)
             self._lengths = tf.constant(side.lengths, tf.int32)
-            self._begins = tf.constant(
-                np.cumsum(side.lengths, dtype=np.int64) - side.lengths, tf.int64
-            )
+            self._begins = tf.constant(side.begins, tf.int64)
 
     def padded(self, rows: Any) -> Any:
         """Returns int32 [rows, longest]: the ids of these examples, padded with 0."""
