@@ -69,6 +69,7 @@ def _train(values: Any) -> int:
         raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
     join_cluster(values.cluster, functools.partial(tell, COMMAND))
     import_tensorflow()
+    from ut_tf.training.agreement import check_settings
     from ut_tf.training.distribution import make_strategy, on_accelerator, worker_count
     from ut_tf.training.threads import set_threads
     from ut_tf.training.trainer import TrainingInterrupted, train
@@ -80,6 +81,8 @@ def _train(values: Any) -> int:
     if (count := worker_count()) > 1:
         tell(COMMAND, f"this is one of {count} workers; it waits until all of them run")
     strategy = make_strategy(values.num_gpus)
+    if count > 1:
+        check_settings(strategy, plan, values.train_steps)
     with stdout_to_stderr():
         run = plan.start(on_accelerator(strategy))
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")

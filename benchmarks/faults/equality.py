@@ -44,9 +44,10 @@ def names_in(folder: Path) -> set[str]:
     return {name for name in names if not name.startswith("tensorboard/")}
 
 
-def different_checkpoints(whole: Path, other: Path) -> list[str]:
+def different_checkpoints(whole: Path, other: Path, last: int = 0) -> list[str]:
+    """What differs in the checkpoints; in the `last` of them alone where that is not 0."""
     differences = []
-    for checkpoint in sorted((whole / "checkpoints").glob("step-*")):
+    for checkpoint in sorted((whole / "checkpoints").glob("step-*"))[-last:]:
         twin = other / "checkpoints" / checkpoint.name
         if not twin.is_dir():
             differences.append(f"{checkpoint.name} is missing")

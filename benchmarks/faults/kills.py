@@ -267,8 +267,10 @@ def kill_task(task: Task, name: str, campaign: Campaign, kills: int) -> None:
         raise SystemExit(f"{name}: the undisturbed command failed:\n{process.text()}")
     durations = process.durations()
     tell(f"{task.phase}, {name}: {durations}")
+    trials = 0
     while kills > 0 and not campaign.is_over:
-        folder = place / f"broken{kills}"
+        folder = place / f"broken{trials}"
+        trials += 1
         task.prepare(folder)
         for _ in range(min(kills, _KILLS_OF_A_TRIAL)):
             process = task.start(folder)
@@ -381,14 +383,17 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
+def part(count: int, number: int, parts: int) -> int:
+    """How many of `count` fall to one of so many equal parts."""
+    return count * (number + 1) // parts - count * number // parts
+
+
 def campaign_of(campaign: Campaign, kills: Mapping[str, int], forms: tuple[str, ...]) -> None:
     """All forms and tasks."""
     for number, name in enumerate(forms):
-        share = {
-            phase: kills[phase] * (number + 1) // len(forms) - kills[phase] * number // len(forms)
-            for phase in TRAINING
-        }
-        kill_training(name, campaign, share)
+        share = {phase: part(kills.get(phase, 0), number, len(forms)) for phase in TRAINING}
+        if any(share.values()) or name == _AVERAGED:
+            kill_training(name, campaign, share)
     prepared = {
         "translate_files": ("--problem=translate_files", "--problem_args=vocab_size=400"),
         "classify_files": _TEXTS,
@@ -398,10 +403,9 @@ def campaign_of(campaign: Campaign, kills: Mapping[str, int], forms: tuple[str, 
         ),
     }
     for number, (name, flags) in enumerate(prepared.items()):
-        count = kills.get("data preparation", 0)
-        share_of_task = count * (number + 1) // 3 - count * number // 3
-        if share_of_task:
-            kill_task(preparation(campaign, flags), name, campaign, share_of_task)
+        count = part(kills.get("data preparation", 0), number, len(prepared))
+        if count:
+            kill_task(preparation(campaign, flags), name, campaign, count)
     means = kills.get("averaging", 0)
     for replaces, count in ((False, means // 2), (True, means - means // 2)):
         if count:

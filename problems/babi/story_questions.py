@@ -197,8 +197,9 @@ class StoryQuestions(Problem):
         folder, stories = self._folder(data_dir), self.stories(tmp_dir)
         print(f"preparing {self.name} in {data_dir}", file=sys.stderr, flush=True)
         # Records without a summary may be those of another archive than the vocabularies that are
-        # written now.
-        shutil.rmtree(folder.path / VERSION, ignore_errors=True)
+        # written now; a process that was killed has left its own half written.
+        for former in (folder.path / VERSION, *folder.path.glob(f"incomplete.*_{VERSION}")):
+            shutil.rmtree(former, ignore_errors=True)
         write_records(stories, self._config, data_dir)
         every = [story for split in self.splits for story in stories[split]]
         texts = (text for story in every for text in (*story.sentences, *story.questions))

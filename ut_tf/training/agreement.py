@@ -2,21 +2,25 @@
 
 ::
 
-    check_agreement(workers, Facts(versions, settings, data_digest(problem, data_dir, seed)))
+    check_settings(strategy, run, train_steps)          # before anything is written
+    check_agreement(workers, facts_of(run, train_steps, data_digest(problem, data_dir, seed)))
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_tf.data.batch_plan import evenly_spaced
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
-from ut_tf.training.distribution import Workers
+from ut_tf.run import Run
+from ut_tf.run_config import installed_versions
+from ut_tf.training.distribution import Workers, lost_workers_named
 
 _SAMPLE = 256
 # Whole numbers of so many bytes are exact in float64, also where a few of them are added up.
@@ -57,6 +61,27 @@ def check_agreement(workers: Workers, facts: Facts) -> None:
             raise UserError(
                 f"worker {others[0]} of {workers.count} is not like worker 0, it {difference}{own}."
             )
+
+
+def check_settings(strategy: Any, run: Run, train_steps: int | None) -> None:
+    """Raises UserError, on every worker, where one has other versions or settings than the first:
+    to be called before a run directory is written.
+    """
+    workers = Workers.of(strategy)
+    with lost_workers_named(workers):
+        check_agreement(workers, facts_of(run, train_steps or run.hparams.training.train_steps))
+
+
+def facts_of(run: Run, train_steps: int, data: str = "") -> Facts:
+    """The facts of this process; of its precision ``check_same_precision`` tells."""
+    versions = {name: text for name, text in installed_versions().items() if name != "python"}
+    hparams = {**run.hparams.to_dict(), "dtype_policy": ""}
+    settings = [run.problem, run.seed, hparams, train_steps]
+    return Facts(
+        ", ".join(f"{name} {text}" for name, text in versions.items()),
+        json.dumps(settings, sort_keys=True),
+        data,
+    )
 
 
 def data_digest(problem: Problem, data_dir: Path, seed: int) -> str:

@@ -13,7 +13,6 @@ was killed at any moment and started again ends with the same bits as one that n
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -50,7 +49,7 @@ from ut_tf.storage.layout import (
 )
 from ut_tf.storage.locks import held_alone
 from ut_tf.storage.processes import TrainingProcess, checkout_commit
-from ut_tf.training.agreement import Facts, check_agreement, data_digest
+from ut_tf.training.agreement import check_agreement, data_digest, facts_of
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.distribution import (
@@ -233,7 +232,8 @@ def _make_parts(
     steps = training.train_steps if train_steps is None else train_steps
     problem = run.make_problem()
     if workers.count > 1:
-        check_agreement(workers, _facts(run, problem, steps))
+        digest = data_digest(problem, run.data_dir, run.seed)
+        check_agreement(workers, facts_of(run, steps, digest))
     model, optimizer = _make_network(run, workers, warm_start)
     store = CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
     saver = Saver(store, model, optimizer, workers)
@@ -256,18 +256,6 @@ def _make_parts(
         curriculum,
         evaluator,
         progress,
-    )
-
-
-def _facts(run: Run, problem: Problem, train_steps: int) -> Facts:
-    """What all workers must have in common; of their precision ``check_same_precision`` tells."""
-    versions = {name: text for name, text in installed_versions().items() if name != "python"}
-    hparams = {**run.hparams.to_dict(), "dtype_policy": ""}
-    settings = [run.problem, run.seed, hparams, train_steps]
-    return Facts(
-        ", ".join(f"{name} {text}" for name, text in versions.items()),
-        json.dumps(settings, sort_keys=True),
-        data_digest(problem, run.data_dir, run.seed),
     )
 
 

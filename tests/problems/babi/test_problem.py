@@ -330,8 +330,11 @@ def test_damaged_data_is_named_and_prepared_again_once_it_is_deleted(
         use(data, prepared)
     folder = str(caught.value).split(" is damaged")[0]
     shutil.rmtree(folder)
+    # As if a process had been killed while it wrote the records.
+    (Path(folder) / "incomplete.ABCDEF_1.1.0").mkdir(parents=True)
     use(data, prepared)
     assert told(BabiQA((1,), "1k"), "train", data) == before
+    assert not [*Path(folder).glob("incomplete*")]
 
 
 def use(data: Path, tmp_dir: Path) -> None:
