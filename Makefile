@@ -14,13 +14,14 @@ DEMO_TRAINER := ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo test slow-test lint typecheck imports format docs results reproduce page site notebooks lock audit sbom install clean
+.PHONY: help demo test slow-test faults faults-sample lint typecheck imports format docs results reproduce page site notebooks lock audit sbom install clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates and shows some; everything it writes is below demo/"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take minutes"
+	@echo "make faults     damages files, disks, processes and command lines, an hour long (docs/reliability.md); faults-sample: for two minutes"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
@@ -52,6 +53,12 @@ test: $(VENV)/.installed-test
 
 slow-test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
+
+faults: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/faults/campaign.py
+
+faults-sample: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/faults/campaign.py --sample
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

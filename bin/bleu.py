@@ -75,6 +75,17 @@ FLAGS = (
     shared_flags.RUN_USR_DIR,
 )
 
+_OF_RUNS = (
+    "output_dir",
+    "steps",
+    "split",
+    "source",
+    "decode_hparams",
+    "data_dir",
+    "tmp_dir",
+    "usr_dir",
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
@@ -87,6 +98,9 @@ def _main(argv: list[str]) -> None:
     if values.checkpoints:
         _score_run(values)
         return
+    for name in _OF_RUNS:
+        if values[name].value:
+            raise FlagError(f"--{name} is for --checkpoints: add it, or leave --{name} out.")
     if not values.translation or not values.reference:
         raise FlagError(
             "--translation and --reference are needed, or --checkpoints and --output_dir; see"

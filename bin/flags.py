@@ -76,6 +76,7 @@ HELP = Flag(
 )
 
 _MOST_DIGITS = 18
+_LONGEST_NAME = 100
 _EXPECTED = {
     "integer": "a whole number",
     "float": "a number",
@@ -124,6 +125,12 @@ def parse(
     except UnicodeDecodeError as error:
         raise FlagError(
             f"--flagfile is no text in UTF-8 ({error}); see {command} --help."
+        ) from None
+    except RecursionError:
+        # absl compares an unknown name with its own letter by letter.
+        unknown = max((word.partition("=")[0] for word in argv if word[:1] == "-"), key=len)
+        raise FlagError(
+            f"unknown flag {unknown[:_LONGEST_NAME]} ... All flags: {command} --help."
         ) from None
     if values.help:
         raise HelpAsked(help_page(description, flags))

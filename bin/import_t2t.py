@@ -12,7 +12,7 @@ from pathlib import Path
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.flags import Flag
+from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.interop.tensor2tensor_files import read_hparams
 
@@ -70,6 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
+    if values.target_space_id is not None and values.target_space_id < 0:
+        raise FlagError(
+            f"--target_space_id={values.target_space_id}: expected the number of a row, from 0."
+        )
     if values.usr_dir:
         registry.import_user_code(values.usr_dir)
     if values.problem:

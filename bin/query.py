@@ -93,6 +93,8 @@ def _main(argv: list[str]) -> None:
             f"--timeout={values.timeout}: expected a number of seconds above 0, at most"
             f" {LONGEST_TIMEOUT:.0f}."
         )
+    if values.model_version is not None and values.model_version < 0:
+        raise FlagError(f"--model_version={values.model_version}: expected a whole number from 0.")
     path = values.decode_from_file
     typed = not path and is_typed()
     lines = read_input(expanded(path)) if path else input_lines(standard_input(), "standard input")

@@ -167,7 +167,7 @@ def tables_of_records(values: Any) -> str:
             raise UserError(f"no record is of a table {name!r}{near}")
     if values.format == "html":
         page = expanded(values.output).parent if values.output else Path()
-        folder = Path(os.path.relpath(files[0].parent.resolve(), page.resolve()))
+        folder = Path(os.path.relpath(os.path.realpath(files[0].parent), os.path.realpath(page)))
         return html_page([kept.render(name) for name in names], folder)
     return "\n\n".join(f"## {name}\n\n{as_markdown(kept.render(name))}" for name in names)
 

@@ -285,6 +285,22 @@ def test_a_directory_without_a_readable_run(tmp_path, content, expected):
     assert expected in str(caught.value)
 
 
+def test_a_changed_configuration_is_told(create, capsys):
+    path = create(hparams="dropout=0.2").output_dir / "config.json"
+    Run.load(path.parent)
+    text = path.read_text()
+    path.write_text(text.replace('"data_dir": "', '"data_dir": "/elsewhere'))
+    Run.load(path.parent)
+    assert capsys.readouterr().err == ""
+    path.write_text(text.replace('"dropout": 0.2', '"dropout": 0.3'))
+    assert Run.load(path.parent).hparams.network.dropout == 0.3
+    assert "config.json is not as it was written" in capsys.readouterr().err
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({name: values[name] for name in values if name != "sha256"}))
+    Run.load(path.parent)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_config_of_wrong_types_is_told_before_training(create):
     run = create()
     config = json.loads((run.output_dir / "config.json").read_text())

@@ -356,7 +356,8 @@ def import_user_code(usr_dir: str) -> None:
       UserError: the folder or its ``__init__.py`` does not exist, its name is taken by another
         module, or importing it fails.
     """
-    folder = expanded(usr_dir).resolve()
+    # Path.resolve raises RuntimeError where links lead to each other.
+    folder = Path(os.path.realpath(expanded(usr_dir)))
     source = folder / "__init__.py"
     if not source.is_file():
         raise UserError(

@@ -40,6 +40,7 @@ from ut_tf.run_config import (
     check_portable,
     from_values,
     read_values,
+    warn_of_changes,
     write_config,
 )
 from ut_tf.start_lines import without_start_lines
@@ -227,6 +228,7 @@ class Run(RunConfig):
                 f"{folder} holds no run (no {CONFIG_FILE}): give an `output_dir` that ut-trainer"
                 " wrote."
             )
+        warn_of_changes(values, folder)
         if usr_dir:
             # The caller's own, which may register the run's problem.
             registry.import_user_code(usr_dir)

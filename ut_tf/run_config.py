@@ -11,6 +11,7 @@ read; hyperparameters that came later have the values by which 0.4 worked.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import platform
@@ -21,6 +22,7 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import read_bounded, write_bytes
 from ut_tf.storage.layout import CONFIG_FILE
@@ -28,6 +30,8 @@ from ut_tf.storage.model_folder import is_plain_name
 from ut_tf.version import __version__
 
 FORMAT_VERSION = 1
+DIGEST = "sha256"
+"""Name of the checksum in config.json."""
 _ADVICE = "restore it, or train again in another `output_dir`"
 
 # Fields that say how long and how often, not what is trained: a run may go on with other values of
@@ -50,7 +54,22 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 # What files of earlier versions lack.
-_OPTIONAL = {"vocab_sha256": dict, "asked": dict}
+_OPTIONAL = {"vocab_sha256": dict, "asked": dict, DIGEST: str}
+
+# What decides the figures of a run; where its folders lie does not.
+_DECIDING = (
+    "problem",
+    "problem_args",
+    "hparams_set",
+    "model",
+    "hparams",
+    "asked",
+    "overrides",
+    "seed",
+    "spec",
+    "vocab_sha256",
+    "trained",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +133,28 @@ def read_values(folder: Path) -> dict[str, Any] | None:
     if wrong:
         raise _wrong_type(path, f"{wrong[0]} is {values[wrong[0]]!r}")
     return values
+
+
+def with_digest(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of config.json with the checksum of those that decide a run's figures."""
+    return {**values, DIGEST: _digest(values)}
+
+
+def warn_of_changes(values: dict[str, Any], folder: Path) -> None:
+    """Warns where the values that ``read_values`` read in `folder` are not those that were
+    written.
+    """
+    if values.get(DIGEST, _digest(values)) != _digest(values):
+        warn(
+            f"{folder / CONFIG_FILE} is not as it was written, so that figures may be of another"
+            f' run: restore it, or remove "{DIGEST}" from it if you changed it on purpose.'
+        )
+
+
+def _digest(values: dict[str, Any]) -> str:
+    # As JSON has them, keys are texts and tuples are lists.
+    deciding = json.loads(json.dumps({name: values.get(name) for name in _DECIDING}))
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
 def check_portable(values: dict[str, Any], folder: Path) -> None:
@@ -198,7 +239,8 @@ def write_config(config: RunConfig, folder: Path) -> None:
         "vocab_sha256": config.vocab_sha256,
         "versions": installed_versions(),
     }
-    write_bytes(folder / CONFIG_FILE, json.dumps(values, indent=2).encode() + b"\n")
+    content = json.dumps(with_digest(values), indent=2).encode() + b"\n"
+    write_bytes(folder / CONFIG_FILE, content)
 
 
 def changes_of(stored: RunConfig, run: RunConfig) -> list[str]:

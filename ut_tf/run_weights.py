@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore
-from ut_tf.storage.model_folder import holds_model, open_weights
+from ut_tf.storage.model_folder import check_weights, holds_model, open_weights
 
 if TYPE_CHECKING:
     from ut_tf.run import Run
@@ -103,5 +103,6 @@ def _assign(model: Any, folder: Path) -> None:
                 f" {shapes.get(names[0])}, expected {expected.get(names[0])}): copy or download"
                 " the whole folder again."
             )
+        check_weights(folder)
         for name, variable in variables.items():
             variable.assign(file.array(name).astype(variable.dtype))

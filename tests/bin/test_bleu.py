@@ -243,7 +243,7 @@ def test_training_is_judged_by_bleu_and_the_best_are_averaged_by_it(call, tmp_pa
         )
         result = train(run, 3, num_gpus=0)
     assert set(result.metrics) >= {"loss", "accuracy", "bleu", "chrf"}
-    assert json.loads((run.output_dir / "checkpoints" / "best.json").read_text()) == {"step": 2}
+    assert CheckpointStore(run.output_dir).best_step() == 2
     assert call(avg_checkpoints, f"--output_dir={run.output_dir}", "--best=2")[0] == 0
     assert averaged_steps(tmp_path / "run-avgbest2") == [2, 3]
 

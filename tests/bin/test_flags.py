@@ -68,6 +68,7 @@ def test_values_have_their_types_and_defaults():
         (["--problm=copy"], "unknown flag --problm; did you mean --problem"),
         (["--workergpu=1"], "did you mean --worker_gpu"),
         (["--zzz"], "unknown flag --zzz. All flags: ut-x --help"),
+        ([f"--{'a' * 5000}=1"], f"unknown flag --{'a' * 98} ... All flags: ut-x --help."),
         # Of tensor2tensor.
         (
             ["--xla_compile"],

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.bin.stub_runs import stub_run
-from ut_tf.bin import avg_checkpoints, bleu, decoder, exporter, insights, report, show, trainer
+from ut_tf.bin import (
+    avg_checkpoints,
+    bleu,
+    decoder,
+    exporter,
+    import_t2t,
+    insights,
+    query,
+    report,
+    show,
+    trainer,
+)
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.sweep import _sweep, _values
 from ut_tf.errors import UserError
@@ -102,6 +113,15 @@ def test_code_that_ends_the_program_is_told(call, tmp_path, source):
         (decoder, ["--output_dir=a", f"--decode_from_file=/{'a' * 300}"], 1, "File name too long"),
         (decoder, ["--output_dir=a", f"--decode_to_file=/{'a' * 300}"], 1, "File name too long"),
         (eval_command, [f"--output_dir=/{'a' * 300}"], 1, "File name too long"),
+        (trainer, ["--registry_help", "--usr_dir=LOOP/x"], 1, "there is no file"),
+        (
+            bleu,
+            ["--translation=a", "--reference=b", "--steps=5"],
+            2,
+            "--steps is for --checkpoints",
+        ),
+        (query, ["--model_version=-1"], 2, "expected a whole number from 0"),
+        (import_t2t, ["--t2t_dir=a", "--output_dir=b", "--target_space_id=-1"], 2, "from 0"),
         (report, [f"/{'a' * 300}"], 1, "File name too long"),
         (trainer, ["--registry_help", f"--usr_dir=/{'a' * 300}"], 1, "File name too long"),
         (eval_command, ["--output_dir=a\udce4b"], 1, "the name is no UTF-8"),
@@ -111,7 +131,9 @@ def test_code_that_ends_the_program_is_told(call, tmp_path, source):
 )
 def test_names_and_numbers_that_cannot_be(call, tmp_path, command, argv, status, expected):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    argv = [word.replace("BINARY", str(tmp_path / "binary")) for word in argv]
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("binary", "loop"):
+        argv = [word.replace(name.upper(), str(tmp_path / name)) for word in argv]
     found, line = call(command, *argv)
     assert found == status
     assert expected in line

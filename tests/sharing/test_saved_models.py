@@ -173,6 +173,13 @@ def _cut(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
 
+def _flipped(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
 def _one_less(folder: Path) -> None:
     arrays = load_file(folder / "model.safetensors")
     save_file(dict(list(arrays.items())[1:]), folder / "model.safetensors")
@@ -184,6 +191,7 @@ def _one_less(folder: Path) -> None:
         (lambda folder: _without(folder, "config.json"), "no config.json"),
         (lambda folder: _without(folder, "model.safetensors"), "no model.safetensors"),
         (_cut, "model.safetensors cannot be read"),
+        (_flipped, "model.safetensors is not as it was saved"),
         (_one_less, "do not fit its config.json"),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "cannot be read"),
         (lambda folder: (folder / "config.json").write_bytes(bytes(10**6 + 1)), "may have"),

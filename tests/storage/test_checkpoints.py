@@ -16,6 +16,7 @@ from ut_tf.errors import UserError
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import (
     CheckpointStore,
+    find_checkpoint,
     find_fault,
     read_state,
     restore,
@@ -240,6 +241,23 @@ def test_other_folders_are_no_checkpoints(store: CheckpointStore, name: str) -> 
         (store.folder / name).mkdir()
     assert store.steps() == [1]
     assert step_of(name) is None
+
+
+def test_a_damaged_best_mark_is_told(
+    store: CheckpointStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counter = Counter()
+    for step in (2, 6):
+        counter.save(store, step, best_step=2)
+    best = store.folder / "best.json"
+    assert find_checkpoint(tmp_path, "best") == store.path(2)
+    assert capsys.readouterr().err == ""
+    # One bit, and the name of another checkpoint.
+    best.write_text(best.read_text().replace(": 2,", ": 6,"))
+    assert find_checkpoint(tmp_path, "best") == store.path(6)
+    assert "best.json is damaged" in capsys.readouterr().err
+    store.mark_best(2)
+    assert find_checkpoint(tmp_path, "best") == store.path(2)
 
 
 def test_the_best_mark_survives_a_strange_file(store: CheckpointStore) -> None:

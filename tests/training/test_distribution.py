@@ -35,6 +35,10 @@ TWO = {"worker": ["a:1", "b:2"]}
         ({"cluster": TWO}, "the task's type is null"),
         ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, 'the task\'s type is "chief"'),
         ({"cluster": TWO, "task": {"type": "ps", "index": 0}}, 'the task\'s type is "ps"'),
+        (
+            {"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "ps", "index": 0}},
+            'the task\'s type is "ps"',
+        ),
         ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "those of worker are 0 to 1"),
         ({"cluster": TWO, "task": {"type": "worker", "index": -1}}, "those of worker are 0 to 1"),
         ({"cluster": TWO, "task": [1]}, "expected JSON like"),

@@ -50,9 +50,7 @@ def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
     log.train(1, {"loss": loss, "gradient_norm": float("inf")}, [0.0, 2.0, 5.0])
     log.evaluation(1, {"loss": loss, "accuracy": float("nan")})
     log.close()
-    train, evaluation = [
-        json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
-    ]
+    train, evaluation = objects(tmp_path / "metrics.jsonl")
     assert train == {
         "kind": "train",
         "step": 1,

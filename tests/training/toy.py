@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -21,6 +20,7 @@ from ut_tf.models.training_contract import TrainableModel
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
+from ut_tf.storage.json_lines import objects
 from ut_tf.symbols import END_ID, PADDING_ID
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.distribution import Workers
@@ -138,10 +138,7 @@ def toy_run(
 
 def lines(run: Run, kind: str) -> list[dict[str, Any]]:
     """Returns the lines of `kind` of a run's metrics.jsonl."""
-    found = [
-        json.loads(line) for line in (run.output_dir / "metrics.jsonl").read_text().splitlines()
-    ]
-    return [line for line in found if line["kind"] == kind]
+    return [line for line in objects(run.output_dir / "metrics.jsonl") if line["kind"] == kind]
 
 
 def losses(run: Run) -> dict[int, float]:

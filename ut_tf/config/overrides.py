@@ -25,6 +25,8 @@ SUPPORTED = (
     " these or None"
 )
 """The types that ``coerce`` knows, in words."""
+# A dimension beyond it fits no tensor, nor a count of updates a life.
+_LARGEST = 2**31 - 1
 
 
 def parse_assignments(text: str) -> tuple[dict[str, Any], list[str]]:
@@ -155,8 +157,9 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
             raise ValueError(expected) from None
     if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
         raise ValueError(expected)
+    if kind is int and abs(value) > _LARGEST:
+        raise ValueError(f"a whole number of at most {_LARGEST}")
     try:
-        # Whole numbers beyond those of a float fit nothing that is computed.
         if math.isfinite(value):
             return kind(value)
     except OverflowError:

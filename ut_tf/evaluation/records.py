@@ -8,7 +8,8 @@ Example::
 
 How it works: a line is added by each call of ut-eval, also of what was measured before; readers
 take the last (``latest``). A last line that was cut short is passed over, and removed by the next
-call. Numbers that are not finite are null in the file. Imports neither TensorFlow nor numpy.
+call. Numbers that are not finite are null in the file.
+Each line ends with its checksum. Imports neither TensorFlow nor numpy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf.errors import UserError
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
-from ut_tf.storage.json_lines import read_object
+from ut_tf.storage.json_lines import read_object, sealed
 from ut_tf.storage.layout import RECORDS_FILE
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def append_record(output_dir: str | Path, record: Record) -> None:
                 file.truncate(file.tell() - len(last))
             elif last:
                 file.write(b"\n")
-            file.write(f"{record.to_json()}\n".encode())
+            file.write(f"{sealed(record.to_json())}\n".encode())
     except OSError as error:
         raise UserError(
             f"{path} cannot be written: {error.strerror or error}; change its permissions to keep"
@@ -229,7 +230,7 @@ def _record(line: bytes, path: Path, number: int) -> Record:
     values = read_object(line)
     try:
         if values is None:
-            raise ValueError("no JSON object")
+            raise ValueError("no JSON object, or damaged")
         return Record.from_dict(values)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UserError(

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.figures.style import COLORS, in_style, new_figure
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
+from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import METRICS_FILE
 
 # Metrics of validation, the most telling first.
@@ -41,7 +41,7 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     """The values in a run's metrics.jsonl, by name: "train/loss", "eval/error".
 
     Raises:
-      UserError: the file is missing, or a line of it is no JSON.
+      UserError: the file is missing, or a line of it is no JSON or damaged.
     """
     path = folder / METRICS_FILE
     try:
@@ -54,7 +54,7 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     curves: dict[str, Curve] = {}
     for number, line in enumerate(lines, 1):
         try:
-            values = json.loads(line.decode("utf-8"))
+            values = read_object(line) or {}
             kind, step = values.pop("kind"), int(values.pop("step"))
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             # The last line of a run that is being trained may be half written.

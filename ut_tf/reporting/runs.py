@@ -28,7 +28,7 @@ from ut_tf import registry
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, read_records
-from ut_tf.run_config import RESUMABLE_FIELDS
+from ut_tf.run_config import RESUMABLE_FIELDS, warn_of_changes
 from ut_tf.storage.files import read_bounded
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
@@ -134,7 +134,7 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
             )
         for folder in folders:
             try:
-                runs.setdefault(folder.resolve(), _by_use(_read(folder)))
+                runs.setdefault(Path(os.path.realpath(folder)), _by_use(_read(folder)))
             except _NotARun:
                 warnings.append(f"{folder / CONFIG_FILE} is not of a run; {folder} is left out.")
             except UserError as error:
@@ -177,6 +177,7 @@ def _read(folder: Path) -> FoundRun:
         raise UserError(f"{path} cannot be read ({error}).") from None
     hopeless = _is_hopeless(folder)
     try:
+        warn_of_changes(values, folder)
         return FoundRun(
             folder=folder,
             problem=str(values["problem"]),

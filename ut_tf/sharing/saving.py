@@ -24,15 +24,15 @@ from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.paths import absolute
 from ut_tf.run import Run
-from ut_tf.run_config import read_values
+from ut_tf.run_config import read_values, with_digest
 from ut_tf.run_weights import named_weights, restore_weights
 from ut_tf.sharing.card import Stored, model_card
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import sha256_of, write_text
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
 from ut_tf.storage.leftovers import filled_beside
-from ut_tf.storage.model_folder import write_weights
+from ut_tf.storage.model_folder import WEIGHTS_DIGEST, write_weights
 
 StoredType = Literal["float32", "float16"]
 
@@ -133,6 +133,8 @@ def _write(
         write_weights(temporary / WEIGHTS_FILE, arrays)
         if run.vocab_dir.is_dir():
             shutil.copytree(run.vocab_dir, temporary / VOCAB_FOLDER)
+        digest = sha256_of(temporary / WEIGHTS_FILE)
+        config = with_digest({**config, "trained": {**config["trained"], WEIGHTS_DIGEST: digest}})
         write_text(temporary / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
         write_text(temporary / CARD_FILE, card)
         temporary.rename(folder)

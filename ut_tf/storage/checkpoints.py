@@ -29,7 +29,7 @@ from ut_tf.paths import expanded
 from ut_tf.storage import layout
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import read_bounded, sha256_of, write_text
-from ut_tf.storage.json_lines import read_object, step_of
+from ut_tf.storage.json_lines import read_object, sealed, step_of
 from ut_tf.storage.model_folder import holds_model, is_plain_name, trained_state
 
 # Bytes of a number in the smallest type that weights are kept in.
@@ -107,7 +107,7 @@ class CheckpointStore:
         if step is None:
             best.unlink(missing_ok=True)
         elif self.best_step() != step:
-            write_text(best, json.dumps({"step": step}) + "\n")
+            write_text(best, sealed(json.dumps({"step": step})) + "\n")
             _sync_folder(self.folder)
 
     def prune(self, best_step: int | None) -> None:
@@ -340,6 +340,11 @@ def find_checkpoint(output_dir: Path, which: str) -> Path:
         if fault is None:
             return store.path(best)
         warn(f"skipped the best checkpoint {store.path(best)}: {fault}; the last one is used.")
+    elif which == "best" and (store.folder / layout.BEST_FILE).exists():
+        warn(
+            f"{store.folder / layout.BEST_FILE} is damaged, or names a checkpoint that is not"
+            " there; the last one is used."
+        )
     if which in ("best", "last"):
         last = store.newest_intact()
         if last is None:

@@ -1,8 +1,14 @@
-"""Files with a JSON object a line, of which a line may be damaged."""
+"""Files with a JSON object a line, of which a line may be damaged.
+
+A line that ends in ``"crc32": "0f1e2d3c"`` is compared with that checksum of the object before it;
+lines of version 0.4 have none.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +16,13 @@ from typing import Any
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 
 _BEYOND_STEPS = 10**18
+_SEAL = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\s*\Z')
+_SEAL_BYTES = 64
+
+
+def sealed(text: str) -> str:
+    """The text of a JSON object that is not empty, with its checksum as the last value."""
+    return f'{text[:-1]}, "crc32": "{zlib.crc32(text.encode()):08x}"}}'
 
 
 def objects(path: Path) -> Iterator[dict[str, Any]]:
@@ -25,7 +38,13 @@ def objects(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line; None where there is none."""
+    """The JSON object in a line, without its checksum; None where there is none, or it is not as it
+    was written.
+    """
+    if seal := _SEAL.search(line, max(len(line) - _SEAL_BYTES, 0)):
+        line = line[: seal.start()] + b"}"
+        if zlib.crc32(line) != int(seal[1], 16):
+            return None
     try:
         values = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):

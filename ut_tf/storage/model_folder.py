@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import read_bounded
+from ut_tf.storage.files import read_bounded, sha256_of
 from ut_tf.storage.layout import (
     CARD_FILE,
     CHECKPOINTS_FOLDER,
@@ -33,6 +33,7 @@ from ut_tf.storage.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+WEIGHTS_DIGEST = "weights_sha256"
 MEGABYTE = 1_000_000
 # Bytes that a file may have: generous for this library's models, and little enough to be read.
 LARGEST_FILES = {
@@ -109,6 +110,15 @@ def trained_state(folder: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} does not say which step the weights are of ({error!r}): {_ADVICE}."
         ) from error
+
+
+def check_weights(folder: Path) -> None:
+    """Raises UserError where a saved model's weights are not those that it was saved with; models
+    of version 0.4 do not tell.
+    """
+    digest = trained_state(folder).get(WEIGHTS_DIGEST)
+    if digest is not None and sha256_of(folder / WEIGHTS_FILE) != digest:
+        raise UserError(f"{folder / WEIGHTS_FILE} is not as it was saved: {_ADVICE}.")
 
 
 def write_weights(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

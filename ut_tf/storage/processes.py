@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from ut_tf.errors import UserError
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_text
+from ut_tf.storage.json_lines import read_object, sealed
 from ut_tf.storage.layout import PROCESSES_FILE
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -107,7 +108,7 @@ def read_processes(folder: Path) -> list[TrainingProcess]:
 
 def write_processes(folder: Path, processes: Sequence[TrainingProcess]) -> None:
     """Writes the processes of a run directory, whole or not at all."""
-    lines = [json.dumps(dataclasses.asdict(process)) for process in processes]
+    lines = [sealed(json.dumps(dataclasses.asdict(process))) for process in processes]
     write_text(Path(folder) / PROCESSES_FILE, "".join(f"{line}\n" for line in lines))
 
 
@@ -145,7 +146,9 @@ def _git(root: Path, *words: str) -> str:
 
 def _process(line: bytes, path: Path, number: int) -> TrainingProcess:
     try:
-        values = json.loads(line.decode("utf-8"))
+        values = read_object(line)
+        if values is None:
+            raise ValueError("no JSON object, or damaged")
         known = {item.name for item in dataclasses.fields(TrainingProcess)}
         kept = {name: value for name, value in values.items() if name in known}
         points = tuple(Point(*point) for point in kept.pop("points", ()))

@@ -94,7 +94,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
       UserError: one of the checkpoints is missing or damaged, or something else lies in
         `destination`.
     """
-    destination = destination.resolve()
+    destination = Path(os.path.realpath(destination))
     with readable_disk_errors(destination, advice=_ADVICE):
         _put_back(destination)
         _check_replaceable(run, destination)

@@ -161,9 +161,11 @@ def worker_count() -> int:
             for job in ("chief", "worker")
         }
         count = sum(map(len, workers.values()))
+        task = values.get("task", {})
         if count > 1:
             _check_distinct([address for job in workers.values() for address in job])
-            _check_task(workers, values.get("task", {}))
+        if count > 1 or (count == 1 and task.get("type") not in (None, *workers)):
+            _check_task(workers, task)
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         expected = (
             '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker",'

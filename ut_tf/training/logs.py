@@ -2,9 +2,9 @@
 
 ``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...,
 "ponder_histogram": [positions per ponder time]}, and one per evaluation, {"kind": "eval", "step",
-...}. Numbers are written so that reading them gives the same bits. When a run resumes, the lines of
-steps after the restored one are dropped first, so that the file reads as if the run had never been
-interrupted.
+...}; each ends with its checksum, "crc32". Numbers are written so that reading them gives the same
+bits. When a run resumes, the lines of steps after the restored one are dropped first, so that the
+file reads as if the run had never been interrupted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_bytes
-from ut_tf.storage.json_lines import objects, read_object, step_of
+from ut_tf.storage.json_lines import objects, read_object, sealed, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
 from ut_tf.training.trackers import Tracker
 
@@ -110,7 +110,7 @@ class RunLog:
 
     def _append(self, line: Mapping[str, Any]) -> None:
         with self._metrics.open("a") as file:
-            file.write(_to_json(line) + "\n")
+            file.write(sealed(_to_json(line)) + "\n")
 
 
 def drop_lines_after(path: Path, step: int) -> None:

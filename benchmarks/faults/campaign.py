@@ -1,0 +1,58 @@
+"""Runs all fault campaigns, one after the other; at most an hour on two cores (``make faults``).
+
+How it is used::
+
+    python benchmarks/faults/campaign.py             # whole
+    python benchmarks/faults/campaign.py --sample    # some of each in a minute and a half
+
+Prints the lines of JSON of all scripts, and fails if one of them does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+# What a script prints before it is stopped counts; none should need as long.
+_MOST_SECONDS = 1500
+WHOLE = (
+    ("fuzz.py", "--inputs=10000", "--seconds=45"),
+    ("commands.py", "--seconds=600"),
+    ("disks.py", "--seconds=30", "--positions=150", "--trials=8"),
+    ("soak.py", "--seconds=240", "--lines=30000", "--requests=10000"),
+    ("costs.py", "--repetitions=5"),
+)
+SAMPLE = (
+    ("fuzz.py", "--inputs=200", "--seconds=2", "--parsers=babi,hparams,config_json,metrics_jsonl"),
+    ("commands.py", "--inputs=250", "--seconds=20", "--no_good_lines"),
+    ("disks.py", "--seconds=3", "--positions=20", "--faults=flips,cuts,output"),
+)
+
+
+def main() -> None:
+    command = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    command.add_argument("--sample", action="store_true", help="some of each alone")
+    arguments = command.parse_args()
+    failed = []
+    for script, *words in SAMPLE if arguments.sample else WHOLE:
+        began = time.monotonic()
+        line = [sys.executable, str(FOLDER / script), *words]
+        try:
+            status = subprocess.run(line, timeout=_MOST_SECONDS, check=False).returncode
+        except subprocess.TimeoutExpired:
+            status = -1
+        seconds = round(time.monotonic() - began)
+        print(json.dumps({"script": script, "status": status, "seconds": seconds}), flush=True)
+        if status != 0:
+            failed.append(script)
+    if failed:
+        sys.exit(f"fell short: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

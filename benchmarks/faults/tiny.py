@@ -1,0 +1,71 @@
+"""The smallest run that has all that a run directory can have, trained in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outcomes import called
+
+PROBLEM = "babi_sim_task1"
+HPARAMS_SET = "ut_babi"
+SIZES = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1"
+HPARAMS = (
+    f"{SIZES},batch_size=8,eval_frequency=2,keep_checkpoint_max=3,early_stopping_patience=0,"
+    "train_steps=6"
+)
+PROBLEM_ARGS = "train_questions=40,test_questions=10"
+
+
+def flags(folder: Path, output_dir: Path | None = None) -> list[str]:
+    """The flags of ut-trainer for the run in `folder`, or for the same run in another place."""
+    return [
+        f"--problem={PROBLEM}",
+        f"--hparams_set={HPARAMS_SET}",
+        f"--hparams={HPARAMS}",
+        f"--problem_args={PROBLEM_ARGS}",
+        f"--output_dir={output_dir or folder / 'run'}",
+        f"--data_dir={folder / 'data'}",
+        f"--tmp_dir={folder / 'tmp'}",
+        "--log_frequency=1",
+    ]
+
+
+def train(folder: Path, output_dir: Path | None = None, *more: str) -> None:
+    """Trains the run, or trains it on.
+
+    Raises:
+      RuntimeError: ut-trainer said no.
+    """
+    from ut_tf.bin import trainer
+
+    call = called(trainer.main, [*flags(folder, output_dir), *more], 300.0)
+    if call.status != 0:
+        raise RuntimeError(call.errors)
+
+
+def evaluate(output_dir: Path) -> str:
+    """What ut-eval prints about the run.
+
+    Raises:
+      RuntimeError: it said no.
+    """
+    from ut_tf.bin import eval as eval_command
+
+    call = called(eval_command.main, [f"--output_dir={output_dir}"], 300.0)
+    if call.status != 0:
+        raise RuntimeError(call.errors)
+    return call.output
+
+
+def weights_digest(output_dir: Path, step: int) -> dict[str, object]:
+    """What a checkpoint's manifest says of the bytes of its variables."""
+    import tensorflow as tf
+
+    from ut_tf.storage.checkpoints import CheckpointStore
+
+    reader = tf.train.load_checkpoint(str(CheckpointStore(output_dir).path(step) / "variables"))
+    return {
+        name: reader.get_tensor(name).tobytes()
+        for name in reader.get_variable_to_shape_map()
+        if "OBJECT_GRAPH" not in name and name != "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
+    }

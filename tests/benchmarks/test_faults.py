@@ -1,0 +1,99 @@
+"""benchmarks/faults: how outcomes are judged, and a sample of bad command lines."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from ut_tf.errors import UserError
+from ut_tf.notices import warn
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "faults"
+# These are refused before any file is read.
+PARSED = (
+    "unknown flags and words",
+    "integer flags",
+    "float flags",
+    "boolean flags",
+    "flags without a value",
+    "flags that are missing",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts():
+    """The scripts import each other by name."""
+    sys.path.insert(0, str(FOLDER))
+    yield
+    sys.path.remove(str(FOLDER))
+
+
+def _refuse() -> None:
+    raise UserError("a sentence.")
+
+
+def _warn() -> int:
+    warn("passed over.")
+    return 2
+
+
+def _sleep() -> None:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda: 1, "same"),
+        (lambda: 2, "changed"),
+        (_warn, "told"),
+        (_refuse, "refused"),
+        (lambda: 1 // 0, "traceback"),
+        (_sleep, "traceback"),
+    ],
+)
+def test_readers_are_judged(call, kind, monkeypatch):
+    import outcomes
+
+    monkeypatch.setattr(outcomes, "LONGEST", 0.1)
+    outcome = outcomes.judged(call, 1)
+    counts = outcomes.Counts("a fault")
+    counts.add(outcome, "what")
+    assert outcome.kind == kind
+    assert counts.has_failed == (kind in ("changed", "traceback"))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        ((1, "", "warning: b\nut-x: error: a.\n"), "refused"),
+        ((1, "", "ut-x: error: a.\nmore\n"), "traceback"),
+        ((1, "", "ut-x: error: a.\nut-x: error: b.\n"), "traceback"),
+        ((3, "", "ut-x: error: a.\n"), "traceback"),
+        ((1, "", "ut-x: error: an error that was not foreseen, KeyError (a)\n"), "traceback"),
+        ((None, "", "Traceback"), "traceback"),
+        ((0, "a", ""), "same"),
+        ((0, "b", ""), "changed"),
+        ((0, "b", "warning: c\n"), "told"),
+    ],
+)
+def test_commands_are_judged(call, kind):
+    from outcomes import Call, of_command
+
+    assert of_command(Call(*call), "a").kind == kind
+
+
+def test_a_sample_of_bad_lines_is_refused(tmp_path, monkeypatch):
+    from bad_words import of_flags
+    from commands import judged
+
+    monkeypatch.delenv("UT_TF_TRACEBACK")
+    cases = [case for case in of_flags(tmp_path) if case.about in PARSED]
+    assert len(cases) > 700
+    for case in random.Random(0).sample(cases, 80):
+        outcome = judged(case, tmp_path, "http://127.0.0.1:1")
+        assert outcome.kind == "refused", f"{case}: {outcome.said}"
