@@ -134,7 +134,10 @@ def _run_folder(argv: Sequence[str]) -> Path | None:
     for word, value in zip(argv, [*argv, ""][1:], strict=True):
         flag, equals, given = word.partition("=")
         if flag in _RUN_FLAGS:
-            path = Path(os.path.abspath(os.path.expanduser(given if equals else value)))
+            try:
+                path = Path(os.path.abspath(os.path.expanduser(given if equals else value)))
+            except OSError:  # The working folder is gone.
+                return None
             return path if path.name and path.parent.is_dir() else None
     return None
 

@@ -349,9 +349,20 @@ class RefusedByTensorFlow(Words):
         raise RuntimeError("{{function_node x}} /data/file; Read-only file system [Op:Write]")
 
 
+class RefusedByDatasets(Words):
+    """The same as tensorflow-datasets says it where nothing at all is free."""
+
+    def prepare(self, *_folders: Path) -> None:
+        raise OSError("Not enough disk space. Needed: Unknown size")
+
+
 @pytest.mark.parametrize(
     ("problem", "reason"),
-    [(Refused, "No space left on device"), (RefusedByTensorFlow, "Read-only file system")],
+    [
+        (Refused, "No space left on device"),
+        (RefusedByTensorFlow, "Read-only file system"),
+        (RefusedByDatasets, "Not enough disk space"),
+    ],
 )
 def test_a_disk_that_refuses_the_data_is_told_in_one_line_and_leaves_no_run(
     create, tmp_path, problem, reason

@@ -29,9 +29,16 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     """The path from the root, with ~ expanded; symbolic links stay.
 
     Raises:
-      UserError: as for ``expanded``, or the name is no UTF-8, which TensorFlow cannot open.
+      UserError: as for ``expanded``, or the working folder is gone, or the name is no UTF-8, which
+        TensorFlow cannot open.
     """
-    whole = os.path.abspath(expanded(path))
+    try:
+        whole = os.path.abspath(expanded(path))
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{os.fspath(path)}: the folder that this was started in is gone: go to one that is"
+            " there, or give the whole path."
+        ) from error
     try:
         whole.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -148,6 +148,14 @@ def test_a_folder_that_may_not_be_entered(call, tmp_path):
         assert call(eval_command, *argv)[0] == 1
 
 
+def test_a_working_folder_that_is_gone(call, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "started in is gone" in call(eval_command, "--output_dir=run")[1]
+    assert "is no folder" in call(report, "run")[1]
+
+
 def test_without_a_home_folder_the_given_ones_do(tmp_path, monkeypatch):
     monkeypatch.delenv("HOME")
     monkeypatch.delenv("UT_TF_DATA_DIR", raising=False)

@@ -28,9 +28,21 @@ if TYPE_CHECKING:
 SUMMARY_FILE = "summary.json"
 # TensorFlow's errors and those that wrap others have no errno, but the system's words in their
 # text.
-_REFUSALS = tuple(
-    os.strerror(code)
-    for code in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_REFUSALS = (
+    *(
+        os.strerror(code)
+        for code in (
+            errno.EACCES,
+            errno.EPERM,
+            errno.EROFS,
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EIO,
+            errno.EFBIG,
+        )
+    ),
+    # tensorflow-datasets looks before it writes.
+    "Not enough disk space",
 )
 
 
