@@ -21,11 +21,14 @@ FOLDER = Path(__file__).parent
 # What a script prints before it is stopped counts; none should need as long.
 _MOST_SECONDS = 1500
 WHOLE = (
-    ("fuzz.py", "--inputs=10000", "--seconds=45"),
-    ("commands.py", "--seconds=600"),
-    ("disks.py", "--seconds=30", "--positions=150", "--trials=8"),
-    ("soak.py", "--seconds=240", "--lines=30000", "--requests=10000"),
-    ("costs.py", "--repetitions=5"),
+    ("fuzz.py", "--inputs=10000", "--seconds=30"),
+    ("commands.py", "--seconds=400"),
+    ("disks.py", "--seconds=20", "--positions=100", "--trials=5"),
+    ("kills.py", "--seconds=600"),
+    ("ledger.py", "--seconds=200"),
+    ("workers.py", "--seconds=240"),
+    ("soak.py", "--seconds=180", "--lines=20000", "--requests=10000"),
+    ("costs.py", "--repetitions=3", "--updates=50"),
 )
 SAMPLE = (
     ("fuzz.py", "--inputs=200", "--seconds=2", "--parsers=babi,hparams,config_json,metrics_jsonl"),

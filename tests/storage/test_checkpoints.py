@@ -206,6 +206,18 @@ def test_only_training_goes_on_after_a_full_disk(tmp_path: Path) -> None:
         raise full
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EFBIG, os.strerror(errno.EFBIG)),
+        tf.errors.OutOfRangeError(None, None, "/run/variables.data; File too large"),
+    ],
+)
+def test_a_limit_of_file_sizes_is_told(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(UserError, match="ulimit -f permits"), readable_disk_errors(tmp_path):
+        raise error
+
+
 def test_leftovers_of_killed_runs_are_removed(store: CheckpointStore) -> None:
     counter = Counter()
     counter.save(store, 1)
