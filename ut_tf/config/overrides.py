@@ -157,7 +157,7 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
             raise ValueError(expected) from None
     if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
         raise ValueError(expected)
-    if kind is int and abs(int(value)) > _LARGEST:
+    if isinstance(value, int) and kind is int and abs(value) > _LARGEST:
         raise ValueError(f"a whole number of at most {_LARGEST}")
     try:
         if math.isfinite(value):
