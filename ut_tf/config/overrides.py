@@ -157,11 +157,12 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
             raise ValueError(expected) from None
     if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
         raise ValueError(expected)
-    if isinstance(value, int) and kind is int and abs(value) > _LARGEST:
-        raise ValueError(f"a whole number of at most {_LARGEST}")
     try:
-        if math.isfinite(value):
-            return kind(value)
+        number = kind(value) if math.isfinite(value) else None
     except OverflowError:
-        pass
-    raise ValueError(expected)
+        number = None
+    if number is None and kind is float:
+        raise ValueError(expected)
+    if number is None or (kind is int and abs(number) > _LARGEST):
+        raise ValueError(f"{expected} of at most {_LARGEST}")
+    return number
