@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 _WORDS, _WORDS_OF_A_LINE, _BLOCK_LINES = 20_000, 12, 50_000
-_SMALL = "hidden_size=32,filter_size=32,num_heads=2,num_steps=1,dropout=0.0,log_frequency=10"
+_SMALL = "hidden_size=32,filter_size=32,num_heads=2,num_steps=1,dropout=0.0"
 
 
 def write_corpus(folder: Path, megabytes: int, sides: int) -> tuple[list[Path], int]:
@@ -146,6 +146,7 @@ def benchmark(flags: argparse.Namespace, folder: Path) -> dict[str, Any]:
             *where,
             f"--output_dir={folder}/{name}",
             f"--local_eval_frequency={flags.updates // 2}",
+            "--log_frequency=5",
             f"--train_steps={steps}",
         ]
         return measured(command)

@@ -133,10 +133,18 @@ def measure_packs(flags: argparse.Namespace) -> dict[str, Any]:
             "wall": float(medians[size][0] / medians[sizes[0]][0]),
             "cpu": float(medians[size][1] / medians[sizes[0]][1]),
             "wall_ms": float(1e3 * medians[size][0]),
+            "sums": _sums(steps[size].update_graph),
             "equal_losses": losses[size] == losses[sizes[0]],
         }
         for size in sizes
     }
+
+
+def _sums(graph: Any) -> int:
+    """How many sums over the workers an update takes."""
+    return sum(
+        operation.type.startswith("CollectiveReduce") for operation in graph.get_operations()
+    )
 
 
 def measured(flags: argparse.Namespace, devices: int, workers: int) -> dict[str, float]:
