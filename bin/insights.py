@@ -138,6 +138,11 @@ def _check(values: Any) -> None:
         raise FlagError(
             "--html, --json and --serve each say where to show the model: give at least one."
         )
+    if values.compare_checkpoint != "best" and not values.compare_with:
+        raise FlagError(
+            f"--compare_checkpoint={values.compare_checkpoint} is of --compare_with: add that flag,"
+            " or leave this one out."
+        )
     for name in ("examples", "histogram_examples"):
         if values[name].value is not None and values[name].value < 0:
             raise FlagError(f"--{name}={values[name].value}: expected a whole number from 0.")

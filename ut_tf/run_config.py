@@ -201,6 +201,9 @@ def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
       UserError: a hyperparameter that cannot be, or a value of a wrong type.
     """
     path = folder / CONFIG_FILE
+    parts = ("model", "network", "training")
+    if absent := [f"hparams.{name}" for name in parts if name not in values["hparams"]]:
+        raise UserError(f"{path} lacks {', '.join(absent)}: {_ADVICE}.")
     try:
         hparams = HParams.from_dict(values["hparams"])
         spec = None if values["spec"] is None else ProblemSpec.from_dict(values["spec"])

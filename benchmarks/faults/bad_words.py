@@ -238,4 +238,9 @@ def _bad_values(flag: Any, folder: Path, command: str) -> tuple[str, ...]:
     if (flag.name, command) == ("output_dir", "sweep"):
         # --dry_run does not look whether the folder can be made.
         return nowhere[:2]
+    if flag.name == "tmp_dir" or (
+        flag.name == "data_dir" and command not in ("trainer", "datagen")
+    ):
+        # What is prepared already needs no folder to be prepared in.
+        return nowhere[:1]
     return nowhere if flag.name in _FOLDERS else ()

@@ -156,6 +156,11 @@ def test_missing_and_unknown_variables_are_listed() -> None:
         model_from_variables(variables, _hparams(), target_space_id=1)
 
 
+def test_a_target_space_without_a_row_is_told() -> None:
+    with pytest.raises(UserError, match="`target_space_id`=99: the checkpoint has 32 rows"):
+        model_from_variables(_variables(), _hparams(), target_space_id=99)
+
+
 def test_sharded_embedding_equals_the_whole_one() -> None:
     variables = _variables()
     name = "universal_transformer/symbol_modality_12_32/shared/weights_"

@@ -114,6 +114,12 @@ def matched(
         for variable in model.trainable_variables
         if id(variable) not in paired
     ]
+    rows = len(theirs[TARGET_SPACE]) if TARGET_SPACE in ours.keys() & theirs.keys() else None
+    if rows is not None and target_space_id >= rows:
+        raise UserError(
+            f"`target_space_id`={target_space_id}: the checkpoint has {rows} rows of target spaces,"
+            " counted from 0."
+        )
     values = []
     for name in sorted(ours.keys() & theirs.keys()):
         value = theirs[name][target_space_id] if name == TARGET_SPACE else theirs[name]
