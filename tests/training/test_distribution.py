@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.training.toy import ToyCopy
+from tests.training.toy import ToyCopy, toy_run
 from ut_tf.errors import UserError
 from ut_tf.training import agreement, distribution
-from ut_tf.training.agreement import Facts, check_agreement, data_digest
+from ut_tf.training.agreement import Facts, check_agreement, data_digest, facts_of
 from ut_tf.training.distribution import (
     Workers,
     check_same_precision,
@@ -75,6 +75,14 @@ def test_workers_that_differ_are_refused_by_their_number(
     check_agreement(workers, facts)
     with pytest.raises(UserError, match=r"^worker 1 of 2 is not like worker 0, it (has|trains)"):
         check_agreement(workers, others)
+
+
+def test_all_settings_but_the_precision_must_agree(tmp_path: Path) -> None:
+    settings = facts_of(toy_run(tmp_path), 20).settings
+    assert settings == facts_of(toy_run(tmp_path, dtype_policy="mixed_bfloat16"), 20).settings
+    for other in (toy_run(tmp_path, seed=2), toy_run(tmp_path, eval_frequency=7)):
+        assert settings != facts_of(other, 20).settings
+    assert settings != facts_of(toy_run(tmp_path), 21).settings
 
 
 def test_digests_tell_data_of_equal_shapes_apart(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def check_settings(strategy: Any, run: Run, train_steps: int | None) -> None:
 def facts_of(run: Run, train_steps: int, data: str = "") -> Facts:
     """The facts of this process; of its precision ``check_same_precision`` tells."""
     versions = {name: text for name, text in installed_versions().items() if name != "python"}
-    hparams = {**run.hparams.to_dict(), "dtype_policy": ""}
+    hparams = run.hparams.to_dict()
+    hparams["training"] = {**hparams["training"], "dtype_policy": ""}
     settings = [run.problem, run.seed, hparams, train_steps]
     return Facts(
         ", ".join(f"{name} {text}" for name, text in versions.items()),
