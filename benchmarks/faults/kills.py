@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import json
 import os
 import random
@@ -43,6 +44,8 @@ KILLS = {
 SMOKE = {**dict.fromkeys(TRAINING, 1), "averaging": 1}
 # How often one command is killed before it may end.
 _KILLS_OF_A_TRIAL = 3
+# How much of the time data preparation, averaging and export get, where a form gets 1.
+_SHARE_OF_TASKS = 2
 _SIZES = (
     "hidden_size=16,filter_size=32,num_heads=2,num_steps=2,dropout=0.1,attention_dropout=0.1,"
     "relu_dropout=0.1,batch_size=64,max_length=16,learning_rate=0.1,warmup_steps=4,"
@@ -143,6 +146,11 @@ class Campaign:
     @property
     def is_over(self) -> bool:
         return time.monotonic() > self.deadline
+
+    def part(self, parts: int) -> Campaign:
+        """The campaign in one of so many equal parts of the time that is left."""
+        now = time.monotonic()
+        return dataclasses.replace(self, deadline=now + (self.deadline - now) / parts)
 
 
 def train(folder: Path, form: Form, output_dir: Path) -> Process:
@@ -393,7 +401,7 @@ def campaign_of(campaign: Campaign, kills: Mapping[str, int], forms: tuple[str, 
     for number, name in enumerate(forms):
         share = {phase: part(kills.get(phase, 0), number, len(forms)) for phase in TRAINING}
         if any(share.values()) or name == _AVERAGED:
-            kill_training(name, campaign, share)
+            kill_training(name, campaign.part(len(forms) - number + _SHARE_OF_TASKS), share)
     prepared = {
         "translate_files": ("--problem=translate_files", "--problem_args=vocab_size=400"),
         "classify_files": _TEXTS,
