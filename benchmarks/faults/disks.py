@@ -70,7 +70,7 @@ def _damaged(
         flips = damaged.flips(folder, arguments.positions, generator)
         yield from damaged.count("bit flipped", folder, flips, readers, 4 * arguments.seconds)
     if "cuts" in chosen:
-        cuts = damaged.cuts(folder)
+        cuts = damaged.cuts(folder, generator)
         yield from damaged.count("file cut", folder, cuts, readers, 4 * arguments.seconds)
 
 
