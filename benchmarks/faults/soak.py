@@ -120,9 +120,9 @@ def _slope(looks: Sequence[Look]) -> float:
 
 def train(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Trains until the time is over; then Ctrl-C."""
-    every = f"--local_eval_frequency={arguments.eval_frequency}"
-    line = [*tiny.flags(folder), "--train_steps=100000000", every]
-    line = [word.replace("early_stopping", "schedule=constant,early_stopping") for word in line]
+    changes = f"eval_frequency={arguments.eval_frequency},schedule=constant"
+    line = [word.replace("eval_frequency=2", changes) for word in tiny.flags(folder)]
+    line.append("--train_steps=100000000")
     metrics = folder / "run" / "metrics.jsonl"
     began = time.monotonic()
     with (folder / "trainer.log").open("w") as log:
