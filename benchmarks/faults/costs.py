@@ -6,7 +6,7 @@ How it is used::
     python benchmarks/faults/costs.py --repetitions=2 --updates=20
 
 Determinism: updates of a small network, with and without TensorFlow's deterministic operations
-(``tf.config.experimental.enable_op_determinism``); on a CPU both end with the same weights.
+(``tf.config.experimental.enable_op_determinism``), and whether both end with the same weights.
 Checksums: saving a checkpoint with and without the SHA-256 of its files, and finding the newest one
 that is intact and reading it, against reading alone. A line of JSON each, with the least and the
 median time of the repetitions.
@@ -145,7 +145,6 @@ def main() -> None:
             print(json.dumps(report), flush=True)
         report = determinism(folder, arguments.repetitions, arguments.updates)
         print(json.dumps(report), flush=True)
-    sys.exit(not report["same_weights"])
 
 
 if __name__ == "__main__":

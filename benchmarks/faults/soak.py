@@ -218,7 +218,9 @@ def serve(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     process = _start("serve", [export, "--port=0"], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    address = next(found for line in process.stderr if (found := re.search(r":(\d+)/", line)))
+    address = next(
+        found for line in process.stderr if (found := re.search(r"127\.0\.0\.1:(\d+)", line))
+    )
     threading.Thread(target=process.stderr.read, daemon=True).start()
     count = 0
     watch = Watch(process.pid, lambda: count)
