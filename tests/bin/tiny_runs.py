@@ -66,14 +66,20 @@ def stories_run(
     return run
 
 
-def save(run: Run, steps: tuple[int, ...]) -> None:
-    """Writes a checkpoint of random weights for each step; the first is the best."""
+def save(run: Run, steps: tuple[int, ...], metrics: dict[str, float] | None = None) -> None:
+    """Writes a checkpoint of random weights for each step; the first is the best. Each has these
+    metrics of validation.
+    """
     store = CheckpointStore(run.output_dir)
     for step in steps:
         store.save(
             step,
             tf.train.Checkpoint(model=dataclasses.replace(run, seed=step).make_model()),
-            {"best_step": steps[0], "averaged": False},
+            {
+                "best_step": steps[0],
+                "averaged": False,
+                **({"step": step, "evaluated_step": step, "metrics": metrics} if metrics else {}),
+            },
         )
 
 

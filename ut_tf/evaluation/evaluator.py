@@ -76,7 +76,7 @@ def measure_checkpoint(
         parameters=model.count_params(),
         data_note=problem.data_note(run.data_dir),
         training_minutes=training_minutes(run.output_dir, step),
-        selection=_selection(problem, directory),
+        selection=selection_of(problem, directory),
         headlines=evaluator.headlines(sets),
     )
 
@@ -106,8 +106,13 @@ def chosen_sets(
     return sets
 
 
-def _selection(problem: Problem, checkpoint: Path) -> dict[str, Any] | None:
-    """The value of the metric that chooses the best checkpoint; None where it was not validated."""
+def selection_of(problem: Problem, checkpoint: Path) -> dict[str, Any] | None:
+    """The value of the metric that chooses the best checkpoint; None where it was not validated.
+
+    Args:
+      problem: on which the run was trained.
+      checkpoint: the checkpoint's directory.
+    """
     state = read_state(checkpoint)
     metric, direction = problem.selection_metric
     value = state.get("metrics", {}).get(metric)

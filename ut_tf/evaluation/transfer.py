@@ -24,6 +24,7 @@ from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.evaluation.evaluator import selection_of
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.factories import make_problem
@@ -34,6 +35,7 @@ from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
+from ut_tf.storage.checkpoints import find_checkpoint
 
 _BLOCK = 1000
 _NAMED = 50
@@ -72,7 +74,8 @@ def measure_transfer(
     # What the run itself cannot do is refused before the other problem's data is fetched.
     model = run.make_model()
     codec = _codec(run)
-    step = restore_weights(model, run, checkpoint)
+    directory = find_checkpoint(run.output_dir, checkpoint)
+    step = restore_weights(model, run, str(directory))
     prepare_data(other, run.data_dir, run.tmp_dir)
     sources, answers = other.text_pairs(split, run.data_dir)
     texts = _columns(sources, codec, test_problem)
@@ -97,6 +100,7 @@ def measure_transfer(
         parameters=model.count_params(),
         data_note=other.data_note(run.data_dir),
         training_minutes=training_minutes(run.output_dir, step),
+        selection=selection_of(run.make_problem(), directory),
     )
 
 
