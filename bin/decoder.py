@@ -42,10 +42,11 @@ from ut_tf.inference.text_files import (
 )
 from ut_tf.inference.unknown_words import watched
 from ut_tf.notices import printable
-from ut_tf.paths import expanded
+from ut_tf.paths import absolute, expanded
 from ut_tf.run import LARGEST_SEED
 from ut_tf.storage.checkpoints import check_checkpoint, find_checkpoint
 from ut_tf.storage.locks import exclusive
+from ut_tf.storage.model_folder import holds_model
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
@@ -142,10 +143,12 @@ def _main(argv: list[str]) -> None:
     lines = read_input(expanded(source)) if source and not on_beam else None
     run = load_run(values).in_use(values.hparams)
     config = decode_config(values.decode_hparams)
-    check_checkpoint(run.output_dir, values.checkpoint)
+    shards = _shards(values) if on_beam else None
+    if shards is None or shards.checkpoint is None:
+        check_checkpoint(run.output_dir, values.checkpoint)
     import_tensorflow()
-    if on_beam:
-        _answer_on_beam(run, config, values)
+    if shards is not None:
+        _answer_on_beam(shards, run, config, values)
         return
     from ut_tf.inference.translator import READ_AHEAD, Translator
 
@@ -269,22 +272,26 @@ def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tupl
     return list(zip(sources, codec.read_targets((row[-1] for row in rows), name), strict=True))
 
 
-def _answer_on_beam(run: Run, config: DecodeConfig, values: Any) -> None:
+def _shards(values: Any) -> Shards:
+    # Workers have other working folders.
+    destination = absolute(values.decode_to_file)
+    return Shards(destination.with_name(f"{destination.name}.shards"))
+
+
+def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any) -> None:
     from ut_tf.inference.beam_decoding import TranslatorRecipe, answer_on_beam
 
-    destination = _destination(values)
-    assert destination is not None
-    shards = Shards(destination.with_name(f"{destination.name}.shards"))
-    recipe = TranslatorRecipe(
-        run.output_dir,
-        values.usr_dir,
-        values.hparams,
-        find_checkpoint(run.output_dir, values.checkpoint),
-        config,
-        values.random_seed,
-    )
+    destination = absolute(values.decode_to_file)
     began = time.monotonic()
     with stdout_to_stderr(), _writable(destination), exclusive(shards.lock):
+        recipe = TranslatorRecipe(
+            run.output_dir,
+            str(absolute(values.usr_dir)) if values.usr_dir else None,
+            values.hparams,
+            _kept_checkpoint(shards, run, values.checkpoint),
+            config,
+            values.random_seed,
+        )
         _divide(shards, recipe, run.text_codec(), values)
         waiting, told = len(shards.unfinished()), counted(shards.examples, "line")
         answer_on_beam(shards, recipe, values.beam_pipeline_options)
@@ -293,11 +300,26 @@ def _answer_on_beam(run: Run, config: DecodeConfig, values: Any) -> None:
     tell(COMMAND, f"{told}: {time.monotonic() - began:.1f} s")
 
 
+def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:
+    """The folder of the weights that the job began with: a copy among the shards, since training
+    removes checkpoints that are no longer the best.
+    """
+    if shards.checkpoint is not None:
+        return shards.checkpoint
+    source = find_checkpoint(run.output_dir, which)
+    return source if holds_model(source) else shards.keep_checkpoint(source)
+
+
 def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: Any) -> None:
     name = values.score_file or values.decode_from_file
     path = expanded(name)
     record = source_record(path)
-    identity = {"task": "score" if values.score_file else "decode", "input": record["sha256"]}
+    identity = {
+        "task": "score" if values.score_file else "decode",
+        "input": record["sha256"],
+        "output_dir": str(recipe.output_dir),
+        "checkpoint": values.checkpoint,
+    }
     lines = input_lines(read_byte_lines(path), str(path))
     examples: Iterable[Given] = (
         scored_pairs(codec, list(lines), name)

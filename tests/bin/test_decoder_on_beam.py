@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import decoder
+from ut_tf.errors import UserError
 from ut_tf.inference import beam_decoding
 
 RUNNER = "runner=DirectRunner"
@@ -79,14 +81,55 @@ def test_beam_writes_the_bytes_that_one_process_writes(run_dir, file, tmp_path):
 
 
 @pytest.mark.usefixtures("beamless")
-def test_shards_give_the_bytes_of_one_process(run_dir, file, tmp_path):
+@pytest.mark.parametrize("task", ["decode", "score"])
+def test_shards_give_the_bytes_of_one_process(run_dir, file, tmp_path, task):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{line}\t{line}\n" for line in file.read_text().split()))
-    alone, together = outputs(
-        run_dir, tmp_path, f"--score_file={pairs}", "--decode_hparams=batch_size=1"
-    )
+    flags = {
+        "decode": [f"--decode_from_file={file}", DECODE],
+        "score": [f"--score_file={pairs}", "--decode_hparams=batch_size=1"],
+    }
+    alone, together = outputs(run_dir, tmp_path, *flags[task])
     assert alone.count(b"\n") == 40
     assert together == alone
+
+
+def test_a_job_keeps_its_checkpoint_and_its_paths(
+    run_dir, file, tmp_path, monkeypatch, beamless, capsys
+):
+    del beamless
+    run = tmp_path / "run"
+    shutil.copytree(run_dir, run)
+    (tmp_path / "usercode").mkdir()
+    (tmp_path / "usercode" / "__init__.py").write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    call = [
+        f"--output_dir={run}",
+        "--usr_dir=usercode",
+        f"--decode_from_file={file}",
+        DECODE,
+    ]
+    on_beam = [*call, "--decode_to_file=together", f"--beam_pipeline_options={RUNNER}"]
+    assert decoder.main([*call, "--decode_to_file=alone"]) == 0
+
+    def run_and_stop(work, items, options):
+        # Training goes on and removes the checkpoint; workers run in folders of their own.
+        del options
+        shutil.rmtree(run / "checkpoints")
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        work(items[0])
+        monkeypatch.chdir(tmp_path)
+        raise UserError("stopped.")
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(beam_decoding, "run_on_beam", run_and_stop)
+        assert decoder.main(on_beam) == 1
+    assert len(list(tmp_path.glob("together.shards/output-*"))) == 1
+    assert decoder.main([*on_beam, "--checkpoint=last"]) == 1
+    assert "checkpoint: best -> last" in capsys.readouterr().err
+    assert decoder.main(on_beam) == 0
+    assert (tmp_path / "together").read_bytes() == (tmp_path / "alone").read_bytes()
 
 
 @pytest.mark.parametrize(

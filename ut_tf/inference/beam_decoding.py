@@ -44,7 +44,7 @@ class TranslatorRecipe:
       output_dir: of the run, or the folder of a saved model.
       usr_dir: of the user's own code; None: none.
       hparams: overrides in use, as for ``Run.in_use``.
-      checkpoint: its folder, so that training may go on meanwhile.
+      checkpoint: its folder, which no training removes meanwhile (``Shards.keep_checkpoint``).
       config: how outputs are searched for.
       seed: of sampling.
     """

@@ -30,6 +30,7 @@ from ut_tf.storage.files import write_bytes, write_text
 # The texts of an example and, where it is scored, its target.
 Given = tuple[tuple[str, ...], str | None]
 _PLAN_FILE = "plan.json"
+_CHECKPOINT_FOLDER = "checkpoint"
 
 
 class Shards:
@@ -51,6 +52,35 @@ class Shards:
     def is_divided(self) -> bool:
         """Whether the input is divided already."""
         return (self.folder / _PLAN_FILE).is_file()
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The folder of the checkpoint kept for a divided input; None: none is kept."""
+        kept = self.folder / _CHECKPOINT_FOLDER
+        return kept if self.is_divided and kept.is_dir() else None
+
+    def keep_checkpoint(self, source: Path) -> Path:
+        """Copies a checkpoint, before the input is divided, and returns the folder of the copy.
+
+        Args:
+          source: its folder; its files are linked where the file system can do that.
+
+        Raises:
+          UserError: the checkpoint was removed meanwhile.
+        """
+        kept = self.folder / _CHECKPOINT_FOLDER
+        # Without the plan, which is written after it, it may be half a copy.
+        shutil.rmtree(kept, ignore_errors=True)
+        try:
+            kept.mkdir(parents=True)
+            for path in source.iterdir():
+                _link_or_copy(path, kept / path.name)
+        except FileNotFoundError as error:
+            raise UserError(
+                f"the checkpoint {source} was removed while it was copied to {kept}: give the"
+                " command again."
+            ) from error
+        return kept
 
     def divide(self, examples: Iterable[Given], size: int, identity: Mapping[str, Any]) -> None:
         """Writes the examples in shards, or leaves those of an earlier call as they are.
@@ -164,6 +194,13 @@ class Shards:
 
     def _output_file(self, number: int) -> Path:
         return self.folder / f"output-{number:06}.txt"
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def line_bytes(line: str) -> bytes:
