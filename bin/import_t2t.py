@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
@@ -15,6 +14,7 @@ from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.interop.tensor2tensor_files import read_hparams
+from ut_tf.paths import expanded
 
 COMMAND = "ut-import-t2t"
 DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's output directory, with
@@ -79,7 +79,7 @@ def _main(argv: list[str]) -> None:
     if values.problem:
         registry.problems.check(values.problem)
     # A wrong folder is answered before TensorFlow is imported.
-    read_hparams(Path(values.t2t_dir))
+    read_hparams(expanded(values.t2t_dir))
     with stdout_to_stderr():
         import_tensorflow()
         from ut_tf.interop.tensor2tensor import import_run

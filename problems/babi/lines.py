@@ -55,7 +55,8 @@ def _sentences(lines: Iterable[str], name: str) -> Iterator[tuple[int, int, str]
         if line.strip():
             break
     every = itertools.chain(begin, source)
-    if not begin or is_numbered(begin[-1]):
+    # Without any text there is nothing to answer in either form.
+    if not (begin and begin[-1].strip()) or is_numbered(begin[-1]):
         yield from numbered_lines(every, name, skip_blank=True)
     else:
         yield from _plain_sentences(every, name)

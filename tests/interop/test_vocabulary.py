@@ -71,16 +71,17 @@ def test_a_trained_network_translates_as_tensor2tensor_does(
 
 
 def test_the_commands_of_a_user_of_tensor2tensor(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     expected = references("transformer")[:6]
     (tmp_path / "lines.txt").write_text("".join(f"{entry['source']}\n" for entry in expected))
     t2t_dir, data_dir = tmp_path / "t2t", tmp_path / "data"
     shutil.copytree(TRAINED / "transformer", t2t_dir)
     data_dir.mkdir()
     (t2t_dir / VOCABULARY).rename(data_dir / VOCABULARY)
-    where = [f"--data_dir={data_dir}", f"--tmp_dir={tmp_path}", f"--output_dir={tmp_path}/run"]
-    assert import_t2t.main([f"--t2t_dir={t2t_dir}", "--target_space_id=1", *where]) == 0
+    where = ["--data_dir=~/data", f"--tmp_dir={tmp_path}", f"--output_dir={tmp_path}/run"]
+    assert import_t2t.main(["--t2t_dir=~/t2t", "--target_space_id=1", *where]) == 0
     printed = capsys.readouterr()
     assert f"the run translates with the subwords of {data_dir}" in printed.err
     assert printed.out == f"next: ut-decoder --output_dir={tmp_path}/run\n"

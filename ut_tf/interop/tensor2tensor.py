@@ -43,6 +43,7 @@ from ut_tf.interop.tensor2tensor_vocabulary import (
     named_vocabulary,
 )
 from ut_tf.notices import note
+from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
@@ -146,11 +147,11 @@ def import_run(
         vocabulary don't fit the problem, or `output_dir` has checkpoints already. Nothing is
         written there in any of these.
     """
-    folder = Path(t2t_dir)
+    folder = expanded(t2t_dir)
     hparams = read_hparams(folder)
     if usr_dir:
         registry.import_user_code(usr_dir)
-    if CheckpointStore(Path(output_dir)).steps():
+    if CheckpointStore(expanded(output_dir)).steps():
         raise UserError(
             f"{output_dir} already holds checkpoints: import into an output directory that is new"
             " or empty."
@@ -161,7 +162,7 @@ def import_run(
     ours = hparams_from_hparams(as_trained(hparams, theirs), root)
     spec = _spec(theirs)
     arguments = parse_problem_args(problem_args)
-    searched = [] if problem else [folder, *([Path(data_dir)] if data_dir else [])]
+    searched = [] if problem else [folder, *([expanded(data_dir)] if data_dir else [])]
     vocabulary = named_vocabulary(vocab, spec) if vocab else find_vocabulary(searched, spec)
     if vocabulary is not None:
         problem = problem or _text_problem(vocabulary)

@@ -1,0 +1,18 @@
+"""What is read as bAbI's lines and as plain sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from ut_tf.errors import UserError
+from ut_tf.problems.babi.lines import questions
+
+
+@pytest.mark.parametrize("lines", [[], ["\n"], [" \n", "\n"]])
+def test_a_file_without_text_has_no_questions(lines: list[str]) -> None:
+    assert list(questions(lines, "file")) == []
+
+
+def test_facts_without_a_question_are_an_error() -> None:
+    with pytest.raises(UserError, match="file has no question"):
+        list(questions(["\n", "Mary left.\n"], "file"))
