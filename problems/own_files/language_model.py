@@ -125,7 +125,8 @@ class LmFiles(OwnFiles):
         if not self._is_sharded("train", data_dir):
             return None
         read = functools.partial(window_pool, size=self._window)
-        return dealt(("targets",), self._shards(data_dir), seed, epoch, read)
+        shards, reading = self._shards(data_dir), self._folder(data_dir).reading
+        return dealt(("targets",), shards, seed, epoch, read, reading)
 
     def text_codec(self, vocab_dir: Path) -> LinesCodec:
         """The codec of lines to be scored."""
@@ -176,7 +177,9 @@ class LmFiles(OwnFiles):
 
     def _ids(self, split: str, data_dir: Path) -> Array:
         if self._is_sharded(split, data_dir):
-            return read_shards(self._shards(data_dir)).targets.ids
+            paths = self._shards(data_dir)
+            with self._folder(data_dir).reading():
+                return read_shards(paths).targets.ids
         return self.loaded(split, data_dir).side.ids
 
 

@@ -163,7 +163,8 @@ class Translation(Problem):
         if corpus.summary["splits"]["train"]["kept"] <= LARGEST_TABLE:
             return None
         read = functools.partial(pair_pool, is_reversed=self.reverse)
-        return dealt(("inputs", "targets"), corpus.shards("train"), seed, epoch, read)
+        shards, reading = corpus.shards("train"), corpus.prepared.reading
+        return dealt(("inputs", "targets"), shards, seed, epoch, read, reading)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """The test split, teacher-forced and translated by beam search; `lengths` means nothing

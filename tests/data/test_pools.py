@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import weakref
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +16,15 @@ import pytest
 from tests.data.test_pipeline import Ramps, read, same
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data import example_pools
+from ut_tf.data.batch_plan import batch_sizes, bucket_bounds
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, pair_pool, write_shard
-from ut_tf.data.example_pools import ExamplePools, dealt
+from ut_tf.data.example_pools import ExamplePool, ExamplePools, dealt
 from ut_tf.data.pipeline import train_batches
+from ut_tf.data.prepared import undamaged
+from ut_tf.errors import UserError
 from ut_tf.training.agreement import data_digest
+from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.distribution import Workers
 
 SETTINGS = TrainingConfig(batch_size=60, max_length=30, min_length_bucket=8)
 
@@ -24,7 +33,8 @@ class Pooled(Ramps):
     """Pairs in shards on disk; the first id of an example tells which one it is."""
 
     def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools:
-        return dealt(("inputs", "targets"), sorted(data_dir.iterdir()), seed, epoch, pair_pool)
+        shards, reading = sorted(data_dir.iterdir()), functools.partial(undamaged, data_dir)
+        return dealt(("inputs", "targets"), shards, seed, epoch, pair_pool, reading)
 
     def examples(self, *_: Any, **__: Any) -> Any:
         raise AssertionError("the whole split is not to be read")
@@ -82,8 +92,10 @@ def test_replicas_share_each_batch(data_dir):
 
 def test_with_xla_shapes_are_few(data_dir):
     shapes = {batch["inputs"].shape for batch in batches(data_dir, jit_compile=True)}
-    assert len(shapes) < 20
-    assert all(rows * length <= 60 for rows, length in shapes)
+    bounds = bucket_bounds(
+        SETTINGS.min_length_bucket, SETTINGS.length_bucket_step, SETTINGS.max_length
+    )
+    assert shapes <= set(zip(batch_sizes(bounds, SETTINGS, 1), bounds, strict=True))
 
 
 def test_workers_agree_on_the_data_without_reading_all_of_it(data_dir):
@@ -91,3 +103,78 @@ def test_workers_agree_on_the_data_without_reading_all_of_it(data_dir):
     assert digest == data_digest(Pooled(), data_dir, seed=1)
     (data_dir / "train-6.npz").unlink()
     assert digest != data_digest(Pooled(), data_dir, seed=1)
+
+
+def test_pools_are_of_about_equal_size_and_draw_other_numbers_than_the_deal() -> None:
+    shards = [Path(str(number)) for number in range(21)]
+    chosen: list[list[int]] = []
+    draws: list[list[int]] = []
+
+    def read(paths: list[Path], rng: np.random.Generator) -> ExamplePool:
+        chosen.append([int(str(path)) for path in paths])
+        draws.append(rng.permutation(21).tolist())
+        return ExamplePool(np.zeros(0, np.int32), lambda: lambda _: {})
+
+    pools = dealt((), shards, 1, 0, read, contextlib.nullcontext)
+    for number in range(pools.count):
+        pools.pool(number)
+    assert [len(part) for part in chosen] == [11, 10]
+    order = [number for part in chosen for number in part]
+    assert sorted(order) == list(range(21))
+    assert order not in draws
+    assert draws[0] != draws[1]
+
+
+def test_a_pool_is_gone_before_the_next_one_is_read(data_dir: Path) -> None:
+    loaded: list[weakref.ref[Any]] = []
+    beside = []
+
+    class Watched(Pooled):
+        def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools:
+            pools = super().example_pools(data_dir, seed, epoch)
+
+            def watched(number: int) -> ExamplePool:
+                pool = pools.pool(number)
+
+                def load() -> Any:
+                    beside.append(any(ref() is not None for ref in loaded))
+                    features = pool.load()
+                    loaded.append(weakref.ref(features))
+                    return features
+
+                return ExamplePool(pool.lengths, load)
+
+            return ExamplePools(pools.features, pools.count, watched)
+
+    read(train_batches(Watched(), data_dir, SETTINGS, 1, 1, 0))
+    assert beside == [False, False, False]
+
+
+def used(data_dir: Path, training: TrainingConfig) -> None:
+    """Takes more batches than an epoch has."""
+    make = functools.partial(train_batches, Pooled(), data_dir, training, 1, 1)
+    training_batches = TrainingBatches(make, Workers(SimpleNamespace(num_replicas_in_sync=1), 1, 0))
+    try:
+        for _ in range(300):
+            training_batches.next()
+    finally:
+        training_batches.close()
+
+
+def test_a_changed_bit_is_damage_in_one_sentence(data_dir: Path) -> None:
+    shard = data_dir / "train-3.npz"
+    content = bytearray(shard.read_bytes())
+    content[300] ^= 1  # Among the sources' ids.
+    shard.write_bytes(content)
+    sentence = rf"^{data_dir} is damaged \(BadZipFile: Bad CRC-32 .*\): delete it, .*again\.$"
+    with pytest.raises(UserError, match=sentence):
+        used(data_dir, SETTINGS)
+
+
+def test_examples_that_are_all_too_long_are_told_with_the_limit(data_dir: Path) -> None:
+    for path in [*data_dir.iterdir()][1:]:
+        path.unlink()
+    side = Side.of([[7] * 20] * 3, 1000)
+    write_shard(next(data_dir.iterdir()), PairIds(side, side), {"kept": 3})
+    with pytest.raises(UserError, match=r"has only examples longer than `max_length`=19: set a"):
+        used(data_dir, TrainingConfig(batch_size=60, max_length=19, min_length_bucket=8))

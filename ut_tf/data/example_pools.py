@@ -8,12 +8,14 @@ How it is used::
     features(np.array([3, 1]))       # {"inputs": int32 [2, length], ...}, padded with 0
 
 An epoch deals the split's shards out to pools anew, and every pool puts its examples in an order of
-its own; (seed, epoch) alone decide both. The memory needed is that of one pool.
+its own; (seed, epoch) alone decide both. Memory holds one pool and, while that is read, the
+largest of its arrays twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,8 +64,9 @@ def dealt(
     seed: int,
     epoch: int,
     read: Callable[[list[Path], np.random.Generator], ExamplePool],
+    reading: Callable[[], AbstractContextManager[None]],
 ) -> ExamplePools:
-    """Shards dealt out to pools.
+    """Shards dealt out to pools, of about the same number each.
 
     Args:
       features: as of ``ExamplePools``.
@@ -71,16 +74,26 @@ def dealt(
       seed: of the run.
       epoch: number of the pass through the data, from 0.
       read: makes the pool of some shards, in an order that it draws.
+      reading: the context in which shards are read, as ``PreparedFolder.reading``.
     """
     beginning = [seed % 2**63, epoch]
     order = np.random.default_rng(beginning).permutation(len(shards))
+    parts = np.array_split(order, -(-len(shards) // SHARDS_OF_A_POOL))
 
     def pool(number: int) -> ExamplePool:
-        first = number * SHARDS_OF_A_POOL
-        chosen = [shards[place] for place in order[first : first + SHARDS_OF_A_POOL]]
-        return read(chosen, np.random.default_rng([*beginning, number]))
+        chosen = [shards[place] for place in parts[number]]
+        # numpy pads seeds with zeros: with a last 0 the draws would be those of the deal.
+        rng = np.random.default_rng([*beginning, number + 1])
+        with reading():
+            unguarded = read(chosen, rng)
 
-    return ExamplePools(features, -(-len(shards) // SHARDS_OF_A_POOL), pool)
+        def load() -> Callable[[Array], dict[str, Array]]:
+            with reading():
+                return unguarded.load()
+
+        return ExamplePool(unguarded.lengths, load)
+
+    return ExamplePools(features, len(parts), pool)
 
 
 def padded_rows(ids: Array, begins: Array, lengths: Array) -> Array:

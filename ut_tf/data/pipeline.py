@@ -32,7 +32,7 @@ from ut_tf.data.batch_plan import (
 from ut_tf.data.example_pools import ExamplePools
 from ut_tf.data.example_table import ExampleTable, trim_batch
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, marked
 from ut_tf.notices import worded
 
 WEIGHT = "weight"
@@ -72,7 +72,9 @@ def train_batches(
       for an example and 0 for padding.
 
     Raises:
-      UserError: the split is empty or all its examples are longer than max_length.
+      UserError: the split is empty or all its examples are longer than max_length. Of a split in
+        pools this is found as it is read: its iterator raises an error of TensorFlow with the
+        sentence, as of damaged shards (``errors.marked_in``).
     """
     bounds = bucket_bounds(
         training.min_length_bucket, training.length_bucket_step, training.max_length
@@ -83,7 +85,8 @@ def train_batches(
         if epoch == 0:
             first = "training examples in the first pool"
             tell_left_out(problem, pools.pool(0).lengths, training.max_length, first)
-        batches = _pooled(pools, bounds, sizes, skip_batches, full_shapes=training.jit_compile)
+        none_fits = _none_fits(problem, "train", data_dir, training.max_length)
+        batches = _pooled(pools, bounds, sizes, skip_batches, training.jit_compile, none_fits)
     else:
         is_chosen = table is not None
         if table is None:
@@ -232,16 +235,18 @@ def _pooled(
     sizes: list[int],
     skip_batches: int,
     full_shapes: bool,
+    none_fits: UserError,
 ) -> Any:
     """The batches of one pool after the other, as ``_planned`` makes them; of pools that are
-    skipped only the lengths are read.
+    skipped only the lengths are read. `none_fits` is raised where there is no batch.
     """
 
     def batches() -> Iterator[dict[str, Any]]:
-        to_skip = skip_batches
+        to_skip, planned = skip_batches, 0
         for number in range(pools.count):
             pool = pools.pool(number)
             plan = plan_batches(pool.lengths, bounds, sizes)
+            planned += len(plan)
             if to_skip >= len(plan):
                 to_skip -= len(plan)
                 continue
@@ -254,6 +259,17 @@ def _pooled(
                     "bucket": min(bucket, len(bounds) - 1),
                 }
             to_skip = 0
+            # Memory does not hold this pool beside the next one.
+            del features
+        if not planned:
+            raise none_fits
+
+    def told() -> Iterator[dict[str, Any]]:
+        # TensorFlow keeps the text of an error alone.
+        try:
+            yield from batches()
+        except UserError as error:
+            raise ValueError(marked(str(error))) from error
 
     ids = tf.TensorSpec([None, None], tf.int32)
     signature = {
@@ -271,7 +287,7 @@ def _pooled(
         bucket = batch["bucket"]
         return _pad_examples(_pad_length(features, bound_table[bucket]), size_table[bucket])
 
-    return tf.data.Dataset.from_generator(batches, output_signature=signature).map(shaped)
+    return tf.data.Dataset.from_generator(told, output_signature=signature).map(shaped)
 
 
 def _pad_length(features: dict[str, Any], bound: Any) -> dict[str, Any]:
@@ -330,7 +346,11 @@ def _check_lengths(
             " example; delete that data and prepare it again from a source that has some."
         )
     if max_length is not None and lengths.min() > max_length:
-        raise UserError(
-            f"the {split} split of {problem.name} in {data_dir} has only examples longer than"
-            f" `max_length`={max_length}: set a larger `max_length`."
-        )
+        raise _none_fits(problem, split, data_dir, max_length)
+
+
+def _none_fits(problem: Problem, split: str, data_dir: Path, max_length: int) -> UserError:
+    return UserError(
+        f"the {split} split of {problem.name} in {data_dir} has only examples longer than"
+        f" `max_length`={max_length}: set a larger `max_length`."
+    )

@@ -13,7 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ut_tf.errors import UserError
+import tensorflow as tf
+
+from ut_tf.errors import UserError, marked_in
 from ut_tf.training.distribution import Workers
 
 
@@ -58,10 +60,10 @@ class TrainingBatches:
         """The next global batch and moves the position behind it.
 
         Raises:
-          UserError: a whole epoch has no batch.
+          UserError: a whole epoch has no batch, or a shard is damaged.
         """
         while True:
-            batch = next(self._iterator, None)
+            batch = self._read()
             if batch is not None:
                 self.position = Position(self.position.epoch, self.position.batch + 1)
                 return batch
@@ -84,6 +86,16 @@ class TrainingBatches:
     def close(self) -> None:
         """Lets go of the background thread."""
         self._builder.shutdown(wait=True, cancel_futures=True)
+
+    def _read(self) -> Any:
+        """The next global batch, or None at the epoch's end."""
+        try:
+            return next(self._iterator, None)
+        except tf.errors.OpError as error:
+            sentence = marked_in(error)
+            if sentence is None:
+                raise
+            raise UserError(sentence) from error
 
     def _open(self, dataset: Any) -> None:
         self._dataset = self._workers.share_of(dataset)

@@ -64,14 +64,14 @@ class Curriculum:
     is in docs/models.md.
 
     Args:
-      problem: whose training split is read; it must give its examples as a table.
+      problem: whose training split is read into memory, whatever its size.
       data_dir: where the problem prepared its data.
       training: resolved hyperparameters.
       num_replicas, seed: as for ``train_batches``.
       state: where it stands; changed by ``advance``.
 
     Raises:
-      UserError: the problem has no table of its examples, or none of them is short enough.
+      UserError: no example is short enough.
     """
 
     def __init__(

@@ -106,9 +106,9 @@ def read_shards(paths: Sequence[Path]) -> PairIds:
         with open_arrays(path) as shard:
             for name, arrays in columns.items():
                 arrays.append(shard[name])
+    # A column's parts are let go of as soon as it is whole.
     whole = {
-        name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
-        for name, arrays in columns.items()
+        name: np.concatenate(columns.pop(name) or [np.zeros(0, np.int32)]) for name in [*columns]
     }
     if (int(whole["source_lengths"].sum()), int(whole["target_lengths"].sum())) != (
         len(whole["sources"]),
