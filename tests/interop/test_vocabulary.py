@@ -114,6 +114,8 @@ def test_which_vocabulary_is_taken(tmp_path: Path) -> None:
         find_vocabulary([tmp_path], spec)
     larger = ProblemSpec("tokens", "tokens", size + 1, size + 1, shared_vocab=True)
     assert find_vocabulary([tmp_path], larger) is None
+    two = ProblemSpec("tokens", "tokens", size, size + 1)
+    assert find_vocabulary([tmp_path], two) is None
     with pytest.raises(UserError, match=rf"has {size} subwords, and the network {size + 1} and"):
         named_vocabulary(path, larger)
     with pytest.raises(UserError, match=r"does not begin with <pad> and <EOS>"):

@@ -58,20 +58,18 @@ def named_vocabulary(file: str | Path, spec: ProblemSpec) -> Path:
 
 def find_vocabulary(folders: Iterable[Path], spec: ProblemSpec) -> Path | None:
     """The file vocab.* in the folders that has as many subwords as a network that translates; None:
-    there is none.
+    there is none, or the network has two vocabularies.
 
     Raises:
       UserError: there are several.
     """
-    if (spec.inputs, spec.targets) != ("tokens", "tokens"):
+    sizes = {spec.input_vocab_size, spec.target_vocab_size}
+    if (spec.inputs, spec.targets) != ("tokens", "tokens") or len(sizes) > 1:
         return None
-    wanted = {spec.input_vocab_size, spec.target_vocab_size}
     files = [path for folder in folders for path in sorted(folder.glob("vocab.*"))]
-    fitting = {content: path for path in files if _size(content := _content(path)) in wanted}
-    if len(fitting) > 1 or len(wanted) > 1:
+    fitting = {content: path for path in files if _size(content := _content(path)) in sizes}
+    if len(fitting) > 1:
         names = ", ".join(map(str, fitting.values()))
-        if not fitting:
-            return None
         raise UserError(f"which vocabulary the network has is not clear, {names}: give `vocab`.")
     return next((path.absolute() for path in fitting.values()), None)
 
