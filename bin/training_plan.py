@@ -42,8 +42,9 @@ def plan_text(run: Run, values: Any) -> str:
     training = run.hparams.training
     given_spec = _given_spec(arguments) or _stored_spec(run)
     lengths: Counter[int] = Counter()
+    pools = 0
     if given_spec is None:
-        given_spec, lengths = _of_problem(run)
+        given_spec, lengths, pools = _of_problem(run)
     spec = given_spec
     longest = arguments.get("longest", max(lengths, default=training.max_length))
     _check_lengths(arguments.get("length"), longest, training.max_length)
@@ -57,12 +58,17 @@ def plan_text(run: Run, values: Any) -> str:
     plan = make_plan(run.hparams, spec, batches, largest, setting, values.train_steps)
     title = f"{run.hparams.model} of {run.hparams_set} on {run.problem}: a plan, nothing is trained"
     note = "" if lengths or "length" in arguments else _NO_LENGTHS.format(longest)
+    note = _POOLED.format(pools) if pools > 1 else note
     return "\n".join([title, "", render(plan, setting), *([note] if note else [])])
 
 
 _NO_LENGTHS = (
     "assumed: every example is {} long, the longest that is trained on; give"
     " --plan_args=length=MEAN,longest=MOST for a better estimate"
+)
+_POOLED = (
+    "lengths: those of the first of {} pools of the text; where another has a longer example, give"
+    " --plan_args=longest=MOST"
 )
 
 
@@ -183,23 +189,27 @@ def _stored_spec(run: Run) -> ProblemSpec | None:
     return ProblemSpec.from_dict(stored["spec"]) if stored and stored["spec"] else None
 
 
-def _of_problem(run: Run) -> tuple[ProblemSpec, Counter[int]]:
-    """What the problem says of its prepared data: the spec, and how many examples have which
-    length.
+def _of_problem(run: Run) -> tuple[ProblemSpec, Counter[int], int]:
+    """What the problem says of its prepared data: the spec, how many examples have which length,
+    and the number of pools, of which the first is counted; 0: the data is not in pools.
     """
     import_tensorflow()
     with stdout_to_stderr():
         problem = run.make_problem()
         try:
             spec = problem.spec(run.data_dir)
-            table = problem.examples("train", run.data_dir, run.seed)
+            pools = problem.example_pools(run.data_dir, run.seed, 0)
+            lengths = (
+                pools.pool(0) if pools else problem.examples("train", run.data_dir, run.seed)
+            ).lengths
         except UserError as error:
             raise UserError(
                 f"{run.problem} has no data in {run.data_dir} to plan with: prepare it with"
                 " ut-datagen, or give --plan_args=vocab_size=SIZE,length=MEAN,longest=MOST (and"
                 " inputs=none or targets=class where they are no tokens)."
             ) from error
-    return spec, Counter(map(int, table.lengths[table.lengths <= run.hparams.training.max_length]))
+    fitting = lengths[lengths <= run.hparams.training.max_length]
+    return spec, Counter(map(int, fitting)), pools.count if pools else 0
 
 
 def _batches(run: Run, spec: ProblemSpec, lengths: Counter[int]) -> list[BatchShape]:

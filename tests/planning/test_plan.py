@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.bin.quick_commands import call_commands
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.config.hparams import HParams
+from ut_tf.data.example_pools import ExamplePool, ExamplePools
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
 from ut_tf.planning.accelerators import ACCELERATORS, accelerator
@@ -115,6 +117,24 @@ def test_arguments_that_contradict_are_refused(
     run = Run.plan("algorithmic_reverse_decimal40", "ut_tiny", "max_length=256", **options)
     with pytest.raises(FlagError, match=sentence):
         plan_text(run, SimpleNamespace(plan_args=arguments, train_steps=None))
+
+
+def test_a_text_in_pools_is_planned_with_the_lengths_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run.plan("algorithmic_reverse_decimal40", "ut_tiny", output_dir=str(tmp_path / "run"))
+    problem = type(run.make_problem())
+
+    def pool(number: int) -> ExamplePool:
+        assert number == 0
+        return ExamplePool(np.full(100, 9, np.int32), lambda: lambda _: {})
+
+    pools = ExamplePools(("inputs", "targets"), 3, pool)
+    monkeypatch.setattr(problem, "example_pools", lambda *_: pools)
+    monkeypatch.delattr(problem, "examples")
+    text = plan_text(run, SimpleNamespace(plan_args="", train_steps=None))
+    assert text.endswith("give --plan_args=longest=MOST")
+    assert "the first of 3 pools" in text
 
 
 def test_the_command_answers_without_tensorflow() -> None:
