@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 _SHOWN = 200
+# States in which a pipeline ends without an error and without all of its work.
+_UNFINISHED = ("FAILED", "CANCELLED", "DRAINED")
 
 
 def require_beam() -> None:
@@ -60,12 +62,17 @@ def run_on_beam(work: Callable[[Any], Any], items: Sequence[Any], options: str) 
     whole = pipeline | apache_beam.Create(list(items)) | apache_beam.Reshuffle()
     whole | apache_beam.Map(work)
     try:
-        pipeline.run().wait_until_finish()
+        state = pipeline.run().wait_until_finish()
     except Exception as error:
         raise UserError(
             f"the Apache Beam pipeline stopped ({_last_line(error)}): what is finished is kept;"
             " the same command goes on with the rest."
         ) from error
+    if state in _UNFINISHED:
+        raise UserError(
+            f"the Apache Beam pipeline ended as {state}: what is finished is kept; the same command"
+            " goes on with the rest."
+        )
 
 
 def once_for_each_process() -> Any:

@@ -4,16 +4,22 @@ several processes give.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import importlib.util
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ut_tf.data import beam
+from ut_tf.data.corpus import beam_encoding
 from ut_tf.data.corpus.corpus import Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import read_shards
 from ut_tf.data.corpus.encoding import Filters, encode_chunk, encode_split, shard_file
@@ -120,6 +126,49 @@ def test_beam_writes_what_one_process_writes(vocab_file: Path, tmp_path: Path) -
     )
     assert ids_of(tmp_path / "1") == ids_of(tmp_path / "2")
     assert len(list((tmp_path / "2").iterdir())) == 5
+
+
+def test_a_shard_that_beam_did_not_write_is_told_and_made_by_the_next_call(
+    vocab_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(work: Callable[[int], None], items: Sequence[int], options: str) -> None:
+        for number in items:
+            if number != 2 or options == "second":
+                work(number)
+
+    monkeypatch.setattr(beam_encoding, "require_beam", lambda: None)
+    monkeypatch.setattr(beam_encoding, "run_on_beam", run)
+    encode = functools.partial(
+        beam_encoding.encode_with_beam, PAIRS, tmp_path, "train", vocab_file, None, chunk=64
+    )
+    with pytest.raises(UserError, match=r"left 1 shard of train unwritten, first .*train-00002"):
+        encode(options="first")
+    assert encode(options="second") == {"pairs": 300, "kept": 300}
+    assert not (tmp_path / "chunks").exists()
+
+
+@pytest.mark.parametrize("state", ["DONE", "CANCELLED"])
+def test_a_pipeline_that_was_cancelled_is_an_error(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pipeline:
+        def __init__(self, options: object) -> None:
+            del options
+
+        def __or__(self, step: object) -> Pipeline:
+            return self
+
+        def run(self) -> SimpleNamespace:
+            return SimpleNamespace(wait_until_finish=lambda: state)
+
+    steps = {name: lambda *_: None for name in ("Create", "Reshuffle", "Map")}
+    module = SimpleNamespace(Pipeline=Pipeline, **steps)
+    monkeypatch.setitem(sys.modules, "apache_beam", module)  # type: ignore[arg-type]
+    monkeypatch.setattr(beam, "require_beam", lambda: None)
+    monkeypatch.setattr(beam, "_parsed", lambda _: None)
+    refused = pytest.raises(UserError, match="ended as CANCELLED: what is finished is kept")
+    with refused if state != "DONE" else contextlib.nullcontext():
+        beam.run_on_beam(print, [1], "runner=DirectRunner")
 
 
 def test_beam_that_is_not_installed_is_named(monkeypatch: Any, tmp_path: Path) -> None:

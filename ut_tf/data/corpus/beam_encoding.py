@@ -31,6 +31,7 @@ from ut_tf.data.corpus.encoding import (
     read_split_counts,
     shard_file,
 )
+from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import write_bytes
 
 
@@ -51,7 +52,7 @@ def encode_with_beam(
       options: as for ``run_on_beam``.
 
     Raises:
-      UserError: as for ``run_on_beam``.
+      UserError: as for ``run_on_beam``, or a shard is missing although the pipeline ended well.
     """
     require_beam()
     waiting, count = _write_chunks(pairs, folder, split, total, chunk)
@@ -59,6 +60,13 @@ def encode_with_beam(
         _encode_file, folder=folder, split=split, vocab_file=vocab_file, filters=filters
     )
     run_on_beam(work, waiting, options)
+    missing = [number for number in waiting if not shard_file(folder, split, number).is_file()]
+    if missing:
+        raise UserError(
+            f"Apache Beam left {counted(len(missing), 'shard')} of {split} unwritten, first"
+            f" {shard_file(folder, split, missing[0])}: all workers must write to that folder; the"
+            " same command goes on with the rest."
+        )
     shutil.rmtree(folder / "chunks", ignore_errors=True)
     return read_split_counts(folder, split, count)
 
