@@ -153,7 +153,8 @@ class LmFiles(OwnFiles):
         splits = {split: list(lines_of(files[split])) for split in files if split != "train"}
         if "validation" not in files:
             splits["validation"] = list(text.held_out())
-        text.begin(folder)
+        given = self._settings.vocab_file
+        text.begin(folder, [Path(given)] if given else [])
         vocab_file = folder / VOCAB_FILE
         if not vocab_file.is_file():
             model = self._settings.subwords(text.sample(LARGEST_TEXT)).model

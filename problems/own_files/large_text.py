@@ -31,6 +31,9 @@ _HELD_OUT_STRETCHES, _HELD_OUT_LINES = 20, 100
 _LEAST_TRAINED = 50
 # Characters of a shard, about, and the most lines.
 _CHARACTERS_OF_A_SHARD, _LINES_OF_A_SHARD = 5_000_000, 50_000
+_FEWER = "give the command fewer of the processor's cores (`taskset -c 0` before it: one)"
+# Of the plan of a preparation; another one is not continued.
+_FORMAT = 1
 
 
 class TextSize(NamedTuple):
@@ -82,9 +85,12 @@ class LargeText:
         self._size = size
         self._held_out = self._stretches() if holds_out else []
 
-    def begin(self, folder: Path) -> None:
-        """Removes what a stopped preparation has made of other files."""
-        plan = json.dumps([[str(path), *_status(path)] for path in self._files]) + "\n"
+    def begin(self, folder: Path, given: Sequence[Path] = ()) -> None:
+        """Removes what a stopped preparation has made of other files; `given`: the vocabulary's,
+        where it is not trained.
+        """
+        files = [[str(path), *_status(path)] for path in (*self._files, *given)]
+        plan = json.dumps({"format": _FORMAT, "files": files}) + "\n"
         plan_file = folder / "plan.json"
         if plan_file.is_file() and plan_file.read_text(encoding="utf-8") == plan:
             return
@@ -107,7 +113,7 @@ class LargeText:
         # Shards are of pairs; here the targets alone count.
         pairs = (("", line) for line in self._lines(held_out=False))
         return encode_split(
-            pairs, folder, "train", vocab_file, None, lines, usable_cores(), chunk=size
+            pairs, folder, "train", vocab_file, None, lines, usable_cores(), size, _FEWER
         )
 
     def _lines(self, held_out: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import tensorflow as tf
 import ut_tf
 from ut_tf.bin import decoder, exporter, trainer
 from ut_tf.bin import eval as eval_command
+from ut_tf.data.corpus import encoding
+from ut_tf.data.text.subwords import train_subwords
 from ut_tf.errors import UserError
 from ut_tf.problems.own_files import language_model, large_text
 from ut_tf.problems.own_files.language_model import LmFiles
@@ -181,3 +184,32 @@ def test_a_stopped_preparation_of_a_large_text_goes_on(
     assert len(before) > 5
     large.prepare(data, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.usefixtures("large")
+def test_a_stopped_preparation_with_another_vocabulary_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, data = tmp_path / "given.model", tmp_path / "data"
+    given.write_bytes(train_subwords(LINES, 290))
+    problem = problem_of(tmp_path, window=20, vocab_file=str(given))
+    with monkeypatch.context() as patch:
+        patch.setattr(language_model, "_encoded", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            problem.prepare(data, tmp_path)
+    given.write_bytes(train_subwords(LINES, 300))
+    problem.prepare(data, tmp_path)
+    assert problem.spec(data).target_vocab_size == 300
+    assert problem.vocab_files(data)[0].read_bytes() == given.read_bytes()
+
+
+def test_processes_that_ended_are_told_with_a_remedy_that_the_problem_has(
+    tmp_path: Path, large: LmFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(large_text, "usable_cores", lambda: 2)
+    monkeypatch.setattr(encoding, "_encode_in_processes", end)
+    with pytest.raises(UserError, match=r"the 2 processes .* memory ran out, give .*taskset -c 0"):
+        large.prepare(tmp_path / "data", tmp_path)

@@ -109,6 +109,7 @@ def encode_split(
     total: int | None = None,
     processes: int = 1,
     chunk: int = CHUNK,
+    remedy: str = "set `processes`=1",
 ) -> Counter[str]:
     """Writes the shards of a split and returns the sums of what ``encode_chunk`` counted.
 
@@ -122,9 +123,10 @@ def encode_split(
         without other processes.
       processes: how many encode at once; a corpus of few chunks is encoded by this process.
       chunk: pairs in a shard, those left out included.
+      remedy: what the user can do where there are too many processes for the memory.
 
     Raises:
-      UserError: the processes could not be started.
+      UserError: the processes could not be started, or one was killed.
     """
     is_small = total is not None and total <= _FEW_CHUNKS * chunk
     jobs = (
@@ -142,7 +144,7 @@ def encode_split(
             raise UserError(
                 f"the {processes} processes that encode {split} text ended too early: a script that"
                 ' prepares a large corpus needs its calls below `if __name__ == "__main__":`, or'
-                " ut-datagen before it; where memory ran out, set processes=1."
+                f" ut-datagen before it; where memory ran out, {remedy}."
             ) from error
 
 
