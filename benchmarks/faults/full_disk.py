@@ -113,7 +113,7 @@ def fill(
         disk.clear()
         writer.begin(disk.folder)
         disk.leave(pages)
-        outcome = _refused(writer, disk, writer.call(disk.folder))
+        outcome = _refused(writer, disk, writer.call(disk.folder), expected)
         disk.free()
         if outcome.kind == "refused":
             outcome = _goes_on(writer, disk, expected, outcome)
@@ -125,10 +125,11 @@ def fill(
 def read_only(writer: Writer, disk: SmallDisk) -> Counts:
     """Lets a writer write on a disk that takes nothing."""
     counts = Counts(f"read-only folder: {writer.name}")
+    expected, _ = _whole(writer, disk)
     disk.clear()
     writer.begin(disk.folder)
     with disk.read_only():
-        outcome = _refused(writer, disk, writer.call(disk.folder))
+        outcome = _refused(writer, disk, writer.call(disk.folder), expected)
     counts.add(outcome, "read-only")
     disk.clear()
     return counts
@@ -143,7 +144,8 @@ def limited(writer: Writer, disk: SmallDisk, generator: random.Random, trials: i
         disk.clear()
         writer.begin(disk.folder)
         with _file_limit(size):
-            outcome = _refused(writer, disk, writer.call(disk.folder))
+            call = writer.call(disk.folder)
+        outcome = _refused(writer, disk, call, expected)
         if outcome.kind == "refused":
             outcome = _goes_on(writer, disk, expected, outcome)
         counts.add(outcome, f"files of at most {size} bytes")
@@ -194,15 +196,24 @@ def _whole(writer: Writer, disk: SmallDisk) -> tuple[Any, int]:
     return writer.result(disk.folder), needed
 
 
-def _refused(writer: Writer, disk: SmallDisk, call: Call) -> Outcome:
+def _refused(writer: Writer, disk: SmallDisk, call: Call, expected: Any) -> Outcome:
     """The outcome of a call without room; what is left behind counts."""
     outcome = of_command(call)
     if outcome.kind not in ("refused", "traceback"):
-        # With an answer all was written, or what was not is told.
-        kind = "told" if call.errors else "same"
-        return Outcome(kind, call.errors)
+        if any(line.startswith("warning: ") for line in call.errors.splitlines()):
+            return Outcome("told", call.errors)
+        is_whole = _result(writer, disk.folder) == expected
+        return Outcome("same" if is_whole else "changed", call.errors)
     wrong = writer.check(disk.folder)
     return Outcome("changed", f"{wrong}; {call.errors}") if wrong else outcome
+
+
+def _result(writer: Writer, folder: Path) -> Any:
+    """What a call that ended without a word has written; an error where it cannot be read."""
+    try:
+        return writer.result(folder)
+    except Exception as error:
+        return error
 
 
 def _goes_on(writer: Writer, disk: SmallDisk, expected: Any, outcome: Outcome) -> Outcome:

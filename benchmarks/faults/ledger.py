@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import functools
 import json
 import os
@@ -83,7 +84,8 @@ def with_ledger(file: Path) -> None:
     def written(self: Any, batches: Any) -> Any:
         numbers = [number for batch in batches for number in numbers_in(batch)]
         with file.open("a") as ledger:
-            ledger.write(json.dumps({"step": states[-1].step + 1, "examples": numbers}) + "\n")
+            # The line begins with its newline, since the one before may have been cut short.
+            ledger.write("\n" + json.dumps({"step": states[-1].step + 1, "examples": numbers}))
         return update(self, batches)
 
     TrainingLoop.__init__ = remembered  # type: ignore[method-assign]
@@ -211,7 +213,7 @@ def entries_of(ledger: Path) -> dict[int, list[list[int]]]:
     entries: dict[int, list[list[int]]] = collections.defaultdict(list)
     for line in ledger.read_text().splitlines():
         # The last line before a kill may be cut short.
-        if line.endswith("}"):
+        with contextlib.suppress(json.JSONDecodeError):
             values = json.loads(line)
             entries[values["step"]].append(values["examples"])
     return entries

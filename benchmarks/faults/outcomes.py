@@ -46,7 +46,7 @@ class Counts:
     Args:
       fault: its name.
       kinds: how many calls had each outcome.
-      short: the first calls that fell short, in words.
+      short: the calls that fell short, in words.
     """
 
     fault: str
@@ -58,9 +58,8 @@ class Counts:
         self.kinds[outcome.kind] += 1
         if outcome.kind in SHORT:
             self.short.append(what)
-            if len(self.short) <= _SHOWN:
-                said = outcome.said[-800:]
-                print(f"{self.fault}, {what}: {outcome.kind}\n{said}", file=sys.stderr, flush=True)
+            said = outcome.said[-800:]
+            print(f"{self.fault}, {what}: {outcome.kind}\n{said}", file=sys.stderr, flush=True)
 
     @property
     def has_failed(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def _sleep() -> None:
 def test_readers_are_judged(call, kind, monkeypatch):
     import outcomes
 
-    monkeypatch.setattr(outcomes, "LONGEST", 0.1)
+    if call is _sleep:
+        monkeypatch.setattr(outcomes, "LONGEST", 0.1)
     outcome = outcomes.judged(call, 1)
     counts = outcomes.Counts("a fault")
     counts.add(outcome, "what")
@@ -85,6 +87,27 @@ def test_commands_are_judged(call, kind):
     from outcomes import Call, of_command
 
     assert of_command(Call(*call), "a").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("written", "errors", "kind"),
+    [
+        ("all", "", "same"),
+        ("half", "", "changed"),
+        (None, "", "changed"),
+        ("half", "warning: there was no room for the rest.\n", "told"),
+    ],
+)
+def test_an_answer_without_room_must_be_whole_or_told(tmp_path, written, errors, kind):
+    from full_disk import Writer, _content, _refused
+    from outcomes import Call
+
+    if written:
+        (tmp_path / "answers").write_text(written)
+    call = Call(0, "", errors)
+    writer = Writer("", lambda _: call, lambda _: None, lambda _: "", _content("answers"))
+    disk = types.SimpleNamespace(folder=tmp_path)
+    assert _refused(writer, disk, call, b"all").kind == kind
 
 
 def test_a_sample_of_bad_lines_is_refused(tmp_path, monkeypatch):

@@ -33,6 +33,13 @@ def test_a_right_ledger_has_no_mistakes(ledger: ModuleType) -> None:
     assert ledger.mistakes_in(two, 2) == []
 
 
+def test_a_cut_line_spoils_no_other(ledger: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "ledger"
+    lines = ['{"step": 1, "examples": [0, 4]}', '{"step": 2, "exam', '{"step": 2, "examples": [3]}']
+    file.write_text("".join(f"\n{line}" for line in lines))
+    assert ledger.entries_of(file) == {1: [[0, 4]], 2: [[3]]}
+
+
 @pytest.mark.parametrize(
     ("updates", "mistake"),
     [
