@@ -14,8 +14,9 @@ from ut_tf.models.bounded import bounded_variables, check_layers
 from ut_tf.models.catalogue import MODELS
 from ut_tf.models.universal_transformer.catalogue import CELLS, EXIT_RULES, HALTING_FORMS
 
-# Of a number in the smallest type that weights are kept in.
-_SMALLEST_BYTES = 2
+# A compiled model is loaded with its optimizer, which may keep several numbers of each parameter
+# that are not in the file; parameters may be stored in one byte each.
+_NUMBERS_PER_BYTE = 4
 _CONFIG_FILE = "config.json"
 
 # What stands in files: models, and parts that layers of a Functional model are made of.
@@ -55,12 +56,13 @@ def load_keras_model(filepath: str | Path, **options: Any) -> Any:
     import keras
 
     register_keras_classes()
-    with bounded_variables(_stored_numbers(Path(filepath))):
+    with bounded_variables(_most_numbers(Path(filepath))):
         return keras.models.load_model(filepath, **options)
 
 
-def _stored_numbers(path: Path) -> int | None:
-    """The most numbers that the weights in a ``.keras`` file can be; None: it is another file.
+def _most_numbers(path: Path) -> int | None:
+    """The most numbers that a model and its optimizer can have, by the size of their ``.keras``
+    file; None: it is another file.
 
     Raises:
       UserError: it unpacks to more than it may, or asks for more layers than it could hold.
@@ -69,7 +71,7 @@ def _stored_numbers(path: Path) -> int | None:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             check_unpacked(members, path)
-            most = sum(member.file_size for member in members) // _SMALLEST_BYTES
+            most = sum(member.file_size for member in members) * _NUMBERS_PER_BYTE
             check_layers(json.loads(archive.read(_CONFIG_FILE)), most)
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, RecursionError):
         return None  # Keras says what it is.

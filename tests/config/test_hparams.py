@@ -74,6 +74,17 @@ CHANGED = st.sampled_from(sorted(MODELS)).flatmap(
 )
 
 
+def test_counts_that_are_never_reached():
+    forever = HParams().change(train_steps=10**10, keep_checkpoint_max=9_999_999_999)
+    assert (forever.training.train_steps, forever.training.keep_checkpoint_max) == (
+        10**10,
+        9_999_999_999,
+    )
+    for value, expected in ((10**30, "at most 9223372036854775807"), (-(10**400), "at least -9")):
+        with pytest.raises(UserError, match=expected):
+            HParams().change(max_position_offset=value)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_no_field_is_both_of_the_network_and_of_training(model):
     assert not fields_of(type(HParams(model).network)).keys() & fields_of(TrainingConfig).keys()

@@ -43,6 +43,17 @@ def changed(saved: Path, path: Path, **changes: Callable[[bytes], bytes]) -> Pat
     return path
 
 
+def test_a_compiled_model_that_was_not_trained_is_loaded(tmp_path: Path) -> None:
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+    wide = {**SMALL, "hidden_size": 256}
+    model = ut_tf.UniversalTransformer(UniversalTransformerConfig(**wide), spec)
+    model.compile(keras.optimizers.Adam(amsgrad=True, use_ema=True), "mse")
+    model.save(tmp_path / "model.keras")
+    loaded = ut_tf.load_keras_model(tmp_path / "model.keras")
+    assert loaded.count_params() == model.count_params()
+    assert len(loaded.optimizer.variables) > 4 * len(loaded.trainable_variables)
+
+
 def test_a_lambda_is_not_executed(tmp_path: Path) -> None:
     trace = str(tmp_path / "executed")
     layer = keras.layers.Lambda(lambda x: (open(trace, "w").close(), x)[1])

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import gc
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ut_tf.storage.checkpoints import (
     find_fault,
     read_state,
     restore,
+    stored_numbers,
 )
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.layout import step_of
@@ -104,6 +106,16 @@ def test_no_intact_checkpoint_left_is_the_users_error(store: CheckpointStore) ->
         (counter.save(store, step) / "state.json").write_text("{}")
     with pytest.raises(UserError, match="none of its 2 checkpoints is intact"):
         store.newest_intact()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_the_only_checkpoint_without_numbers_is_told(
+    store: CheckpointStore, damage: Callable[[Path], Any]
+) -> None:
+    assert stored_numbers(store.folder.parent) is None
+    damage(Counter().save(store, 1) / "variables.data-00000-of-00001")
+    with pytest.raises(UserError, match="none of its 1 checkpoints is intact"):
+        stored_numbers(store.folder.parent)
 
 
 def test_an_empty_directory_has_no_checkpoint(store: CheckpointStore) -> None:

@@ -10,6 +10,7 @@ import os
 import pickle
 import resource
 import shutil
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ from ut_tf.interop.tensor2tensor_files import named_problem, read_checkpoint, re
 from ut_tf.run import Run
 from ut_tf.run_weights import load_model
 from ut_tf.storage.checkpoints import find_fault, restore
+from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import MOST_JSON_BYTES, read_bounded
 
 ENDLESS = Path("/dev/zero")
@@ -112,13 +114,33 @@ def test_only_regular_files_that_are_small_are_read(
         read_bounded(tmp_path / "words.txt")
 
 
+def test_a_small_file_takes_little_memory_and_a_large_one_is_no_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b"x" * 1000)
+    tracemalloc.start()
+    try:
+        assert read_bounded(path, 10**9) == b"x" * 1000
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(UserError, match="has 1,000 bytes") as caught, readable_disk_errors(path):
+        read_bounded(path, 10)
+    assert "ulimit" not in str(caught.value)
+
+
+def test_a_vocabulary_of_many_megabytes_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_bytes(b"a\n" + b"b" * (7 * 10**7))
+    assert [len(symbol) for symbol in read_symbols(path)] == [1, 7 * 10**7]
+
+
 def test_a_vocabulary_of_gigabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.touch()
     os.truncate(path, 2**32)
-    with pytest.raises(UserError, match="expected at most 64,000,000"):
+    with pytest.raises(UserError, match="expected at most 1,000,000,000"):
         read_symbols(path)
-    with pytest.raises(UserError, match="expected at most 64,000,000"):
+    with pytest.raises(UserError, match="expected at most 1,000,000,000"):
         read_subwords(path)
 
 

@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.data_provider import MultiplexerDataPr
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 from tensorboard.context import RequestContext
 
+from ut_tf.storage import json_lines
 from ut_tf.storage.json_lines import objects
 from ut_tf.training.logs import RunLog, drop_lines_after
 from ut_tf.training.progress import ProgressLine, format_duration
@@ -42,6 +43,17 @@ def test_a_damaged_line_is_dropped_and_the_others_stay(tmp_path: Path, damage: b
     assert path.read_bytes() == whole + whole
     path.write_bytes(damage + b"\n" + whole)
     assert [values["loss"] for values in objects(path) if "loss" in values] == [0.5]
+
+
+def test_a_line_without_an_end_fills_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_lines, "MOST_JSON_BYTES", 50)
+    path = tmp_path / "metrics.jsonl"
+    whole = b'{"kind": "eval", "step": 1}\n'
+    path.write_bytes(whole + b" " * 500 + b"\n" + whole + b" " * 500)
+    drop_lines_after(path, 2)
+    assert path.read_bytes() == whole + whole
 
 
 def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:

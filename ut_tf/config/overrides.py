@@ -25,8 +25,8 @@ SUPPORTED = (
     " these or None"
 )
 """The types that ``coerce`` knows, in words."""
-# A dimension beyond it fits no tensor, nor a count of updates a life.
-_LARGEST = 2**31 - 1
+# The largest of TensorFlow's whole numbers: train_steps=10000000000 stands for training for ever.
+_LARGEST = 2**63 - 1
 
 
 def parse_assignments(text: str) -> tuple[dict[str, Any], list[str]]:
@@ -164,5 +164,6 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
     if number is None and kind is float:
         raise ValueError(expected)
     if number is None or (kind is int and abs(number) > _LARGEST):
-        raise ValueError(f"{expected} of at most {_LARGEST}")
+        bound = f"at most {_LARGEST}" if value > 0 else f"at least -{_LARGEST}"
+        raise ValueError(f"{expected} of {bound}")
     return number

@@ -16,8 +16,6 @@ from ut_tf.errors import UserError
 
 # Numbers in the states of random generators and metrics, which are no parameters.
 _MOST_OF_SEEDS = 1000
-
-
 # Fields that say how many layers are made.
 _LAYERS = frozenset(
     {

@@ -265,13 +265,20 @@ def check_stored(path: Path, reader: Any) -> None:
 def stored_numbers(output_dir: Path) -> int | None:
     """The most numbers that a checkpoint of a run can hold, by the size of its files; None: the run
     has no checkpoint.
+
+    Raises:
+      UserError: every checkpoint has lost its numbers.
     """
     store = CheckpointStore(output_dir)
     sizes = [
         sum(file.stat().st_size for file in _data_files(store.path(step) / layout.VARIABLES_FILE))
         for step in store.steps()
     ]
-    return max(sizes) // _SMALLEST_BYTES if sizes else None
+    if not any(sizes):
+        # What is damaged is told, rather than that the model is larger than nothing.
+        store.newest_intact()
+        return None
+    return max(sizes) // _SMALLEST_BYTES
 
 
 def _data_files(path: Path) -> list[Path]:

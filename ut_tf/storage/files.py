@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 _TEMPORARY_SUFFIX = ".tmp"
@@ -15,6 +16,8 @@ MOST_JSON_BYTES = 16_000_000
 """Of a file with one JSON value: values in memory take ten times as much and more."""
 MOST_LINES_BYTES = 1_000_000_000
 """Of a file that grows by a JSON object a line."""
+MOST_VOCABULARY_BYTES = 1_000_000_000
+"""Of a file with a symbol a line, or with sentencepiece's model."""
 
 
 def write_text(path: Path, text: str) -> None:
@@ -24,13 +27,18 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes a file that is complete or absent, whenever the program stops."""
+    write_parts(path, (content,))
+
+
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Writes a file, part after part, that is complete or absent, whenever the program stops."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY_SUFFIX
     )
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
@@ -70,9 +78,11 @@ def read_bounded(path: Path, most: int = MOST_JSON_BYTES) -> bytes:
         raise OSError(errno.EINVAL, "no regular file", str(path))
     if status.st_size > most:
         reason = f"it has {status.st_size:,} bytes, expected at most {most:,}"
-        raise OSError(errno.EFBIG, reason, str(path))
+        # EFBIG is an error of writing.
+        raise OSError(errno.EINVAL, reason, str(path))
     with path.open("rb") as file:
-        return file.read(most)
+        # Python takes the memory for as many bytes as are asked for before it reads.
+        return file.read(min(most, os.fstat(file.fileno()).st_size + 1))
 
 
 def sha256_of(path: Path) -> str:

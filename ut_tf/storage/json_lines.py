@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
+from ut_tf.storage.files import MOST_JSON_BYTES
 
 _BEYOND_STEPS = 10**18
 _SEAL = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\s*\Z')
@@ -31,10 +31,19 @@ def objects(path: Path) -> Iterator[dict[str, Any]]:
     """
     if not path.is_file():
         return
-    for line in read_bounded(path, MOST_LINES_BYTES).split(b"\n"):
+    for line in lines(path):
         values = read_object(line)
         if values is not None:
             yield values
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """Yields the lines of a file with their ends, however long it is; a line that is longer than
+    MOST_JSON_BYTES comes in parts, and the last one may have no end.
+    """
+    with path.open("rb") as file:
+        while line := file.readline(MOST_JSON_BYTES):
+            yield line
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:

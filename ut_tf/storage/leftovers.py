@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import glob
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -22,6 +23,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _RETRY_SECONDS = 0.01
+_FILLED = "tmp"
+
+
+def beside(folder: Path, kind: str) -> Path:
+    """The place of this process beside `folder`, for a folder of that kind."""
+    return folder.with_name(f".{kind}-{folder.name}-{os.getpid()}")
+
+
+def left_beside(folder: Path, kind: str) -> list[Path]:
+    """What any processes have beside `folder`, for folders of that kind."""
+    # Of mean-best there is .tmp-mean-best-7, which is none of mean's.
+    name = re.compile(rf"\.{kind}-{re.escape(folder.name)}-[0-9]+")
+    candidates = folder.parent.glob(f".{kind}-{glob.escape(folder.name)}-*")
+    return sorted(path for path in candidates if name.fullmatch(path.name))
 
 
 @contextmanager
@@ -30,9 +45,9 @@ def filled_beside(folder: Path) -> Iterator[Path]:
 
     Those that killed processes have left for the same place are removed first.
     """
-    for leftover in folder.parent.glob(f".tmp-{glob.escape(folder.name)}-*"):
+    for leftover in left_beside(folder, _FILLED):
         remove_abandoned(leftover)
-    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+    temporary = beside(folder, _FILLED)
     descriptor = _made_and_locked(temporary)
     try:
         yield temporary
@@ -90,7 +105,17 @@ def _made_and_locked(folder: Path) -> int:
             time.sleep(_RETRY_SECONDS)
             continue
         except OSError:
+            # Without locks nobody removes leftovers, and the number of a killed process comes back.
+            _empty(folder)
             return descriptor
         if folder.is_dir() and os.path.samestat(os.fstat(descriptor), folder.stat()):
             return descriptor
         os.close(descriptor)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()

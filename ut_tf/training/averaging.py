@@ -12,7 +12,6 @@ steps and a digest of each checkpoint (``is_average``). It replaces a former mea
 
 from __future__ import annotations
 
-import glob
 import math
 import os
 import shutil
@@ -47,9 +46,11 @@ from ut_tf.storage.layout import (
     TRANSLATIONS_FOLDER,
     VOCAB_FOLDER,
 )
-from ut_tf.storage.leftovers import filled_beside, locked_at_once
+from ut_tf.storage.leftovers import beside, filled_beside, left_beside, locked_at_once
 
 MOST = 8
+# How a former mean is called while it gives way.
+_FORMER = "old"
 # The whole numbers that a float holds.
 _LARGEST_METRIC = 2**53
 _ADVICE = "give a new or empty folder as `destination`"
@@ -297,7 +298,7 @@ def _put_in_place(temporary: Path, destination: Path) -> None:
     if not averaged_steps(destination):
         temporary.rename(destination)
         return
-    old = destination.with_name(f".old-{destination.name}-{os.getpid()}")
+    old = beside(destination, _FORMER)
     with locked_at_once(destination):
         destination.rename(old)
         try:
@@ -310,7 +311,7 @@ def _put_in_place(temporary: Path, destination: Path) -> None:
 
 def _put_back(destination: Path) -> None:
     """Ends what a process has begun that was killed while a former mean gave way."""
-    for old in destination.parent.glob(f".old-{glob.escape(destination.name)}-*"):
+    for old in left_beside(destination, _FORMER):
         with locked_at_once(old) as is_ours:
             if not is_ours:
                 continue

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_bytes
-from ut_tf.storage.json_lines import objects, read_object, sealed, step_of
+from ut_tf.storage.files import write_parts
+from ut_tf.storage.json_lines import lines, objects, read_object, sealed, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
 from ut_tf.training.trackers import Tracker
 
@@ -119,15 +119,13 @@ def drop_lines_after(path: Path, step: int) -> None:
     """
     if not path.is_file():
         return
-    *lines, last = read_bounded(path, MOST_LINES_BYTES).split(b"\n")
-    kept = [line for line in lines if _is_until(line, step)]
-    if last or kept != lines:
-        write_bytes(path, b"".join(line + b"\n" for line in kept))
+    if not all(_is_until(line, step) for line in lines(path)):
+        write_parts(path, (line for line in lines(path) if _is_until(line, step)))
 
 
 def _is_until(line: bytes, step: int) -> bool:
     """Whether a line is whole, and of a step until `step`."""
-    values = read_object(line)
+    values = read_object(line) if line.endswith(b"\n") else None
     own = None if values is None else step_of(values)
     return own is not None and own <= step
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
 from ut_tf.errors import UserError
-from ut_tf.storage.files import read_bounded
-from ut_tf.storage.model_folder import LARGEST_VOCABULARY
+from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded
 
 AnySubwords = Subwords | Tensor2TensorSubwords
 
@@ -26,7 +25,7 @@ def read_subwords(path: Path) -> AnySubwords:
       UserError: the file cannot be read or holds no vocabulary.
     """
     try:
-        content = read_bounded(path, LARGEST_VOCABULARY)
+        content = read_bounded(path, MOST_VOCABULARY_BYTES)
     except OSError as error:
         raise UserError(
             f"the vocabulary {path} cannot be read ({error.strerror}): prepare the data with"
