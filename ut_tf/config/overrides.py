@@ -164,6 +164,6 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
     if number is None and kind is float:
         raise ValueError(expected)
     if number is None or (kind is int and abs(number) > _LARGEST):
-        bound = f"at most {_LARGEST}" if value > 0 else f"at least -{_LARGEST}"
+        bound = f"at least -{_LARGEST}" if value < 0 else f"at most {_LARGEST}"
         raise ValueError(f"{expected} of {bound}")
     return number
