@@ -5,63 +5,24 @@ may change.
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import shutil
 import sys
-import types
 from pathlib import Path
 
 import pytest
 
+from tests.stub_problems import Words, create_run, narrow, register_stubs
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
-from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import make_problem, parse_problem_args
 from ut_tf.models.catalogue import MODELS
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.registry import Entry, Registry
+from ut_tf.registry import Entry
 from ut_tf.run import Run
 from ut_tf.storage.locks import held_alone
-
-
-class Words(Problem):
-    """A problem whose prepared data is its vocabulary alone."""
-
-    def __init__(self, words: str = "a b", limit: int = 3) -> None:
-        self.words = words
-        self.limit = limit
-
-    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
-        del tmp_dir
-        if not (data_dir / "vocab.txt").exists():
-            (data_dir / "vocab.txt").write_text("\n".join(self.words.split()))
-
-    def spec(self, data_dir: Path) -> ProblemSpec:
-        size = 2 + len((data_dir / "vocab.txt").read_text().split())
-        return ProblemSpec(
-            inputs="tokens",
-            targets="tokens",
-            input_vocab_size=size,
-            target_vocab_size=size,
-            shared_vocab=True,
-        )
-
-    def examples(self, split, data_dir, seed=0, epoch=0, length=None):
-        raise NotImplementedError
-
-    def evaluation_sets(self, lengths=()):
-        del lengths
-        return [EvaluationSet("", "test", "teacher_forced")]
-
-    def vocab_files(self, data_dir: Path) -> list[Path]:
-        return [data_dir / "vocab.txt"]
-
-
-def narrow() -> HParams:
-    """A narrow set."""
-    return HParams().change(hidden_size=16, num_heads=2, train_steps=10)
-
 
 STORED = {
     "format_version": 1,
@@ -78,31 +39,12 @@ STORED = {
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch):
-    catalogue = types.ModuleType("stub_names")
-    catalogue.PROBLEMS = {}
-    catalogue.SETS = {}
-    catalogue.MODELS = {
-        name: Entry("nowhere:x") for name in ("universal_transformer", "other_model")
-    }
-    monkeypatch.setitem(sys.modules, "stub_names", catalogue)
-    for attribute, kind, table in (
-        ("problems", "problem", "PROBLEMS"),
-        ("hparams_sets", "hyperparameter set", "SETS"),
-        ("models", "model", "MODELS"),
-    ):
-        monkeypatch.setattr(registry, attribute, Registry(kind, f"stub_names:{table}"))
-    registry.problems.register("words", Words)
-    registry.problems.register("other_words", Words)
-    registry.hparams_sets.register("narrow", narrow)
+    register_stubs(monkeypatch)
 
 
 @pytest.fixture
 def create(tmp_path):
-    def call(problem="words", hparams_set="narrow", **changes):
-        folders = {name: tmp_path / name for name in ("output_dir", "data_dir", "tmp_dir")}
-        return Run.create(problem, hparams_set, **{**folders, **changes})
-
-    return call
+    return functools.partial(create_run, tmp_path)
 
 
 def test_a_run_is_loaded_as_it_was_created(create):
@@ -465,64 +407,3 @@ def test_problem_args_are_read_as_json_numbers_words_and_text():
 
 def test_a_problem_is_made_with_its_arguments():
     assert make_problem("words", {"words": "x y z"}).words == "x y z"
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    """Sets what computes here: whether its processor multiplies bfloat16, whether it has a GPU."""
-    registry.hparams_sets.register("half", lambda: narrow().change(dtype_policy="mixed_bfloat16"))
-
-    def become(multiplies, gpu=False):
-        monkeypatch.setattr("ut_tf.run.multiplies_bfloat16", lambda: multiplies)
-        monkeypatch.setattr("ut_tf.run._finds_accelerator", lambda: gpu)
-
-    return become
-
-
-@pytest.mark.parametrize(
-    ("multiplies", "gpu", "hparams", "used"),
-    [
-        (True, False, "", "mixed_bfloat16"),
-        (None, False, "", "mixed_bfloat16"),
-        (False, True, "", "mixed_bfloat16"),
-        (False, False, "dtype_policy=mixed_bfloat16", "mixed_bfloat16"),
-        (False, False, "", "float32"),
-    ],
-)
-def test_a_set_s_bfloat16_is_used_where_it_is_fast(
-    create, machine, capsys, multiplies, gpu, hparams, used
-):
-    machine(multiplies, gpu)
-    run = create(hparams_set="half", hparams=hparams)
-    assert run.hparams.training.dtype_policy == used
-    values = json.loads((run.output_dir / "config.json").read_text())
-    assert values["hparams"]["training"]["dtype_policy"] == used
-    replaced = used == "float32"
-    assert values["asked"] == ({"dtype_policy": "mixed_bfloat16"} if replaced else {})
-    assert capsys.readouterr().err.count("note: training in float32: this") == replaced
-
-
-def test_a_resumed_run_keeps_its_precision_and_is_told_of_a_change(create, machine, capsys):
-    machine(False)
-    first = create(hparams_set="half")
-    capsys.readouterr()
-    for multiplies in (True, False):
-        machine(multiplies)
-        assert create(hparams_set="half") == first
-    assert not capsys.readouterr().err
-
-    machine(True)
-    assert create(hparams_set="half", output_dir=first.output_dir / "new").asked == {}
-    machine(False)
-    moved = create(hparams_set="half", output_dir=first.output_dir / "new")
-    assert (moved.hparams, moved.asked) == (first.hparams, first.asked)
-    assert capsys.readouterr().err.count("note: training in float32") == 1
-
-
-def test_a_resumed_run_takes_the_precision_that_the_user_asks_for(create, machine):
-    machine(False)
-    create(hparams_set="half")
-    run = create(hparams_set="half", hparams="dtype_policy=mixed_bfloat16")
-    assert Run.load(run.output_dir).hparams.training.dtype_policy == "mixed_bfloat16"
-    with pytest.raises(UserError, match="dtype_policy: mixed_bfloat16 -> mixed_float16"):
-        create(hparams_set="half", hparams="dtype_policy=mixed_float16")

@@ -244,3 +244,8 @@ def _bad_values(flag: Any, folder: Path, command: str) -> tuple[str, ...]:
         # What is prepared already needs no folder to be prepared in.
         return nowhere[:1]
     return nowhere if flag.name in _FOLDERS else ()
+
+
+def with_value(line: list[str], flag: str, value: str) -> tuple[str, ...] | list[str]:
+    """A line with another value of a flag."""
+    return [*(word for word in line if not word.startswith(f"--{flag}=")), f"--{flag}={value}"]

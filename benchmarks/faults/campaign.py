@@ -1,9 +1,9 @@
-"""Runs all fault campaigns, one after the other; at most an hour on two cores (``make faults``).
+"""Runs all fault campaigns, one after the other (``make faults``).
 
 How it is used::
 
     python benchmarks/faults/campaign.py             # whole
-    python benchmarks/faults/campaign.py --sample    # some of each in a minute and a half
+    python benchmarks/faults/campaign.py --sample    # those that take little time
 
 Prints the lines of JSON of all scripts, and fails if one of them does.
 """
@@ -39,7 +39,7 @@ SAMPLE = (
 
 def main() -> None:
     command = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    command.add_argument("--sample", action="store_true", help="some of each alone")
+    command.add_argument("--sample", action="store_true", help="those that take little time")
     arguments = command.parse_args()
     failed = []
     for script, *words in SAMPLE if arguments.sample else WHOLE:

@@ -2,15 +2,15 @@
 
 How it is used::
 
-    python benchmarks/faults/commands.py                  # all cases, some minutes
+    python benchmarks/faults/commands.py                  # all cases
     python benchmarks/faults/commands.py --seconds=30     # a sample, the same for a seed
     python benchmarks/faults/commands.py --about=servers,plans --no_good_lines
 
 The lines are made from the flags that the commands declare (bad_words.py) and written by hand
-(bad_values.py). All run in one process, in which TensorFlow is imported once. Refused means: exit
-status 1 or 2, one line on standard error that names the command (warnings may stand before it),
-nothing on standard output, no trace, no report of an error that was not foreseen, the run directory
-as it was, and no new one. A line of JSON for each kind of case.
+(bad_values.py, bad_files.py). All run in one process, in which TensorFlow is imported once. Refused
+means: exit status 1 or 2, one line on standard error that names the command (warnings may stand
+before it), nothing on standard output, no trace, no report of an error that was not foreseen, the
+run directory as it was, and no new one. A line of JSON for each kind of case.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 How it is used::
 
-    python benchmarks/faults/costs.py                   # about three minutes
+    python benchmarks/faults/costs.py
     python benchmarks/faults/costs.py --repetitions=2 --updates=20
 
 Determinism: updates of a small network, with and without TensorFlow's deterministic operations

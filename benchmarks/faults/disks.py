@@ -2,7 +2,7 @@
 
 How it is used::
 
-    python benchmarks/faults/disks.py                             # all faults, some ten minutes
+    python benchmarks/faults/disks.py                             # all faults
     python benchmarks/faults/disks.py --faults=flips --positions=300
     python benchmarks/faults/disks.py --seconds=5 --trials=2      # a sample
 

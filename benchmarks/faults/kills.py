@@ -3,8 +3,8 @@ leave with what undisturbed ones leave, bit by bit.
 
 How it is used::
 
-    python benchmarks/faults/kills.py                 # 100 kills, about 20 minutes of one core
-    python benchmarks/faults/kills.py --smoke         # one form, a few kills, below a minute
+    python benchmarks/faults/kills.py                 # all forms and commands
+    python benchmarks/faults/kills.py --smoke         # one form, a few kills
 
 A training is killed and resumed until it ends: in its start, in a step, while it saves, while it
 evaluates. Compared are its losses and metrics, its checkpoints (weights, optimizer, averages,

@@ -3,8 +3,8 @@ that each example enters the updates exactly once per epoch.
 
 How it is used::
 
-    python benchmarks/faults/ledger.py                # 12 kills, one and two workers
-    python benchmarks/faults/ledger.py --smoke        # 2 kills of one worker, below a minute
+    python benchmarks/faults/ledger.py                # one and two workers
+    python benchmarks/faults/ledger.py --smoke        # one worker
 
 An update that was lost with its process is made again, from the same examples: of each update the
 last line counts, and the lines before it must name the same examples. The seed decides the moments.

@@ -2,7 +2,7 @@
 
 How it is used::
 
-    python benchmarks/faults/soak.py                       # 20 minutes of training and more
+    python benchmarks/faults/soak.py                       # all parts
     python benchmarks/faults/soak.py --parts=serve --requests=5000
     python benchmarks/faults/soak.py --seconds=15 --lines=3000 --requests=1500
 

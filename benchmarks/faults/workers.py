@@ -3,8 +3,8 @@ say, how soon they end, and with what weights all end after they are started aga
 
 How it is used::
 
-    python benchmarks/faults/workers.py               # all cases, about ten minutes of two cores
-    python benchmarks/faults/workers.py --smoke       # one worker killed, below a minute
+    python benchmarks/faults/workers.py               # all cases
+    python benchmarks/faults/workers.py --smoke       # one worker killed
 
 The cases: a worker is killed in a step (in a collective), one is stopped (SIGSTOP), one is started
 late, one has another version of the package, other data or another configuration.

@@ -54,7 +54,8 @@ class Settings:
     Args:
       vocab_size: ids of the vocabulary, or what a small text supports; 0: `default_size`.
       subword_model: kind of that vocabulary.
-      vocab_file: a sentencepiece model to use instead; empty: one is trained.
+      vocab_file: a sentencepiece model or a vocabulary of tensor2tensor to use instead; empty: one
+        is trained.
       default_size: ids where `vocab_size` is 0.
     """
 
@@ -91,8 +92,8 @@ class Settings:
         """The vocabulary of a training text.
 
         Raises:
-          UserError: the text has too many different characters for the size, or the file is no
-            sentencepiece model.
+          UserError: the text has too many different characters for the size, or the file holds no
+            vocabulary.
         """
         if self.vocab_file:
             return read_subwords(Path(self.vocab_file))

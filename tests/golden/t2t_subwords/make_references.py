@@ -1,4 +1,6 @@
-"""Ids and texts of tensor2tensor's SubwordTextEncoder, for tests/interop/test_subwords.py.
+"""Ids and texts of tensor2tensor's SubwordTextEncoder.
+
+tests/data/text/test_tensor2tensor_subwords.py compares ours with them.
 
 ::
 
