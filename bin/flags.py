@@ -128,6 +128,11 @@ def parse(
         ) from None
     except RecursionError:
         # absl compares an unknown name with its own letter by letter.
+        if any(word.lstrip("-").partition("=")[0] == "flagfile" for word in argv):
+            raise FlagError(
+                "unknown flag with a very long name, here or in the file of --flagfile. All flags:"
+                f" {command} --help."
+            ) from None
         unknown = max((word.partition("=")[0] for word in argv if word[:1] == "-"), key=len)
         raise FlagError(
             f"unknown flag {unknown[:_LONGEST_NAME]} ... All flags: {command} --help."

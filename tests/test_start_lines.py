@@ -26,7 +26,7 @@ OTHERS = (
 
 @pytest.fixture(autouse=True)
 def _has_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(start_lines, "_NVIDIA_DRIVER", tmp_path)
+    monkeypatch.setattr(start_lines, "_NVIDIA_DRIVERS", (str(tmp_path),))
 
 
 def _written(capfd: pytest.CaptureFixture[str]) -> bytes:
@@ -51,10 +51,14 @@ def test_only_lines_for_information_are_left_out(
 def test_without_a_gpu_the_error_that_there_is_none_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(start_lines, "_NVIDIA_DRIVER", tmp_path / "none")
+    drivers = (str(tmp_path / "nvidia"), str(tmp_path / "nvhost-*"))
+    monkeypatch.setattr(start_lines, "_NVIDIA_DRIVERS", drivers)
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.delitem(sys.modules, "tensorflow")
     assert _written(capfd).decode().splitlines() == OTHERS.decode().splitlines()[1:]
+    # A Jetson board.
+    (tmp_path / "nvhost-ctrl").touch()
+    assert _written(capfd) == OTHERS
 
 
 def test_where_tensorflow_is_there_or_cannot_be_imported_all_is_shown(

@@ -26,7 +26,7 @@ from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.processor import multiplies_bfloat16, policy_in_use
 from ut_tf.data.arguments import absolute_files, naming_problem_args
-from ut_tf.data.prepared import NotPreparedError, prepare_data
+from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
@@ -283,8 +283,20 @@ class Run(RunConfig):
           UserError: the data cannot be had, or it is not the data that the run was made with.
         """
         problem = self.make_problem() if problem is None else problem
-        if "data_dir" in self.stored_folders and self._lacks_data(problem):
-            return self._in_default_folders().prepare(problem)
+        return self.with_folders_for(problem)._prepared(problem)
+
+    def with_folders_for(self, problem: Problem) -> Self:
+        """The run with folders in which a problem's data is, or may be prepared: a run directory
+        does not say where files are written, nor which archives are read.
+
+        Args:
+          problem: the run's, or another.
+        """
+        if not self.stored_folders or problem.is_prepared(self.data_dir):
+            return self
+        return self._in_default_folders(problem)
+
+    def _prepared(self, problem: Problem) -> Self:
         with naming_problem_args(self.problem_args):
             prepare_data(problem, self.data_dir, self.tmp_dir)
         spec = problem.spec(self.data_dir)
@@ -297,25 +309,14 @@ class Run(RunConfig):
         self._check_vocabulary(problem)
         return dataclasses.replace(self, spec=spec)
 
-    def _lacks_data(self, problem: Problem) -> bool:
-        try:
-            problem.spec(self.data_dir)
-        except NotPreparedError:
-            return True
-        except UserError:
-            pass  # Damaged data is told of below.
-        return False
-
-    def _in_default_folders(self) -> Self:
-        """The run with the default directories of data and archives: a run directory does not say
-        where files are written.
-        """
+    def _in_default_folders(self, problem: Problem) -> Self:
+        """The run with the default directories in the place of those that config.json names."""
         defaults = {"data_dir": default_data_dir, "tmp_dir": default_tmp_dir}
         folders: dict[str, Any] = {name: absolute(defaults[name]()) for name in self.stored_folders}
-        if self.data_dir != folders["data_dir"]:
+        if self.data_dir != folders.get("data_dir", self.data_dir):
             note(
                 f"{self.data_dir}, which {self.output_dir / CONFIG_FILE} names, lacks the data of"
-                f" {self.problem}: it is looked for, and otherwise prepared, in"
+                f" {problem.name or self.problem}: it is looked for, and otherwise prepared, in"
                 f" {folders['data_dir']}; `data_dir` names another folder."
             )
         return dataclasses.replace(self, **folders, stored_folders=())

@@ -12,6 +12,7 @@ imported, before its log is set up. It reads the variable at that moment only.
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import os
 import re
@@ -19,7 +20,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _WARNINGS_AND_ERRORS = "1"
@@ -31,7 +31,8 @@ _START_LINE = re.compile(
 
 
 _NO_DRIVER_LINE = b"failed call to cuInit"
-_NVIDIA_DRIVER = Path("/proc/driver/nvidia")
+# The driver, that of Windows below WSL, and those of Jetson boards.
+_NVIDIA_DRIVERS = ("/proc/driver/nvidia", "/dev/dxg", "/dev/nvhost-*", "/dev/nvmap")
 
 
 def asks_for_all_lines() -> bool:
@@ -66,8 +67,8 @@ def _is_shown(line: bytes) -> bool:
 
 
 def _lacks_gpu() -> bool:
-    """Whether this is a Linux machine with neither NVIDIA's driver nor the library of TPUs."""
-    has_none = sys.platform == "linux" and not _NVIDIA_DRIVER.exists()
+    """Whether this is a Linux machine with neither a driver of NVIDIA's GPUs nor the library of TPUs."""
+    has_none = sys.platform == "linux" and not any(map(glob.glob, _NVIDIA_DRIVERS))
     return has_none and importlib.util.find_spec("libtpu") is None
 
 

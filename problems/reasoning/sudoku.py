@@ -101,6 +101,10 @@ class Sudoku(Problem):
         del data_dir
         return aligned_spec(1 + self.size.digits)
 
+    def is_prepared(self, data_dir: Path) -> bool:
+        """Whether the puzzles are in `data_dir`."""
+        return self._folder(data_dir).is_complete()
+
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:

@@ -15,6 +15,7 @@ from ut_tf.bin import report
 COPY = "algorithmic_copy_decimal40"
 SCRIPT = "</script><script>alert(1)</script>"
 IMAGE = '"><img src=x onerror=alert(1)>'
+LINK = r"![x](http://x.example/a)\[y](javascript:alert(1))[z\](javascript:alert(1))"
 ORDER = "\x1b]0;owned\x07\x1b[2J"
 HARMLESS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td"}
 HARMLESS |= {"a", "p", "ul", "li", "code", "figure", "svg", "g", "path", "defs", "use", "clippath"}
@@ -44,7 +45,7 @@ def hostile(runs):
     names = ["javascript:alert(1)", IMAGE.replace("/", ""), "<script>alert(1)<", f"a{ORDER}b"]
     for seed, name in enumerate(names):
         evaluate(stub_run(runs / name, COPY, "ut_algorithmic", seed), {"char_acc": 0.5}, 0.5)
-    for number, text in enumerate((SCRIPT, IMAGE, f"a|b\n# c{ORDER}")):
+    for number, text in enumerate((SCRIPT, IMAGE, LINK, f"a|b\n# c{ORDER}")):
         for problem in (COPY, "unknown"):
             folder = stub_run(runs / f"{problem}{number}", COPY, "ut_algorithmic")
             evaluate(folder, {text: 0.5, "length_400/char_acc": 0.5}, 0.5)
@@ -74,6 +75,8 @@ def test_markdown_has_neither_elements_nor_further_cells_nor_orders(run_report):
     # What is indented is code, in which nothing is an element.
     prose = [line for line in text.splitlines() if not line.startswith("    ")]
     assert "<" not in "".join(prose)
+    assert "![x]&#40;http" in "".join(prose)
+    assert "](" not in "".join(prose)
     assert not any(ord(sign) < 32 and sign != "\n" for sign in text)
     assert "\n# c" not in text
 
@@ -83,7 +86,7 @@ def test_kept_results_have_no_element_of_a_name(tmp_path):
     finished_run(tmp_path / "run", "babi_qa_task1_1k", {"error": 1.0})
     assert report.main([str(tmp_path / "run"), f"--record={file}", "--table=babi"]) == 0
     texts = {"row": IMAGE, "command": SCRIPT, "evaluation": SCRIPT, "curve": "javascript:alert(1)"}
-    texts |= {"version": IMAGE, "commit": SCRIPT, "hparams_set": IMAGE}
+    texts |= {"version": IMAGE, "commit": SCRIPT, "hparams_set": f"{IMAGE}{LINK}"}
     line = {**json.loads(file.read_text()), **texts}
     file.write_text(json.dumps(line) + "\n")
     assert report.main([str(file), "--format=html", f"--output={page}"]) == 0
@@ -92,4 +95,6 @@ def test_kept_results_have_no_element_of_a_name(tmp_path):
     assert markup.orders == []
     assert all(":" not in link for link in markup.links)
     assert report.main([str(file), f"--output={tmp_path / 'page.md'}"]) == 0
-    assert "<" not in (tmp_path / "page.md").read_text()
+    text = (tmp_path / "page.md").read_text()
+    assert "<" not in text
+    assert "](" not in text

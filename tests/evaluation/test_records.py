@@ -134,6 +134,14 @@ def test_a_file_that_cannot_be_written_or_read(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
+def test_a_record_goes_to_no_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("mine\n")
+    (tmp_path / RECORDS_FILE).symlink_to(tmp_path / "theirs")
+    with pytest.raises(UserError, match=f"cannot be written: {RECORDS_FILE} is a link"):
+        append_record(tmp_path, RECORD)
+    assert (tmp_path / "theirs").read_text() == "mine\n"
+
+
 def test_minutes_of_training_without_pauses_and_other_files(tmp_path: Path) -> None:
     assert training_minutes(tmp_path, 100) is None
     folder = tmp_path / "tensorboard"

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.bin.tiny_runs import TINY, save
 from tests.problems.babi.archive import many_stories, write_archive
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
+from ut_tf.evaluation import transfer
 from ut_tf.evaluation.evaluator import measure_checkpoint
 from ut_tf.evaluation.records import read_records
 from ut_tf.evaluation.transfer import measure_transfer
@@ -83,6 +86,8 @@ def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_kn
         f"--output_dir={run.output_dir}",
         "--test_problem=babi_qa",
         "--test_problem_args=tasks=1+3,size=1k",
+        f"--data_dir={run.data_dir}",
+        f"--tmp_dir={run.tmp_dir}",
     ]
     assert eval_command.main(flags) == 0
     printed = capsys.readouterr()
@@ -145,6 +150,21 @@ def test_what_the_run_cannot_do_is_told_before_data_is_fetched(run: Run) -> None
     )
     with pytest.raises(UserError, match="is a language model, which answers no texts"):
         measure_transfer(model, "babi_qa_task4_1k")
+
+
+def test_a_run_directory_does_not_say_where_the_other_data_is_written(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(other: Any, data_dir: Path, tmp_dir: Path) -> None:
+        del other
+        raise UserError(f"{data_dir} and {tmp_dir}")
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("UT_TF_DATA_DIR", raising=False)
+    monkeypatch.setattr(transfer, "prepare_data", refuse)
+    cache = tmp_path / ".cache" / "ut_tf"
+    with pytest.raises(UserError, match=f"^{cache / 'data'} and {cache / 'downloads'}$"):
+        measure_transfer(Run.load(run.output_dir), "babi_qa_task4_1k")
 
 
 @pytest.mark.parametrize(

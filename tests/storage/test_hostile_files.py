@@ -23,17 +23,20 @@ import tensorflow as tf
 from tests.bin.tiny_runs import stories_run
 from ut_tf.data import unpacking
 from ut_tf.data.arrays import open_arrays, read_array
-from ut_tf.data.prepared import NotPreparedError
+from ut_tf.data.prepared import NotPreparedError, PreparedFolder
+from ut_tf.data.problem import Problem
 from ut_tf.data.text.subword_files import read_subwords
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
 from ut_tf.interop.tensor2tensor import import_run
 from ut_tf.interop.tensor2tensor_files import named_problem, read_checkpoint, read_hparams
+from ut_tf.problems.reasoning.sudoku import Sudoku
 from ut_tf.run import Run
 from ut_tf.run_weights import load_model
 from ut_tf.storage.checkpoints import find_fault, restore
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import MOST_JSON_BYTES, read_bounded
+from ut_tf.storage.model_folder import copy_vocabulary
 
 ENDLESS = Path("/dev/zero")
 T2T_RUN = Path(__file__).resolve().parent.parent / "golden" / "t2t_run"
@@ -246,8 +249,31 @@ def test_arrays_bring_no_objects_and_no_more_than_they_hold(
         pass
 
 
+@pytest.mark.parametrize("name", ["vocab", "vocab/words.txt"])
+def test_a_vocabulary_is_not_copied_from_where_a_link_leads(tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "words.txt").write_text("secret")
+    source = tmp_path / "run" / "vocab"
+    (source if name == "vocab/words.txt" else source.parent).mkdir(parents=True)
+    (source.parent / name).symlink_to(tmp_path / "mine" / Path(name).relative_to("vocab"))
+    with pytest.raises(UserError, match="is a link or no regular file"):
+        copy_vocabulary(source, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    copy_vocabulary(tmp_path / "mine", tmp_path / "copy")
+    assert (tmp_path / "copy" / "words.txt").read_text() == "secret"
+
+
+def test_a_summary_of_prepared_data_is_bounded(tmp_path: Path) -> None:
+    _large(tmp_path / "summary.json")
+    with pytest.raises(UserError, match="expected at most 16,000,000"):
+        PreparedFolder(tmp_path, needed=[], fields={}).summary()
+
+
 class _OnceMade:
     """A problem whose data is a file."""
+
+    name = "once_made"
+    is_prepared = Problem.is_prepared
 
     def spec(self, data_dir: Path) -> Any:
         if not (data_dir / "made").exists():
@@ -285,3 +311,24 @@ def test_a_run_directory_does_not_say_where_data_is_written(
     assert Run.load(run_dir).prepare(problem).data_dir == elsewhere
     given = Run.load(run_dir, data_dir=tmp_path / "given", tmp_dir=tmp_path / "given")
     assert given.prepare(problem).data_dir == tmp_path / "given"
+    # A folder that is given for data says nothing of the other: theirs is not searched either.
+    (tmp_path / "mine").mkdir()
+    halfway = Run.load(run_dir, data_dir=tmp_path / "mine").prepare(problem)
+    assert (halfway.data_dir, halfway.tmp_dir) == (tmp_path / "mine", cache / "downloads")
+    assert not (elsewhere / "downloaded").exists()
+
+
+def test_puzzles_and_another_problem_s_data_are_not_written_there_either(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("UT_TF_DATA_DIR", raising=False)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    configure(run_dir, data_dir=str(elsewhere), tmp_dir=str(elsewhere))
+    # Its spec needs no data.
+    other = Sudoku(train_puzzles=2, validation_puzzles=1, test_puzzles=1)
+    run = Run.load(run_dir)
+    assert run.with_folders_for(other).data_dir == tmp_path / "home/.cache/ut_tf/data"
+    other.prepare(elsewhere, elsewhere)
+    assert run.with_folders_for(other) is run

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
-from ut_tf.storage.files import remove_leftovers, sha256_of, write_text
+from ut_tf.storage.files import read_bounded, remove_leftovers, sha256_of, write_text
 from ut_tf.storage.locks import exclusive
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class PreparedFolder:
           UserError: it cannot be read, lacks a field, or a needed file is not as it was written.
         """
         with self.reading():
-            summary = json.loads((self.path / SUMMARY_FILE).read_text(encoding="utf-8"))
+            summary = json.loads(read_bounded(self.path / SUMMARY_FILE))
             if not isinstance(summary, dict):
                 raise DamageError(f"{SUMMARY_FILE} holds no object")
             for name, kind in self._fields.items():

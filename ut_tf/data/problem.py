@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from ut_tf import registry
+from ut_tf.data.prepared import NotPreparedError
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec as ProblemSpec
 from ut_tf.symbols import END_ID as END_ID
@@ -103,6 +104,18 @@ class Problem(ABC):
         """The kinds and sizes of inputs and targets that a model must know; the data must be
         prepared.
         """
+
+    def is_prepared(self, data_dir: Path) -> bool:
+        """Whether the data is in `data_dir`, be it damaged. A problem that prepares data, but whose
+        ``spec`` does not read it, overrides this.
+        """
+        try:
+            self.spec(data_dir)
+        except NotPreparedError:
+            return False
+        except UserError:
+            pass  # Whoever reads the damaged data tells of it.
+        return True
 
     @abstractmethod
     def examples(

@@ -29,6 +29,7 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.files import open_to_append
 from ut_tf.storage.json_lines import objects, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, SCORES_FILE
 
@@ -101,9 +102,9 @@ def score_checkpoints(
         scores = {name: score.value for name, score in measured.items()}
         with (
             readable_disk_errors(path, advice=_ADVICE),
-            path.open("a", encoding="utf-8") as file,
+            open_to_append(path) as file,
         ):
-            file.write(json.dumps({"step": step, **key, **scores}) + "\n")
+            file.write((json.dumps({"step": step, **key, **scores}) + "\n").encode())
         _show(
             run.output_dir,
             step,

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
+from ut_tf.storage.files import MOST_LINES_BYTES, open_to_append, read_bounded
 from ut_tf.storage.json_lines import read_object, sealed
 from ut_tf.storage.layout import RECORDS_FILE
 
@@ -178,9 +179,9 @@ def append_record(output_dir: str | Path, record: Record) -> None:
     """
     path = Path(output_dir) / RECORDS_FILE
     try:
-        with path.open("ab+") as file:
-            file.seek(0)
-            last = file.read().rpartition(b"\n")[2]
+        with open_to_append(path) as file:
+            last = read_bounded(path, MOST_LINES_BYTES).rpartition(b"\n")[2]
+            file.seek(0, os.SEEK_END)
             if last and read_object(last) is None:
                 file.truncate(file.tell() - len(last))
             elif last:

@@ -76,6 +76,7 @@ def measure_transfer(
     codec = _codec(run)
     directory = find_checkpoint(run.output_dir, checkpoint)
     step = restore_weights(model, run, str(directory))
+    run = run.with_folders_for(other)
     prepare_data(other, run.data_dir, run.tmp_dir)
     sources, answers = other.text_pairs(split, run.data_dir)
     texts = _columns(sources, codec, test_problem)

@@ -144,7 +144,7 @@ def _table_text(filled: FilledTable, publication: str) -> str:
         if table.upright
         else _grid(lines, header)
     )
-    below = [_one_line(note).replace("<", "&lt;") for note in notes_below(filled)]
+    below = [as_prose(note) for note in notes_below(filled)]
     return "\n\n".join([heading(filled), text, *below])
 
 
@@ -196,10 +196,16 @@ def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
 
 
 def as_cell(text: str) -> str:
-    """A text that is no markup in Markdown, ends no cell and gives a terminal no orders: others may
-    have named what the report is about.
+    """``as_prose`` of a text, which ends no cell of a table either."""
+    return as_prose(text).replace("|", r"\|")
+
+
+def as_prose(text: str) -> str:
+    """A text on one line that has no element, link or picture in Markdown and gives a terminal no
+    orders: others may have named what the report is about.
     """
-    return _one_line(text).replace("<", "&lt;").replace("|", r"\|")
+    # A backslash could be cancelled by another one before it, and intervals stand in brackets.
+    return _one_line(text).replace("<", "&lt;").replace("](", "]&#40;")
 
 
 def _one_line(text: str) -> str:

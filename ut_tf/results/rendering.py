@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ut_tf.errors import UserError, counted
-from ut_tf.reporting.rendering import as_cell
+from ut_tf.reporting.rendering import as_cell, as_prose
 from ut_tf.results.lines import ResultCell, ResultLine, best_of, make_cell, make_lines
 from ut_tf.results.record import ResultRecord
 from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, SummaryLine, Total
@@ -183,9 +183,10 @@ def _score(figure: Figure, cell: ResultCell, seeds: int) -> str:
 def as_markdown(rendered: RenderedTable) -> str:
     """The table as Markdown."""
     rows = [[as_cell(text) for text in row] for row in rendered.rows]
-    lines = [rendered.header, ["---"] * len(rendered.header), *rows]
+    header = [as_cell(text) for text in rendered.header]
+    lines = [header, ["---"] * len(header), *rows]
     grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([grid, *(text.replace("<", "&lt;") for text in rendered.below)])
+    return "\n\n".join([grid, *map(as_prose, rendered.below)])
 
 
 def _with_figures(table: ResultTable, records: Iterable[ResultRecord]) -> ResultTable:

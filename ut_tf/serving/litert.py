@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from ut_tf.serving.weights import constant_scope
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.layout import VOCAB_FOLDER
+from ut_tf.storage.model_folder import copy_vocabulary
 from ut_tf.symbols import END_ID
 
 MODEL_FILE = "model.tflite"
@@ -87,8 +87,7 @@ def export_litert(
     with readable_disk_errors(export_dir, len(content), ADVICE), written_version(folder) as made:
         (made / MODEL_FILE).write_bytes(content)
         write_summary(made / SUMMARY_FILE, summary)
-        if run.vocab_dir.is_dir():
-            shutil.copytree(run.vocab_dir, made / VOCAB_FOLDER)
+        copy_vocabulary(run.vocab_dir, made / VOCAB_FOLDER)
     return folder
 
 

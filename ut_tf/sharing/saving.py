@@ -12,7 +12,6 @@ is written beside its place and renamed when it is complete.
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +31,7 @@ from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
 from ut_tf.storage.leftovers import filled_beside
-from ut_tf.storage.model_folder import WEIGHTS_DIGEST, write_weights
+from ut_tf.storage.model_folder import WEIGHTS_DIGEST, copy_vocabulary, write_weights
 
 StoredType = Literal["float32", "float16"]
 
@@ -131,8 +130,7 @@ def _write(
 ) -> None:
     with filled_beside(folder) as temporary:
         write_weights(temporary / WEIGHTS_FILE, arrays)
-        if run.vocab_dir.is_dir():
-            shutil.copytree(run.vocab_dir, temporary / VOCAB_FOLDER)
+        copy_vocabulary(run.vocab_dir, temporary / VOCAB_FOLDER)
         digest = sha256_of(temporary / WEIGHTS_FILE)
         config = with_digest({**config, "trained": {**config["trained"], WEIGHTS_DIGEST: digest}})
         write_text(temporary / CONFIG_FILE, json.dumps(config, indent=2) + "\n")

@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 _TEMPORARY_SUFFIX = ".tmp"
 MOST_JSON_BYTES = 16_000_000
@@ -83,6 +84,23 @@ def read_bounded(path: Path, most: int = MOST_JSON_BYTES) -> bytes:
     with path.open("rb") as file:
         # Python takes the memory for as many bytes as are asked for before it reads.
         return file.read(min(most, os.fstat(file.fileno()).st_size + 1))
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Opens a file to read it and to write at its end; makes it where there is none.
+
+    Raises:
+      OSError: it cannot be written, or is a link or no regular file: in a folder that others have
+        written it may lead out of it.
+    """
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, f"{path.name} is a link", str(path))
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"{path.name} is no regular file", str(path))
+    return os.fdopen(descriptor, "ab+")
 
 
 def sha256_of(path: Path) -> str:

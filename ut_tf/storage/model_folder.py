@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,7 @@ LARGEST_FILES = {
     WEIGHTS_FILE: 8_000 * MEGABYTE,
 }
 LARGEST_VOCABULARY = 64 * MEGABYTE
+_MOST_COPIED = 1_000 * MEGABYTE
 _STORED_TYPES = ("F32", "F16")
 _ADVICE = "copy or download the whole folder again"
 
@@ -78,6 +80,33 @@ def model_files(folder: Path) -> list[Path]:
     vocabulary = folder / VOCAB_FOLDER
     kept = sorted(vocabulary.iterdir()) if vocabulary.is_dir() else []
     return [path for path in (*files, *kept) if path.is_file()]
+
+
+def copy_vocabulary(source: Path, target: Path) -> None:
+    """Copies the files of a run's vocabulary folder into a new folder, where there are any; others
+    may have written them.
+
+    Raises:
+      UserError: one of them, or the folder, is a link, which may lead to any file of this machine,
+        or no regular file, or too large.
+    """
+    if not source.is_dir():
+        return
+    files = [path for path in source.iterdir() if path.is_symlink() or not path.is_dir()]
+    for path in (source, *files):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            raise UserError(
+                f"{path} is a link or no regular file, expected a file that ut-trainer wrote: put"
+                " back the file itself."
+            )
+        if path.stat().st_size > _MOST_COPIED:
+            raise UserError(
+                f"{path} has {path.stat().st_size:,} bytes, expected at most {_MOST_COPIED:,}: put"
+                " back the file that ut-trainer wrote."
+            )
+    target.mkdir()
+    for path in files:
+        shutil.copyfile(path, target / path.name)
 
 
 def belongs(name: str) -> bool:

@@ -47,6 +47,7 @@ from ut_tf.storage.layout import (
     VOCAB_FOLDER,
 )
 from ut_tf.storage.leftovers import beside, filled_beside, left_beside, locked_at_once
+from ut_tf.storage.model_folder import copy_vocabulary
 
 MOST = 8
 # How a former mean is called while it gives way.
@@ -331,5 +332,4 @@ def _take_over(old: Path, destination: Path) -> None:
 
 def _copy_configuration(run: Run, folder: Path) -> None:
     shutil.copyfile(run.output_dir / CONFIG_FILE, folder / CONFIG_FILE)
-    if (run.output_dir / VOCAB_FOLDER).is_dir():
-        shutil.copytree(run.output_dir / VOCAB_FOLDER, folder / VOCAB_FOLDER)
+    copy_vocabulary(run.vocab_dir, folder / VOCAB_FOLDER)

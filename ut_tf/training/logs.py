@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.storage.files import write_parts
+from ut_tf.storage.files import open_to_append, write_parts
 from ut_tf.storage.json_lines import lines, objects, read_object, sealed, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
 from ut_tf.training.trackers import Tracker
@@ -109,8 +109,8 @@ class RunLog:
             self._tracker.log(step, {f"{kind}/{name}": value for name, value in values.items()})
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        with self._metrics.open("a") as file:
-            file.write(sealed(_to_json(line)) + "\n")
+        with open_to_append(self._metrics) as file:
+            file.write(f"{sealed(_to_json(line))}\n".encode())
 
 
 def drop_lines_after(path: Path, step: int) -> None:
