@@ -67,7 +67,7 @@ def _is_shown(line: bytes) -> bool:
 
 
 def _lacks_gpu() -> bool:
-    """Whether this is a Linux machine with neither a driver of NVIDIA's GPUs nor the library of TPUs."""
+    """Whether this is a Linux machine with neither a driver of NVIDIA nor the library of TPUs."""
     has_none = sys.platform == "linux" and not any(map(glob.glob, _NVIDIA_DRIVERS))
     return has_none and importlib.util.find_spec("libtpu") is None
 

@@ -281,6 +281,8 @@ class _OnceMade:
         return None
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+        if self.is_prepared(data_dir):
+            return
         (data_dir / "made").touch()
         (tmp_dir / "downloaded").touch()
 
