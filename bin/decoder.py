@@ -44,7 +44,7 @@ from ut_tf.inference.unknown_words import watched
 from ut_tf.notices import printable
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import LARGEST_SEED
-from ut_tf.storage.checkpoints import check_checkpoint, find_checkpoint
+from ut_tf.storage.checkpoints import check_checkpoint, find_checkpoint, read_state
 from ut_tf.storage.locks import exclusive
 from ut_tf.storage.model_folder import holds_model
 
@@ -305,6 +305,8 @@ def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:
     removes checkpoints that are no longer the best.
     """
     if shards.checkpoint is not None:
+        step = read_state(shards.checkpoint)["step"]
+        tell(COMMAND, f"goes on in {shards.folder} with the checkpoint of step {step}")
         return shards.checkpoint
     source = find_checkpoint(run.output_dir, which)
     return source if holds_model(source) else shards.keep_checkpoint(source)

@@ -129,6 +129,7 @@ def test_a_job_keeps_its_checkpoint_and_its_paths(
     assert decoder.main([*on_beam, "--checkpoint=last"]) == 1
     assert "checkpoint: best -> last" in capsys.readouterr().err
     assert decoder.main(on_beam) == 0
+    assert "together.shards with the checkpoint of step 100" in capsys.readouterr().err
     assert (tmp_path / "together").read_bytes() == (tmp_path / "alone").read_bytes()
 
 
