@@ -42,6 +42,7 @@ class RenderedTable:
       rows: likewise.
       below: sentences below the table.
       runs: a record of each run in it.
+      links: cells that are links of its layout.
     """
 
     name: str
@@ -49,6 +50,7 @@ class RenderedTable:
     rows: list[list[str]]
     below: list[str]
     runs: tuple[ResultRecord, ...] = ()
+    links: frozenset[str] = frozenset()
 
 
 def render(table: ResultTable, records: Sequence[ResultRecord]) -> RenderedTable:
@@ -108,7 +110,8 @@ def render_summary(
     header = ["task", "set", "minutes", "score, with 95% interval", "the paper's UT", "details"]
     if not any(line.link for line in table.summary):
         header, rows = header[:-1], [row[:-1] for row in rows]
-    return RenderedTable(table.name, header, rows, [])
+    links = frozenset(line.link for line in table.summary)
+    return RenderedTable(table.name, header, rows, [], links=links)
 
 
 def _summary(
@@ -182,7 +185,9 @@ def _score(figure: Figure, cell: ResultCell, seeds: int) -> str:
 
 def as_markdown(rendered: RenderedTable) -> str:
     """The table as Markdown."""
-    rows = [[as_cell(text) for text in row] for row in rendered.rows]
+    rows = [
+        [text if text in rendered.links else as_cell(text) for text in row] for row in rendered.rows
+    ]
     header = [as_cell(text) for text in rendered.header]
     lines = [header, ["---"] * len(header), *rows]
     grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
