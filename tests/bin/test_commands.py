@@ -266,7 +266,9 @@ def stub_library(monkeypatch):
         "ut_tf.training.distribution",
         make_strategy=lambda num_gpus: f"strategy {num_gpus}",
         on_accelerator=lambda _strategy: False,
+        worker_count=lambda: 1,
     )
+    module("ut_tf.training.agreement", check_settings=None)
     module("ut_tf.training.trainer", train=train, TrainingInterrupted=_Interrupted)
     module(
         "ut_tf.evaluation.evaluator",

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.data.corpus.encoding import chunks
+from ut_tf.data.chunks import chunks
 from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import write_bytes, write_text
 

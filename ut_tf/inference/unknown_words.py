@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ut_tf.data.corpus.encoding import chunks
+from ut_tf.data.chunks import chunks
 from ut_tf.errors import UserError, counted
 from ut_tf.inference.shards import Given
 from ut_tf.notices import warn

@@ -21,11 +21,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ut_tf.data.beam import require_beam, run_on_beam
+from ut_tf.data.chunks import chunks
 from ut_tf.data.corpus.encoding import (
     CHUNK,
     Filters,
     Pair,
-    chunks,
     encode_shard,
     progress_bar,
     read_split_counts,

@@ -32,6 +32,7 @@ from typing import Any, TypeVar
 import numpy as np
 import tqdm
 
+from ut_tf.data.chunks import chunks
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, read_counts, write_shard
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.errors import UserError
@@ -185,13 +186,6 @@ def sampled(items: Iterable[T], share: float) -> Iterator[T]:
 def usable_cores() -> int:
     """The processor's cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yields the items in lists of `size`, the last one shorter."""
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
 
 
 def _encode_in_processes(jobs: Iterable[Job], bar: Any, processes: int) -> Counter[str]:
