@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 
 from ut_tf.data.arguments import file_paths
+from ut_tf.data.chunks import chunks
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import (
     Array,
@@ -28,7 +29,6 @@ from ut_tf.data.corpus.encoded_pairs import (
     window_pool,
     windows,
 )
-from ut_tf.data.corpus.encoding import chunks
 from ut_tf.data.example_pools import ExamplePools, dealt
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.prepared import DamageError
