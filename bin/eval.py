@@ -11,6 +11,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
@@ -27,6 +28,7 @@ from ut_tf.factories import parse_problem_args
 from ut_tf.paths import expanded
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import EXIT_SWEEP_FIGURE
 
 if TYPE_CHECKING:
@@ -141,6 +143,9 @@ def _main(argv: list[str]) -> None:
         run = load_run(values)
         trained, run = run.hparams, run.in_use(values.hparams)
         check_checkpoint(run.output_dir, values.checkpoint)
+        if values.figures:
+            # Before the evaluation, which takes long and leaves a record.
+            make_writable(_figures_folder(run, values), "figures")
         judge = _sweep_exits if values.exit_sweep else _judge
         line = judge(run, trained, values, lengths)
     if values.json or not sys.stdout.isatty():
@@ -229,10 +234,14 @@ def _draw(run: Run, values: Any, lengths: tuple[int, ...], measured: CheckpointM
     checkpoint = values.checkpoint if is_path else str(measured.step)
     observed = observe_checkpoint(run.prepare(problem), problem, checkpoint, lengths, values.split)
     sets = chosen_sets(run, problem, lengths, values.split)
-    folder = expanded(values.figures.replace("{output_dir}", str(run.output_dir)))
+    folder = _figures_folder(run, values)
     for name, figure in evaluation_figures(measured, sets, observed).items():
         drawn, _ = save(figure, folder / name)
         tell(COMMAND, f"drawn: {drawn}")
+
+
+def _figures_folder(run: Run, values: Any) -> Path:
+    return expanded(values.figures.replace("{output_dir}", str(run.output_dir)))
 
 
 def _draw_front(run: Run, sweep: ExitSweep) -> None:

@@ -33,6 +33,7 @@ from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.paths import expanded
 from ut_tf.run import Run
+from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ def _main(argv: list[str]) -> None:
     with stdout_to_stderr():
         check_one_text(run)
         texts = parallel_set(run, values) if texts is None else texts
+        if named:
+            # Before the mean is written, which a refused command would leave behind.
+            make_writable(named.parent, "translation")
         averaged = _averaged(run, values)
         path = named or averaged.output_dir / TRANSLATIONS_FOLDER / texts.name
         refuse_overwriting("translation", path, read)

@@ -160,6 +160,7 @@ _READ = {
     "usr_dir",
 }
 _WRITTEN = {"decode_to_file", "html", "output", "figures", "avg_dir", "export_dir"}
+_ALSO_WRITTEN = {("json", "insights"), ("translation", "translate_all")}
 _FOLDERS = {"output_dir", "data_dir", "tmp_dir"}
 # Accepted by tensor2tensor's users, and without a meaning here.
 _IDLE = {"eval_steps", "num_shards", "max_cases", "license", "upload_to"}
@@ -231,9 +232,11 @@ def _bad_values(flag: Any, folder: Path, command: str) -> tuple[str, ...]:
         return _NAMES
     inside = str(folder / "file" / "x")
     nowhere = ("~nosuchuser/x", LONG_NAME, inside, str(folder / "loop" / "x"))
-    if flag.name in _READ:
+    # ut-translate-all writes the file that ut-bleu reads.
+    is_written = flag.name in _WRITTEN or (flag.name, command) in _ALSO_WRITTEN
+    if flag.name in _READ and not is_written:
         return (*nowhere, str(folder / "missing"), "a\udce4b", "/dev/null/x")
-    if flag.name in _WRITTEN or (flag.name, command) in (("json", "insights"),):
+    if is_written:
         return (*nowhere, "/proc/nosuch/x")
     if (flag.name, command) == ("output_dir", "sweep"):
         # --dry_run does not look whether the folder can be made.

@@ -134,12 +134,19 @@ def check_good_lines(folder: Path, server: str, commands: set[str]) -> Counts:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers ut-query as a server of a model of one text would."""
+    """Answers ut-query as a server of a model of one text, named "model", would."""
 
     def do_GET(self) -> None:
         signature = {"inputs": {"inputs": {}}, "outputs": {"outputs": {}}}
         named = {"signature_def": {"serving_default": signature}}
         self._answer({"metadata": {"signature_def": named}})
+
+    def parse_request(self) -> bool:
+        is_known = super().parse_request()
+        if is_known and not self.path.startswith(("/v1/models/model/", "/v1/models/model:")):
+            self.send_error(404)
+            return False
+        return is_known
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))

@@ -44,6 +44,7 @@ _MOST_GROWTH = 0.15
 _DISTINCT = 97
 # With fewer, answers out of order could go unseen.
 _LEAST_ANSWERS = 10
+_LARGER = 4.0
 
 
 class Look(NamedTuple):
@@ -249,12 +250,23 @@ def serve(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_of(folder: Path) -> list[str]:
-    """The flag of a run that copies digits, in principle; made where it is not there."""
-    if not (folder / "digits").exists():
-        from tests.bin.tiny_runs import digits_run
+    """The flag of a run of random weights that reads and writes digits; made where it is not there.
 
-        digits_run(folder / "digits")
-    return [f"--output_dir={folder / 'digits'}"]
+    The weights of an untrained network are so small that all texts have the same answer.
+    """
+    output_dir = folder / "digits"
+    if not output_dir.exists():
+        import tensorflow as tf
+
+        from tests.bin.tiny_runs import digits_run
+        from ut_tf.storage.checkpoints import CheckpointStore
+
+        model = digits_run(output_dir).make_model()
+        for weight in model.trainable_weights:
+            weight.assign(_LARGER * weight)
+        state = {"best_step": 200, "averaged": False}
+        CheckpointStore(output_dir).save(200, tf.train.Checkpoint(model=model), state)
+    return [f"--output_dir={output_dir}"]
 
 
 def _start(command: str, words: list[str], **streams: Any) -> subprocess.Popen[Any]:

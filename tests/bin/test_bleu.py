@@ -290,6 +290,7 @@ def test_a_run_of_stories_is_refused_before_anything_is_written(call, tmp_path):
             "holds no mean of checkpoints: give a new or empty folder as",
         ),
         (["--output_dir=RUN", "--tokenize=12a"], 1, "tokenize=12a: expected one of"),
+        (["--output_dir=RUN", "--translation=MADE/dev.en/x"], 1, "dev.en cannot be written"),
         (
             ["--output_dir=RUN", "--source=MADE/dev.en", "--translation=MADE/../MADENAME/dev.en"],
             2,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bin.stub_runs import stub_run
+from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import (
     avg_checkpoints,
     bleu,
@@ -138,6 +139,17 @@ def test_names_and_numbers_that_cannot_be(call, tmp_path, command, argv, status,
     found, line = call(command, *argv)
     assert found == status
     assert expected in line
+
+
+def test_figures_that_cannot_be_written_leave_no_record(call, tmp_path):
+    pytest.importorskip("matplotlib")
+    digits_run(tmp_path / "run")
+    (tmp_path / "file").touch()
+    flags = (f"--output_dir={tmp_path / 'run'}", f"--figures={tmp_path / 'file' / 'x'}")
+    status, line = call(eval_command, *flags)
+    assert status == 1
+    assert "--figures=" in line
+    assert not (tmp_path / "run" / "evaluations.jsonl").exists()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")

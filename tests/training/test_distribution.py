@@ -41,6 +41,10 @@ TWO = {"worker": ["a:1", "b:2"]}
         ),
         ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "those of worker are 0 to 1"),
         ({"cluster": TWO, "task": {"type": "worker", "index": -1}}, "those of worker are 0 to 1"),
+        (
+            {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 7}},
+            "those of worker are 0 to 0",
+        ),
         ({"cluster": TWO, "task": [1]}, "expected JSON like"),
         ({"cluster": {"worker": ["a:1", "a:1"]}}, "a:1 is the address of 2 workers"),
         ({"cluster": {"worker": ["a:1", "b:65536"]}}, "not a list of addresses"),

@@ -38,8 +38,12 @@ def _in_cache(name: str, argument: str) -> Path:
         ) from error
 
 
-def make_writable(folder: Path) -> None:
+def make_writable(folder: Path, argument: str = "output_dir") -> None:
     """Makes a folder, and tries to write in it.
+
+    Args:
+      folder: of what is to be written.
+      argument: that names it, for the message.
 
     Raises:
       UserError: it cannot be made or written.
@@ -50,6 +54,6 @@ def make_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise UserError(
-            f"`output_dir`={folder} cannot be written: {error.strerror or error}; name another"
+            f"`{argument}`={folder} cannot be written: {error.strerror or error}; name another"
             " directory or change its permissions."
         ) from error

@@ -164,7 +164,8 @@ def worker_count() -> int:
         task = values.get("task", {})
         if count > 1:
             _check_distinct([address for job in workers.values() for address in job])
-        if count > 1 or (count == 1 and task.get("type") not in (None, *workers)):
+        is_whole = {"type", "index"} <= set(task)
+        if count > 1 or (count == 1 and (is_whole or task.get("type") not in (None, *workers))):
             _check_task(workers, task)
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         expected = (
