@@ -293,11 +293,11 @@ def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any)
             values.random_seed,
         )
         _divide(shards, recipe, run.text_codec(), values)
-        waiting, told = len(shards.unfinished()), counted(shards.examples, "line")
+        waiting, lines = len(shards.unfinished()), counted(shards.examples, "line")
         answer_on_beam(shards, recipe, values.beam_pipeline_options)
-        told = f"{told} in {counted(shards.count, 'shard')}, {waiting} of them answered now"
+        done = f"{lines} in {counted(shards.count, 'shard')}, {waiting} of them answered now"
         shards.join(destination)
-    tell(COMMAND, f"{told}: {time.monotonic() - began:.1f} s")
+    tell(COMMAND, f"{done}: {time.monotonic() - began:.1f} s")
 
 
 def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:

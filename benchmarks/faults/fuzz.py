@@ -21,7 +21,6 @@ import io
 import json
 import random
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +34,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
+from outcomes import TooSlow, bounded  # noqa: E402
 from parsers import Parser, emptied, parsers  # noqa: E402
 
 LONGEST_INPUT = 60.0
@@ -46,10 +46,6 @@ _STRANGE = (
     ),
 )
 _LARGEST = 200_000
-
-
-class TooSlow(BaseException):
-    """An input that takes more than a minute."""
 
 
 @dataclass
@@ -189,22 +185,6 @@ def quiet() -> Iterator[None]:
     """Takes in the warnings of the library."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield
-
-
-@contextlib.contextmanager
-def bounded(seconds: float) -> Iterator[None]:
-    """Raises TooSlow in the context after so many seconds."""
-
-    def stop(*_: object) -> None:
-        raise TooSlow(f"an input took more than {seconds:.0f} seconds")
-
-    former = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
 
 
 def main() -> None:
