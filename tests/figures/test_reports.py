@@ -14,6 +14,7 @@ from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import report
 from ut_tf.errors import UserError
 from ut_tf.figures.curves import learning_curves, main_curves, read_curves
+from ut_tf.storage.json_lines import sealed
 
 COPY = "algorithmic_copy_decimal40"
 
@@ -33,6 +34,7 @@ def test_curves_of_runs_share_a_panel(tmp_path: Path, capsys: pytest.CaptureFixt
     logged = {"a": (0.25, 0.5), "b": (0.125,)}
     runs = [_log(stub_run(tmp_path / name, COPY), *values) for name, values in logged.items()]
     curves = {run.name: read_curves(run) for run in runs}
+    assert "metrics.jsonl, line 5 is cut short" in capsys.readouterr().err
     names = main_curves(curves)
     assert names == ["train/loss", "eval/seq_acc"]
     axes = learning_curves(curves, names).axes
@@ -46,6 +48,27 @@ def test_curves_of_runs_share_a_panel(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "all.svg" in capsys.readouterr().err
     assert "eval/seq_acc" in (tmp_path / "all.svg").read_text()
     assert not (tmp_path / "all.png").exists()
+
+
+def test_a_changed_bit_at_the_end_of_a_line_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [sealed(json.dumps({"kind": "train", "step": step, "loss": 1.5})) for step in (1, 2)]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(content)
+    whole = read_curves(tmp_path)
+    ends = (len(lines[0]), len(content) - 1)
+    for bit in [8 * end + bit for end in ends for bit in range(-8, 8)]:
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(changed))
+        try:
+            read = read_curves(tmp_path)
+        except UserError as error:
+            assert "metrics.jsonl, line" in str(error)
+        else:
+            assert (read == whole) != ("is cut short" in capsys.readouterr().err)
 
 
 class _Links(HTMLParser):

@@ -7,9 +7,9 @@ Example::
         record.step, record.metrics["error"], record.intervals["error"]
 
 How it works: a line is added by each call of ut-eval, also of what was measured before; readers
-take the last (``latest``). A last line that was cut short is passed over, and removed by the next
-call. Numbers that are not finite are null in the file.
-Each line ends with its checksum. Imports neither TensorFlow nor numpy.
+take the last (``latest``). A last line that was cut short is left out with a warning, and removed
+by the next call. Numbers that are not finite are null in the file. Each line ends with its
+checksum. Imports neither TensorFlow nor numpy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf.errors import UserError
 from ut_tf.storage.files import MOST_LINES_BYTES, open_to_append, read_bounded
-from ut_tf.storage.json_lines import read_object, sealed
+from ut_tf.storage.json_lines import finished_lines, read_object, sealed
 from ut_tf.storage.layout import RECORDS_FILE
 
 if TYPE_CHECKING:
@@ -210,9 +210,7 @@ def read_records(output_dir: str | Path) -> list[Record]:
         raise UserError(
             f"{path} cannot be read: {error.strerror or error}; change its permissions."
         ) from error
-    *lines, last = content.split(b"\n")
-    if last and read_object(last) is not None:
-        lines.append(last)
+    lines = finished_lines(content, path)
     return [_record(line, path, number) for number, line in enumerate(lines, 1)]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.figures.style import COLORS, in_style, new_figure
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
-from ut_tf.storage.json_lines import read_object
+from ut_tf.storage.json_lines import finished_lines, read_object
 from ut_tf.storage.layout import METRICS_FILE
 
 # Metrics of validation, the most telling first.
@@ -38,28 +38,26 @@ Curve = list[tuple[int, float]]
 
 
 def read_curves(folder: Path) -> dict[str, Curve]:
-    """The values in a run's metrics.jsonl, by name: "train/loss", "eval/error".
+    """The values in a run's metrics.jsonl, by name: "train/loss", "eval/error". A last line that is
+    half written is left out with a warning.
 
     Raises:
       UserError: the file is missing, or a line of it is no JSON or damaged.
     """
     path = folder / METRICS_FILE
     try:
-        lines = read_bounded(path, MOST_LINES_BYTES).splitlines()
+        content = read_bounded(path, MOST_LINES_BYTES)
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror or error}): learning curves need a run that"
             " ut-trainer trained."
         ) from None
     curves: dict[str, Curve] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(finished_lines(content, path), 1):
         try:
             values = read_object(line) or {}
             kind, step = values.pop("kind"), int(values.pop("step"))
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            # The last line of a run that is being trained may be half written.
-            if number == len(lines):
-                break
             raise UserError(
                 f"{path}, line {number} is no log point of a training: remove the line."
             ) from None

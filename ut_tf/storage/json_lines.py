@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ut_tf.notices import warn
 from ut_tf.storage.files import MOST_JSON_BYTES
 
 _BEYOND_STEPS = 10**18
@@ -44,6 +45,19 @@ def lines(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while line := file.readline(MOST_JSON_BYTES):
             yield line
+
+
+def finished_lines(content: bytes, path: Path) -> list[bytes]:
+    """The lines of a file's content, without their ends. A last line that has no end and holds no
+    object is left out with a warning: the process that wrote it was killed, or writes it now.
+    """
+    *whole, last = content.split(b"\n")
+    if not last:
+        return whole
+    if read_object(last) is not None:
+        return [*whole, last]
+    warn(f"{path}, line {len(whole) + 1} is cut short and left out.")
+    return whole
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
