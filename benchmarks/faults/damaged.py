@@ -207,6 +207,18 @@ def flips(folder: Path, positions: int, generator: random.Random) -> Iterator[Da
                 yield Damage(path, f"{name}, bit {bits[turn]}", bytes(content))
 
 
+def log_bits(folder: Path) -> Iterator[Damage]:
+    """Yields each log with one bit changed, at every place."""
+    for path in files(folder):
+        if path.name not in LOGS:
+            continue
+        content = path.read_bytes()
+        for bit in range(8 * len(content)):
+            changed = bytearray(content)
+            changed[bit // 8] ^= 1 << bit % 8
+            yield Damage(path, f"{path.relative_to(folder)}, bit {bit}", bytes(changed))
+
+
 def cuts(folder: Path, generator: random.Random) -> Iterator[Damage]:
     """Yields each file cut to no byte and to every power of two below its size, in a seeded
     order.

@@ -7,11 +7,12 @@ How it is used::
     python benchmarks/faults/disks.py --seconds=5 --trials=2      # a sample
 
 A run with the smallest network is trained first, in this process, which then calls the commands and
-the library's readers: one bit changed in a file, files cut at every power of two, a disk that is
-full after any page, a read-only disk, a limit of file sizes, folders that vanish, a clock set back,
-two trainers in one directory. Each fault takes at most --seconds. A line of JSON for each fault:
-how often all was as without it ("same"), it was told and passed over ("told"), refused in one line
-("refused"), or fell short: another answer without a word ("changed"), "traceback".
+the library's readers: one bit changed in a file, each bit of the logs, files cut at every power of
+two, a disk that is full after any page, a read-only disk, a limit of file sizes, folders that
+vanish, a clock set back, two trainers in one directory. Each fault takes at most --seconds. A line
+of JSON for each fault: how often all was as without it ("same"), it was told and passed over
+("told"), refused in one line ("refused"), or fell short: another answer without a word ("changed"),
+"traceback".
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ import tiny  # noqa: E402
 from outcomes import Counts, called  # noqa: E402
 from small_disk import enter_namespace, small_disk  # noqa: E402
 
-FAULTS = ("flips", "cuts", "full", "limit", "output", "read_only", "vanish", "clock", "trainers")
+FAULTS = (
+    *("flips", "log_bits", "cuts"),
+    *("full", "limit", "output", "read_only"),
+    *("vanish", "clock", "trainers"),
+)
 
 
 def measured(folder: Path, arguments: argparse.Namespace, mounts: bool) -> Iterator[Counts]:
@@ -63,12 +68,15 @@ def _damaged(
 ) -> Iterator[Counts]:
     import damaged
 
-    if not {"flips", "cuts"} & set(chosen):
+    if not {"flips", "log_bits", "cuts"} & set(chosen):
         return
     readers = damaged.Readers(folder)
     if "flips" in chosen:
         flips = damaged.flips(folder, arguments.positions, generator)
         yield from damaged.count("bit flipped", folder, flips, readers, 4 * arguments.seconds)
+    if "log_bits" in chosen:
+        bits = damaged.log_bits(folder)
+        yield from damaged.count("any bit flipped", folder, bits, readers, 4 * arguments.seconds)
     if "cuts" in chosen:
         cuts = damaged.cuts(folder, generator)
         yield from damaged.count("file cut", folder, cuts, readers, 4 * arguments.seconds)
