@@ -24,10 +24,17 @@ from ut_tf.data.download import Archive, find_or_download
 from ut_tf.data.text.utf8 import decoded
 from ut_tf.data.unpacking import is_plain_file, open_tar
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
+from ut_tf.problems.babi.simulator.story import check_bounds, numbers_in
+from ut_tf.problems.babi.simulator.tasks import simulated_lines
+from ut_tf.problems.babi.stories import (
+    ALL_TASKS,
+    Story,
+    default_facts,
+    parse_stories,
+    split_validation,
+)
 from ut_tf.problems.babi.story_questions import StoryQuestions
 
-ALL_TASKS = tuple(range(1, 21))
 _FOLDERS = {"1k": "en", "10k": "en-10k"}
 
 ARCHIVE = Archive(
@@ -38,13 +45,6 @@ ARCHIVE = Archive(
 )
 
 
-def default_facts(tasks: tuple[int, ...]) -> int:
-    """The number of facts kept before a question, as in the paper's code: 130 for task 3 alone,
-    otherwise 70.
-    """
-    return 130 if tasks == (3,) else 70
-
-
 class BabiQA(StoryQuestions):
     """bAbI questions.
 
@@ -53,7 +53,13 @@ class BabiQA(StoryQuestions):
       size: "1k" or "10k" training questions per task (a tenth of them is the validation split).
       form: "facts" or "tokens", see StoryQuestions.
       max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70.
+      simulated_tasks: the task or tasks of `tasks` whose training split has simulated questions,
+        too (``simulated_lines`` of the seed 0).
+      simulated_questions: that are added to each of them.
       name: the problem's name, for messages.
+
+    Raises:
+      UserError: an argument is none of these.
     """
 
     def __init__(
@@ -62,6 +68,8 @@ class BabiQA(StoryQuestions):
         size: Literal["1k", "10k"] = "10k",
         form: Literal["facts", "tokens"] = "facts",
         max_facts: int = 0,
+        simulated_tasks: tuple[int, ...] | int = (),
+        simulated_questions: int = 10_000,
         name: str = "babi_qa",
     ) -> None:
         if size not in _FOLDERS:
@@ -70,7 +78,20 @@ class BabiQA(StoryQuestions):
         self.size = size
         if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
             raise UserError(f"`tasks`={tasks}: expected numbers from 1 to 20.")
+        simulated = numbers_in(simulated_tasks)
+        if simulated_tasks != () and (not simulated or not {*simulated} <= {*self.tasks}):
+            raise UserError(
+                f"`simulated_tasks`={simulated_tasks}: expected some of the problem's tasks."
+            )
+        if simulated_questions < 1:
+            raise UserError(f"`simulated_questions`={simulated_questions}: expected at least 1.")
+        check_bounds(simulated_questions=simulated_questions)
+        self.simulated_tasks = tuple(sorted({*simulated}))
+        self._simulated_questions = simulated_questions
         label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
+        if self.simulated_tasks:
+            added = "_".join(map(str, self.simulated_tasks))
+            label += f"_simulated{added}_n{simulated_questions}"
         super().__init__(name, f"{label}_{size}", form, max_facts or default_facts(self.tasks))
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
@@ -82,17 +103,25 @@ class BabiQA(StoryQuestions):
             train, validation = split_validation(
                 _task_stories(archive, files, self.size, task, "train")
             )
+            if task in self.simulated_tasks:
+                lines = simulated_lines(task, self._simulated_questions)
+                train += parse_stories(lines, task, f"simulated stories of task {task}")
             splits["train"] += train
             splits["validation"] += validation
             splits["test"] += _task_stories(archive, files, self.size, task, "test")
         return splits
 
     def data_note(self, data_dir: Path) -> str:
-        """Returns "other archive" where the stories were read from one that is not the published
-        one; otherwise nothing.
+        """What differs from the published archive: another one was read, simulated training stories
+        were added; otherwise nothing.
         """
         summary = self._prepared(data_dir).summary()
-        return "" if summary.get("source_sha256") == ARCHIVE.sha256 else "other archive"
+        notes = [] if summary.get("source_sha256") == ARCHIVE.sha256 else ["other archive"]
+        if self.simulated_tasks:
+            several = ", ".join(map(str, self.simulated_tasks))
+            noun = "tasks" if len(self.simulated_tasks) > 1 else "task"
+            notes.append(f"simulated training stories added to {noun} {several}")
+        return "; ".join(notes)
 
     def source(self, tmp_dir: Path) -> Path:
         """The path of the archive, whether or not it is there."""

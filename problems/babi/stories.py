@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from ut_tf.problems.babi.lines import malformed, numbered_lines
 
+ALL_TASKS = tuple(range(1, 21))
 _VALIDATION_SHARE = 0.1
 
 
@@ -38,6 +39,13 @@ class Story:
     answers: list[str] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     supporting: list[list[int]] = field(default_factory=list)
+
+
+def default_facts(tasks: tuple[int, ...]) -> int:
+    """The number of facts kept before a question, as in the paper's code: 130 for task 3 alone,
+    otherwise 70.
+    """
+    return 130 if tasks == (3,) else 70
 
 
 def parse_stories(lines: Iterable[str], task: int, file: str) -> Iterator[Story]:

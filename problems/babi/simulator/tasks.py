@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Literal
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.problem import ALL_TASKS, default_facts
 from ut_tf.problems.babi.simulator import objects as babi_objects
 from ut_tf.problems.babi.simulator import places as babi_places
 from ut_tf.problems.babi.simulator import relations as babi_relations
@@ -31,7 +30,13 @@ from ut_tf.problems.babi.simulator.story import (
     file_lines,
     numbers_in,
 )
-from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
+from ut_tf.problems.babi.stories import (
+    ALL_TASKS,
+    Story,
+    default_facts,
+    parse_stories,
+    split_validation,
+)
 from ut_tf.problems.babi.story_questions import StoryQuestions
 from ut_tf.storage.files import write_text
 

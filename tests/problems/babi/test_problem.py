@@ -421,3 +421,28 @@ def test_real_archive(tmp_path: Path) -> None:
     )
     assert len(told(problem, "train", tmp_path)) == 900
     assert problem.spec(tmp_path).target_vocab_size == 6
+
+
+def test_simulated_stories_are_added_to_the_training_split_alone(tmp_path: Path) -> None:
+    write_archive(tmp_path, ONE_TASK)
+    plain = BabiQA((1,), "1k")
+    mixed = BabiQA((1,), "1k", simulated_tasks=1, simulated_questions=7)
+    splits, others = mixed.stories(tmp_path), plain.stories(tmp_path)
+    assert {name: splits[name] for name in ("validation", "test")} == {
+        name: others[name] for name in ("validation", "test")
+    }
+    official = len(others["train"])
+    assert splits["train"][:official] == others["train"]
+    assert sum(len(story.questions) for story in splits["train"][official:]) == 7
+    for problem in (plain, mixed):
+        problem.prepare(tmp_path / "data", tmp_path)
+    assert len(mixed.examples("train", tmp_path / "data")) == 7 + len(
+        plain.examples("train", tmp_path / "data")
+    )
+    assert mixed.data_note(tmp_path / "data").endswith("stories added to task 1")
+
+
+@pytest.mark.parametrize("tasks", [2, "3", (1, 21)])
+def test_simulated_tasks_are_some_of_the_problem_s(tasks: Any) -> None:
+    with pytest.raises(UserError, match="`simulated_tasks`"):
+        BabiQA((1,), "1k", simulated_tasks=tasks)
