@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ut_tf.data.text.sentences import sentences
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.lines import questions
 
@@ -16,3 +17,12 @@ def test_a_file_without_text_has_no_questions(lines: list[str]) -> None:
 def test_facts_without_a_question_are_an_error() -> None:
     with pytest.raises(UserError, match="file has no question"):
         list(questions(["\n", "Mary left.\n"], "file"))
+
+
+def test_a_long_line_takes_no_longer_by_its_square() -> None:
+    digits = "9" * 300_000
+    assert sentences(f"{digits}\t") == []
+    assert sentences(f"{digits} . {digits}?\tkitchen\t1") == [
+        f"{digits} .",
+        f"{digits}?\tkitchen\t1",
+    ]
