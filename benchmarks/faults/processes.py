@@ -60,7 +60,8 @@ _IMPORTED = (
 
 def load() -> None:
     """Imports what the commands import."""
-    os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="3")
+    # OpenBLAS starts a thread for each further core as soon as numpy is imported.
+    os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="3", OPENBLAS_NUM_THREADS="1")
     sys.path.insert(0, str(ROOT))
     from ut_tf.bin.command import import_tensorflow
 
