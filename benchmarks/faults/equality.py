@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,21 @@ def different_runs(whole: Path, other: Path) -> list[str]:
 
 
 def metrics_of(output_dir: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl without the speed."""
-    lines = map(json.loads, (output_dir / "metrics.jsonl").read_text().splitlines())
+    """The lines of metrics.jsonl without the speed and the checksum, which changes with it.
+
+    Raises:
+      ValueError: a line is damaged.
+    """
+    from ut_tf.storage.json_lines import read_object
+
+    path = output_dir / "metrics.jsonl"
+    lines = [read_object(line) for line in path.read_bytes().splitlines()]
+    if None in lines:
+        raise ValueError(f"{path}:{lines.index(None) + 1} is damaged")
     return [
         {name: value for name, value in line.items() if name != "tokens_per_second"}
         for line in lines
+        if line is not None
     ]
 
 

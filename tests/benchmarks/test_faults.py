@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import types
@@ -11,6 +12,7 @@ import pytest
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
+from ut_tf.storage.json_lines import sealed
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "faults"
 # These are refused before any file is read.
@@ -120,3 +122,17 @@ def test_a_sample_of_bad_lines_is_refused(tmp_path, monkeypatch):
     for case in random.Random(0).sample(cases, 80):
         outcome = judged(case, tmp_path, "http://127.0.0.1:1")
         assert outcome.kind == "refused", f"{case}: {outcome.said}"
+
+
+def test_logs_are_compared_without_the_speed(tmp_path):
+    import equality
+
+    def log(name: str, loss: float, speed: float) -> Path:
+        (tmp_path / name).mkdir()
+        line = {"kind": "train", "step": 2, "loss": loss, "tokens_per_second": speed}
+        (tmp_path / name / "metrics.jsonl").write_text(f"{sealed(json.dumps(line))}\n")
+        return tmp_path / name
+
+    whole = equality.metrics_of(log("whole", 2.5, 100.0))
+    assert whole == equality.metrics_of(log("killed", 2.5, 50.0))
+    assert whole != equality.metrics_of(log("other", 2.500001, 100.0))
