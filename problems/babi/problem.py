@@ -32,6 +32,7 @@ from ut_tf.problems.babi.stories import (
     default_facts,
     parse_stories,
     split_validation,
+    tasks_label,
 )
 from ut_tf.problems.babi.story_questions import StoryQuestions
 
@@ -78,17 +79,9 @@ class BabiQA(StoryQuestions):
         self.size = size
         if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
             raise UserError(f"`tasks`={tasks}: expected numbers from 1 to 20.")
-        simulated = numbers_in(simulated_tasks)
-        if simulated_tasks != () and (not simulated or not {*simulated} <= {*self.tasks}):
-            raise UserError(
-                f"`simulated_tasks`={simulated_tasks}: expected some of the problem's tasks."
-            )
-        if simulated_questions < 1:
-            raise UserError(f"`simulated_questions`={simulated_questions}: expected at least 1.")
-        check_bounds(simulated_questions=simulated_questions)
-        self.simulated_tasks = tuple(sorted({*simulated}))
+        self.simulated_tasks = _simulated(simulated_tasks, simulated_questions, self.tasks)
         self._simulated_questions = simulated_questions
-        label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
+        label = tasks_label(self.tasks)
         if self.simulated_tasks:
             added = "_".join(map(str, self.simulated_tasks))
             label += f"_simulated{added}_n{simulated_questions}"
@@ -126,6 +119,17 @@ class BabiQA(StoryQuestions):
     def source(self, tmp_dir: Path) -> Path:
         """The path of the archive, whether or not it is there."""
         return tmp_dir / ARCHIVE.file
+
+
+def _simulated(value: object, questions: int, tasks: tuple[int, ...]) -> tuple[int, ...]:
+    """The tasks with simulated questions, checked, as is the number of these."""
+    simulated = {*numbers_in(value)}
+    if value != () and not (simulated and simulated <= {*tasks}):
+        raise UserError(f"`simulated_tasks`={value}: expected some of the problem's tasks.")
+    if questions < 1:
+        raise UserError(f"`simulated_questions`={questions}: expected at least 1.")
+    check_bounds(simulated_questions=questions)
+    return tuple(sorted(simulated))
 
 
 def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, str]]:

@@ -41,6 +41,11 @@ class Story:
     supporting: list[list[int]] = field(default_factory=list)
 
 
+def tasks_label(tasks: tuple[int, ...]) -> str:
+    """The tasks in the name of a folder: "all_tasks", "task1_2"."""
+    return "all_tasks" if tasks == ALL_TASKS else "task" + "_".join(map(str, tasks))
+
+
 def default_facts(tasks: tuple[int, ...]) -> int:
     """The number of facts kept before a question, as in the paper's code: 130 for task 3 alone,
     otherwise 70.

@@ -36,6 +36,7 @@ from ut_tf.problems.babi.stories import (
     default_facts,
     parse_stories,
     split_validation,
+    tasks_label,
 )
 from ut_tf.problems.babi.story_questions import StoryQuestions
 from ut_tf.storage.files import write_text
@@ -120,7 +121,7 @@ class SimulatedTasks(StoryQuestions):
             test_questions=test_questions,
         )
         self._questions = {"train": train_questions, "test": test_questions}
-        label = "all_tasks" if self.tasks == ALL_TASKS else "task" + "_".join(map(str, self.tasks))
+        label = tasks_label(self.tasks)
         stories = f"l{story_length}_d{distractors}_q{questions_per_story}"
         sizes = f"{stories}_n{train_questions}_t{test_questions}"
         official = default_facts(self.tasks)
