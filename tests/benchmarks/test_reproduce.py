@@ -16,7 +16,8 @@ from ut_tf.results.record import ResultRecord, keep_records, read_records
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce.py"
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
-COPY = "algorithmic_copy_decimal40"
+# A network that answers at each position: none is traced that writes.
+PROBLEM = "prefix_sums_32"
 
 
 @pytest.fixture
@@ -32,11 +33,11 @@ def reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def kept(table: str, metric: str, value: float, seed: int = 0, **more: Any) -> ResultRecord:
     values: dict[str, Any] = {
-        "problem": COPY,
+        "problem": PROBLEM,
         "hparams_set": "ut_algorithmic",
         "version": "0.5.0",
         "minutes": 1.0,
-        "command": f"ut-trainer --problem={COPY} --hparams_set=ut_algorithmic --train_steps=1"
+        "command": f"ut-trainer --problem={PROBLEM} --hparams_set=ut_algorithmic --train_steps=1"
         f" --hparams={TINY} --output_dir=runs/elsewhere",
         "evaluation": "ut-eval --output_dir=runs/elsewhere --lengths=4",
         **more,
@@ -45,7 +46,7 @@ def kept(table: str, metric: str, value: float, seed: int = 0, **more: Any) -> R
 
 
 def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: ModuleType) -> None:
-    metric = "length_4/seq_acc"
+    metric = "length_4/seq_accuracy"
     records = [
         kept("a", metric, 0.5, seed=0, minutes=9.0),
         kept("a", metric, 0.5, seed=1, minutes=2.0),
@@ -58,7 +59,7 @@ def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: Mod
     keep_records(tmp_path / "x.jsonl", records)
     runs = reproduce.stored_runs([tmp_path / "x.jsonl"])
     names = [run.name for run in reproduce.chosen(runs, [], 30.0)]
-    assert names == [f"a/{COPY}-ut_algorithmic-seed1", f"c/{COPY}-ut_algorithmic-seed0"]
+    assert names == [f"a/{PROBLEM}-ut_algorithmic-seed1", f"c/{PROBLEM}-ut_algorithmic-seed0"]
     assert [run.minutes > 9 for run in reproduce.chosen(runs, ["a/*seed0", "b"], 1.0)] == [True] * 2
 
 
@@ -91,15 +92,15 @@ def test_a_run_is_trained_again_once_and_compared(
     tmp_path: Path, reproduce: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [
-        kept("tiny", "length_4/char_acc", 0.1, interval=(0.0, 1.0)),
-        kept("tiny", "length_4/seq_acc", 0.9, interval=(0.8, 1.0)),
+        kept("tiny", "length_4/accuracy", 0.1, interval=(0.0, 1.0)),
+        kept("tiny", "length_4/seq_accuracy", 0.9, interval=(0.8, 1.0)),
     ]
     keep_records(tmp_path / "results" / "x.jsonl", records)
     flags = [f"--results={tmp_path}/results", "--rows=tiny", "--parallel=1"]
     flags += [f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp"]
     assert reproduce.main(flags) == 1
     out = capsys.readouterr().out
-    assert f"tiny/{COPY}-ut_algorithmic-seed0: begun, about 2 min left" in out
+    assert f"tiny/{PROBLEM}-ut_algorithmic-seed0: begun, about 2 min left" in out
     told = json.loads(out.splitlines()[-1])
     assert told == {"figures": {"within": 1, "apart": 1}, "failed": []}
     assert reproduce.main(flags) == 1
@@ -110,10 +111,11 @@ def test_a_run_is_trained_again_once_and_compared(
 def _check_that_it_can_be_kept(run: Path) -> None:
     """A run of the real commands has all that a record says."""
     file = run.parent / "kept.jsonl"
-    flags = [f"--record={file}", "--table=tiny", "--metrics=length_4/seq_acc"]
+    flags = [f"--record={file}", "--table=tiny", "--metrics=length_4/seq_accuracy"]
     assert report.main([str(run), *flags]) == 0
     (record,) = read_records([file])
     assert record.minutes and record.processor_minutes and record.processor
     assert record.selection is not None and record.step == 1
-    assert record.evaluation == f"ut-eval --output_dir=runs/{COPY}-ut_algorithmic-seed0 --lengths=4"
+    place = f"runs/{PROBLEM}-ut_algorithmic-seed0"
+    assert record.evaluation == f"ut-eval --output_dir={place} --lengths=4"
     assert (file.parent / str(record.curve)).is_file()

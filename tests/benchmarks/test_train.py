@@ -21,7 +21,7 @@ from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
 _NETWORK = UniversalTransformerConfig(
-    hidden_size=8, filter_size=12, num_heads=2, num_steps=3, norm="pre"
+    hidden_size=8, filter_size=12, num_heads=2, num_steps=2, norm="pre"
 )
 _TRANSLATION = ProblemSpec(
     inputs="tokens", targets="tokens", input_vocab_size=7, target_vocab_size=7, shared_vocab=True

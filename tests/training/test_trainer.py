@@ -307,6 +307,7 @@ def test_the_average_is_evaluated_but_not_trained_on(
 def test_the_universal_transformer_trains(tmp_path: Path) -> None:
     run = toy_run(
         tmp_path,
+        "toy_class",
         model="universal_transformer",
         train_steps=40,
         eval_frequency=40,
