@@ -17,6 +17,7 @@ from absl import logging
 
 from ut_tf import registry
 from ut_tf.bin import guard
+from ut_tf.bin.entry import EXIT_INTERRUPTED
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
 from ut_tf.bin.shared_flags import in_flags
 from ut_tf.errors import UserError, marked_in
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 EXIT_USER_ERROR = 1
 EXIT_FLAG_ERROR = 2
-EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 

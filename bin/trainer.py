@@ -12,14 +12,9 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin import flags
-from ut_tf.bin.command import (
-    EXIT_INTERRUPTED,
-    execute,
-    import_tensorflow,
-    stdout_to_stderr,
-    tell,
-)
+from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.config_file import parse_with_config
+from ut_tf.bin.entry import EXIT_INTERRUPTED
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.bin.registry_page import registry_page

@@ -14,7 +14,6 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.start_lines import without_start_lines
 from ut_tf.version import __version__
 
 if TYPE_CHECKING:
@@ -87,8 +86,7 @@ _PACKAGES = ("config", "layers", "metrics")
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        with without_start_lines():
-            return importlib.import_module(f"ut_tf.{name}")
+        return _imported(f"ut_tf.{name}")
     if name == "NetworkConfig":
         raise AttributeError(
             "each model has a configuration of its own since 0.5: NetworkConfig is now"
@@ -98,8 +96,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(
             f"module 'ut_tf' has no attribute {name!r}; it offers {', '.join(__all__)}"
         )
+    return getattr(_imported(_SOURCES[name]), name)
+
+
+def _imported(module: str) -> Any:
+    # Here, since all that is imported before a command's first line delays its Ctrl-C (bin/entry).
+    from ut_tf.start_lines import without_start_lines
+
     with without_start_lines():
-        return getattr(importlib.import_module(_SOURCES[name]), name)
+        return importlib.import_module(module)
 
 
 def __dir__() -> list[str]:

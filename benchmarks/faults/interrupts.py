@@ -1,0 +1,97 @@
+"""Sends Ctrl-C (SIGINT) to commands in their first moments, and looks at what they say.
+
+How it is used::
+
+    python benchmarks/faults/interrupts.py --moments=50
+
+A command starts as a shell starts it, by its script beside this Python, and gets the signal at a
+seeded moment. Wanted is one line, "ut-x: interrupted", and status 130, or the silent end of a
+process in which Python has not begun yet. Else it is a trace. The line of JSON of each command has
+the counts and the latest moment that ended in a trace, in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SCRIPTS = Path(sys.executable).parent
+# They load TensorFlow and work on, or wait for a line, for longer than the latest moment.
+COMMANDS = {
+    "ut-trainer": ("--problem=babi_sim", "--hparams_set=ut_babi", "--output_dir=run"),
+    "ut-decoder": ("--model=reverse",),
+}
+_LONGEST = 60.0
+
+
+def outcome(command: str, moment: float, folder: Path) -> tuple[str, str]:
+    """What the signal at a moment leads to: "line", "silent" or "trace", and the messages.
+
+    Args:
+      command: its name.
+      moment: seconds after its start.
+      folder: in which it works.
+    """
+    process = subprocess.Popen(
+        [SCRIPTS / command, *COMMANDS[command]],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "UT_TF_TRACEBACK": ""},
+    )
+    time.sleep(moment)
+    process.send_signal(signal.SIGINT)
+    try:
+        _, messages = process.communicate(timeout=_LONGEST)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return "trace", f"no end within {_LONGEST:.0f} seconds: {process.communicate()[1]}"
+    if (process.returncode, messages) == (130, f"{command}: interrupted\n"):
+        return "line", messages
+    is_silent = process.returncode == -signal.SIGINT and not messages
+    return "silent" if is_silent else "trace", messages
+
+
+def tried(command: str, moments: list[float]) -> dict[str, object]:
+    """The line of JSON of a command."""
+    counts = {"line": 0, "silent": 0, "trace": 0}
+    traced: list[float] = []
+    for moment in moments:
+        with tempfile.TemporaryDirectory() as folder:
+            kind, messages = outcome(command, moment, Path(folder))
+        counts[kind] += 1
+        if kind == "trace":
+            traced.append(moment)
+            if len(traced) == 1:
+                print(f"{command} after {moment:.3f} s:\n{messages}", file=sys.stderr, flush=True)
+    latest = round(max(traced), 3) if traced else None
+    return {"command": command, **counts, "latest_trace_seconds": latest}
+
+
+def main() -> None:
+    command = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    command.add_argument("--moments", type=int, default=50, help="for each command")
+    command.add_argument("--seconds", type=float, default=0.5, help="the latest moment")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--commands", default=",".join(COMMANDS))
+    arguments = command.parse_args()
+    # A process that ignores the signal would have its children ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in arguments.commands.split(","):
+        generator = random.Random(arguments.seed)
+        moments = [generator.uniform(0.0, arguments.seconds) for _ in range(arguments.moments)]
+        print(json.dumps(tried(name, moments)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

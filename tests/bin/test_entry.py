@@ -1,0 +1,60 @@
+"""The first moments of a command: Ctrl-C is one line while Python still imports it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ut_tf.bin import entry
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import os, signal, sys
+from ut_tf.bin import entry
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "absl":
+            os.kill(os.getpid(), signal.SIGINT)
+
+early = {name for name in sys.modules if name.startswith("ut_tf.")}
+assert early == {"ut_tf.version", "ut_tf.bin", "ut_tf.bin.entry"}, early
+signal.signal(signal.SIGINT, signal.HANDLER)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["ut-bleu", "--nothing"]
+sys.exit(entry.bleu())
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "status", "message"),
+    [
+        ("default_int_handler", 130, "ut-bleu: interrupted\n"),
+        ("SIG_IGN", 2, "ut-bleu: error: unknown flag --nothing"),
+    ],
+)
+def test_ctrl_c_while_a_command_is_imported(handler: str, status: int, message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.replace("HANDLER", handler)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+
+
+def test_every_script_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for script, target in project["scripts"].items():
+        module, _, name = target.partition(":")
+        assert module == entry.__name__
+        assert isinstance(getattr(entry, name), Callable)
+        assert script == f"ut-{name.replace('_', '-')}"
