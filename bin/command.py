@@ -32,6 +32,10 @@ EXIT_FLAG_ERROR = 2
 EXIT_BROKEN_PIPE = 141
 
 
+class InputError(UserError):
+    """Standard input cannot be read: commands that go on after a mistaken line end."""
+
+
 def execute(
     command: str,
     flags: Sequence[Flag],
@@ -145,15 +149,25 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def standard_input() -> IO[bytes]:
-    """The bytes of standard input.
+def standard_input() -> Iterator[bytes]:
+    """Yields the lines of standard input with their ends.
 
     Raises:
-      UserError: it is closed.
+      InputError: it is closed, or cannot be read.
     """
     if sys.stdin is None:
-        raise UserError("standard input is closed: name a file, or send text to it.")
-    return sys.stdin.buffer
+        raise InputError("standard input is closed: name a file, or send text to it.")
+    return _lines_of(sys.stdin.buffer)
+
+
+def _lines_of(file: IO[bytes]) -> Iterator[bytes]:
+    try:
+        yield from file
+    except OSError as error:
+        raise InputError(
+            f"standard input cannot be read ({error.strerror or error}): send text to it, or name a"
+            " file."
+        ) from error
 
 
 def is_typed() -> bool:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import (
+    InputError,
     execute,
     import_tensorflow,
     is_typed,
@@ -283,7 +285,9 @@ def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any)
 
     destination = absolute(values.decode_to_file)
     began = time.monotonic()
-    with stdout_to_stderr(), _writable(destination), exclusive(shards.lock):
+    with stdout_to_stderr(), contextlib.ExitStack() as locked:
+        with _writable(destination):
+            locked.enter_context(exclusive(shards.lock))
         recipe = TranslatorRecipe(
             run.output_dir,
             str(absolute(values.usr_dir)) if values.usr_dir else None,
@@ -296,7 +300,8 @@ def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any)
         waiting, lines = len(shards.unfinished()), counted(shards.examples, "line")
         answer_on_beam(shards, recipe, values.beam_pipeline_options)
         done = f"{lines} in {counted(shards.count, 'shard')}, {waiting} of them answered now"
-        shards.join(destination)
+        with _writable(destination):
+            shards.join(destination)
     tell(COMMAND, f"{done}: {time.monotonic() - began:.1f} s")
 
 
@@ -309,7 +314,10 @@ def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:
         tell(COMMAND, f"goes on in {shards.folder} with the checkpoint of step {step}")
         return shards.checkpoint
     source = find_checkpoint(run.output_dir, which)
-    return source if holds_model(source) else shards.keep_checkpoint(source)
+    if holds_model(source):
+        return source
+    with _writable(shards.folder):
+        return shards.keep_checkpoint(source)
 
 
 def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: Any) -> None:
@@ -328,46 +336,58 @@ def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: 
         if values.score_file and not shards.is_divided
         else ((texts, None) for texts in codec.read(lines, name))
     )
-    shards.divide(
-        watched(codec, examples, name), recipe.shard_size, {**identity, **recipe.identity()}
-    )
+    whole = {**identity, **recipe.identity()}
+    # What reads the input has sentences of its own: the errors left are those of writing.
+    with _writable(shards.folder):
+        shards.divide(watched(codec, examples, name), recipe.shard_size, whole)
 
 
 def _write(answers: Iterator[str], destination: Path | None, total: int | None) -> None:
     speed, is_shown = Speed(COMMAND, total), destination is None and sys.stdout.isatty()
-    with _opened(destination) as file:
+    with _opened(destination) as write:
         for answer in answers:
             # A stranger's vocabulary may hold what a terminal would take for orders.
-            text = printable(answer) if is_shown else answer
-            file.write(line_bytes(text))
-            file.flush()
+            write(line_bytes(printable(answer) if is_shown else answer))
             speed.add()
     if not is_shown:
         speed.finish()
 
 
 @contextlib.contextmanager
-def _opened(destination: Path | None) -> Iterator[IO[bytes]]:
-    """Gives standard output, or the file."""
+def _opened(destination: Path | None) -> Iterator[Callable[[bytes], None]]:
+    """Gives what writes to standard output, or to the file, at once."""
     if destination is None:
         sys.stdout.flush()
-        yield sys.stdout.buffer
+        yield functools.partial(_put, sys.stdout.buffer)
         return
     with _writable(destination):
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with destination.open("wb") as file:
-            yield file
+        file = destination.open("wb")
+
+    def write(content: bytes) -> None:
+        with _writable(destination):
+            _put(file, content)
+
+    try:
+        yield write
+    finally:
+        with _writable(destination):
+            file.close()
+
+
+def _put(file: IO[bytes], content: bytes) -> None:
+    file.write(content)
+    file.flush()
 
 
 @contextlib.contextmanager
-def _writable(destination: Path) -> Iterator[None]:
-    """Turns an OSError within into a UserError."""
+def _writable(path: Path) -> Iterator[None]:
+    """Turns an OSError within, where nothing but `path` is used, into a UserError."""
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"{destination} cannot be written ({error.strerror or error}): name another"
-            " --decode_to_file."
+            f"{path} cannot be written ({error.strerror or error}): name another --decode_to_file."
         ) from error
 
 
@@ -386,6 +406,8 @@ def _interact(translator: Translator) -> None:
                     line = output_line([hypothesis], translator.config.write_beam_scores)
                     print(printable(line), flush=True)
             return
+        except InputError:
+            raise
         except UserError as error:
             tell(COMMAND, f"error: {error}")
 

@@ -4,10 +4,12 @@ every mistake in one line.
 
 from __future__ import annotations
 
+import errno
 import functools
 import gzip
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -445,3 +447,34 @@ def test_a_strategy_of_user_code_is_an_option(decode, file, tmp_path, monkeypatc
     greedy = decode(f"--decode_from_file={file}", "--decode_hparams=beam_size=1,force_length=4")[1]
     assert [len(one) for one in answers] == [len(one) for one in greedy]
     assert all(one[0] != other[0] for one, other in zip(answers, greedy, strict=True) if one)
+
+
+class Unreadable(io.BytesIO):
+    """A stream that fails after its first line."""
+
+    def __next__(self) -> bytes:
+        if self.tell():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().__next__()
+
+
+@pytest.mark.parametrize("flag", ["--decode_to_file=", "--decode_interactive"])
+def test_an_input_that_fails_is_not_blamed_on_the_output(decode, tmp_path, monkeypatch, flag):
+    stdin = types.SimpleNamespace(buffer=Unreadable(b"12\n34\n"), isatty=lambda: False)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    status, _, errors = decode(f"{flag}{tmp_path / 'answers'}" if flag.endswith("=") else flag)
+    assert status == 1
+    assert errors[-1].startswith(
+        "ut-decoder: error: standard input cannot be read (Input/output error): "
+    )
+
+
+def test_an_output_that_cannot_be_written_is_one_line(decode, file):
+    status, _, errors = decode(f"--decode_from_file={file}", "--decode_to_file=/dev/full")
+    assert (status, errors) == (
+        1,
+        [
+            "ut-decoder: error: /dev/full cannot be written (No space left on device): name another"
+            " --decode_to_file."
+        ],
+    )

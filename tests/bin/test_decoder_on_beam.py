@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -148,6 +150,27 @@ def test_mistakes_are_told_in_one_line(run_dir, file, capsys, flags, message):
     status = decoder.main([f"--output_dir={run_dir}", f"--beam_pipeline_options={RUNNER}", *call])
     (error,) = capsys.readouterr().err.splitlines()
     assert (status, message in error) == (2, True), error
+
+
+@pytest.mark.usefixtures("beamless")
+def test_only_what_is_written_is_said_to_be_unwritable(
+    run_dir, file, tmp_path, monkeypatch, capsys
+):
+    def told(source, target):
+        flags = [f"--decode_from_file={source}", f"--decode_to_file={target}"]
+        on_beam = f"--beam_pipeline_options={RUNNER}"
+        assert decoder.main([f"--output_dir={run_dir}", on_beam, *flags]) == 1
+        return capsys.readouterr().err.splitlines()[-1]
+
+    assert f"{tmp_path} cannot be read (Is a directory)" in told(tmp_path, tmp_path / "out")
+    assert f"{file}/out cannot be written (Not a directory)" in told(file, file / "out")
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "manifest.json")
+
+    monkeypatch.delenv("UT_TF_TRACEBACK")
+    monkeypatch.setattr(beam_decoding, "manifest_digest", refused)
+    assert "manifest.json cannot be used (Permission denied)" in told(file, tmp_path / "out")
 
 
 @needs_beam
