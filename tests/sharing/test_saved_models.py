@@ -24,6 +24,7 @@ from ut_tf.bin import decoder, exporter
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.run import Run
+from ut_tf.storage import model_folder
 
 STORY = ("Mary moved to the kitchen.", "Where is Mary?")
 FEATURES = {"inputs": np.array([[[3, 6, 7, 8, 9, 0], [10, 11, 3, 0, 0, 0]]], np.int32)}
@@ -213,3 +214,12 @@ def test_a_damaged_or_hostile_folder_is_one_sentence(
     with pytest.raises(UserError, match=told) as caught:
         ut_tf.load(copy).answer(*STORY)
     assert "\n" not in str(caught.value)
+
+
+def test_what_could_not_be_read_is_not_saved(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(model_folder.LARGEST_FILES, "model.safetensors", 1000)
+    with pytest.raises(UserError, match=r"model\.safetensors has .* bytes, .* may have 1,000"):
+        ut_tf.save(run, tmp_path / "models" / "mine")
+    assert not list((tmp_path / "models").iterdir())

@@ -35,8 +35,8 @@ from ut_tf.run import Run
 from ut_tf.run_weights import load_model
 from ut_tf.storage.checkpoints import find_fault, restore
 from ut_tf.storage.disk_errors import readable_disk_errors
-from ut_tf.storage.files import MOST_JSON_BYTES, read_bounded
-from ut_tf.storage.model_folder import copy_vocabulary
+from ut_tf.storage.files import MOST_JSON_BYTES, MOST_VOCABULARY_BYTES, read_bounded
+from ut_tf.storage.model_folder import check_model_folder, copy_vocabulary
 
 ENDLESS = Path("/dev/zero")
 T2T_RUN = Path(__file__).resolve().parent.parent / "golden" / "t2t_run"
@@ -261,6 +261,23 @@ def test_a_vocabulary_is_not_copied_from_where_a_link_leads(tmp_path: Path, name
     assert not (tmp_path / "copy").exists()
     copy_vocabulary(tmp_path / "mine", tmp_path / "copy")
     assert (tmp_path / "copy" / "words.txt").read_text() == "secret"
+
+
+def test_a_vocabulary_that_is_saved_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    words = folder / "vocab" / "words.txt"
+    words.parent.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "vocab/words.txt"):
+        (folder / name).touch()
+    # Files with holes: nothing is written.
+    os.truncate(words, MOST_VOCABULARY_BYTES)
+    check_model_folder(folder)
+    os.truncate(words, MOST_VOCABULARY_BYTES + 1)
+    with pytest.raises(UserError, match="words.txt has 1,000,000,001 bytes, .* 1,000,000,000"):
+        check_model_folder(folder)
+    with pytest.raises(UserError, match="words.txt has 1,000,000,001 bytes, .* 1,000,000,000"):
+        copy_vocabulary(words.parent, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_summary_of_prepared_data_is_bounded(tmp_path: Path) -> None:

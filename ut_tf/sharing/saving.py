@@ -31,7 +31,7 @@ from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
 from ut_tf.storage.leftovers import filled_beside
-from ut_tf.storage.model_folder import WEIGHTS_DIGEST, copy_vocabulary, write_weights
+from ut_tf.storage.model_folder import WEIGHTS_DIGEST, copy_vocabulary, oversize, write_weights
 
 StoredType = Literal["float32", "float16"]
 
@@ -57,7 +57,7 @@ def save(
 
     Raises:
       UserError: `folder` exists, there is no such checkpoint, a vocabulary file is not as it was
-        written, or a weight is too large for float16.
+        written, a weight is too large for float16, or a file larger than a saved model's may be.
     """
     folder = absolute(folder)
     if dtype not in ("float32", "float16"):
@@ -135,4 +135,9 @@ def _write(
         config = with_digest({**config, "trained": {**config["trained"], WEIGHTS_DIGEST: digest}})
         write_text(temporary / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
         write_text(temporary / CARD_FILE, card)
+        if fault := oversize(temporary):
+            raise UserError(
+                f"{folder} is not written, since it could not be read again: {fault}; make that"
+                " file smaller."
+            )
         temporary.rename(folder)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import read_bounded, sha256_of
+from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded, sha256_of
 from ut_tf.storage.layout import (
     CARD_FILE,
     CHECKPOINTS_FOLDER,
@@ -42,8 +42,6 @@ LARGEST_FILES = {
     CARD_FILE: MEGABYTE,
     WEIGHTS_FILE: 8_000 * MEGABYTE,
 }
-LARGEST_VOCABULARY = 64 * MEGABYTE
-_MOST_COPIED = 1_000 * MEGABYTE
 _STORED_TYPES = ("F32", "F16")
 _ADVICE = "copy or download the whole folder again"
 
@@ -65,13 +63,17 @@ def check_model_folder(folder: Path) -> None:
     missing = [name for name in (CONFIG_FILE, WEIGHTS_FILE) if not (folder / name).is_file()]
     if missing:
         raise UserError(f"{folder} is no saved model (no {missing[0]}): {_ADVICE}.")
+    if fault := oversize(folder):
+        raise UserError(f"{folder}: {fault}: it was not written by ut_tf.")
+
+
+def oversize(folder: Path) -> str | None:
+    """What is said of a saved model's file that is larger than one may be; None: none is."""
     for path in model_files(folder):
-        most = largest(path.relative_to(folder).as_posix())
-        if path.stat().st_size > most:
-            raise UserError(
-                f"{path} has {path.stat().st_size:,} bytes, and a saved model's may have"
-                f" {most:,}: it was not written by ut_tf."
-            )
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        if size > largest(name):
+            return f"{name} has {size:,} bytes, and a saved model's may have {largest(name):,}"
+    return None
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -99,10 +101,10 @@ def copy_vocabulary(source: Path, target: Path) -> None:
                 f"{path} is a link or no regular file, expected a file that ut-trainer wrote: put"
                 " back the file itself."
             )
-        if path.stat().st_size > _MOST_COPIED:
+        if path.stat().st_size > MOST_VOCABULARY_BYTES:
             raise UserError(
-                f"{path} has {path.stat().st_size:,} bytes, expected at most {_MOST_COPIED:,}: put"
-                " back the file that ut-trainer wrote."
+                f"{path} has {path.stat().st_size:,} bytes, expected at most"
+                f" {MOST_VOCABULARY_BYTES:,}: put back the file that ut-trainer wrote."
             )
     target.mkdir()
     for path in files:
@@ -117,7 +119,7 @@ def belongs(name: str) -> bool:
 
 def largest(name: str) -> int:
     """The bytes that the file of that name may have."""
-    return LARGEST_FILES.get(name, LARGEST_VOCABULARY)
+    return LARGEST_FILES.get(name, MOST_VOCABULARY_BYTES)
 
 
 def is_plain_name(name: str) -> bool:
