@@ -15,6 +15,7 @@ from tests.close import assert_close
 from tests.training.toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
+from ut_tf.data.example_pools import ExamplePools
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
@@ -129,6 +130,21 @@ def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
     assert "curriculum: lengths up to 3 to begin with" in capsys.readouterr().err.splitlines()
     assert train(toy_run(tmp_path / "run", "toy_copy", **changes), train_steps=2).step == 2
     assert "step 1: lengths up to 3" in capsys.readouterr().err.splitlines()
+
+
+def test_a_split_in_pools_is_read_whole_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = toy_run(tmp_path, **STAGED).hparams.training
+    arguments = (ToyCopy(), tmp_path, training, 1, 1)
+    Curriculum(*arguments, CurriculumState())
+    assert "warning" not in capsys.readouterr().err
+    pools = ExamplePools(("inputs", "targets"), 7, lambda _: pytest.fail("a pool is read"))
+    monkeypatch.setattr(ToyCopy, "example_pools", lambda *_, **__: pools)
+    Curriculum(*arguments, CurriculumState())
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: with `curriculum`=length the whole training split of toy_copy")
+    assert "instead of 7 pools" in line
 
 
 def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.pipeline import tell_left_out, train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 
 CHECK_FREQUENCY = 10
 
@@ -90,6 +91,7 @@ class Curriculum:
         self._seed = seed
         self._tables: dict[int, ExampleTable] = {}
         self.state = state
+        self._tell_memory()
         lengths = self._table(0).lengths
         bounds = bucket_bounds(
             training.min_length_bucket, training.length_bucket_step, training.max_length
@@ -101,6 +103,17 @@ class Curriculum:
             (bound for bound in bounds if bound >= training.curriculum_start), bounds[-1]
         )
         tell_left_out(problem, lengths, training.max_length)
+
+    def _tell_memory(self) -> None:
+        """Warns where the training split is one that is read in pools without a curriculum."""
+        pools = self._problem.example_pools(self._data_dir, self._seed, epoch=0)
+        if pools is not None:
+            warn(
+                "with `curriculum`=length the whole training split of"
+                f" {self._problem.name} is read into memory, instead of {pools.count} pools one"
+                " after the other; where memory is too small for it, leave the curriculum out"
+                " (`curriculum`=none)."
+            )
 
     def check_start(self) -> None:
         """Refuses a beginning that no example is short enough for: training would begin elsewhere
