@@ -25,6 +25,7 @@ WHOLE = (
     ("commands.py", "--seconds=400"),
     ("disks.py", "--seconds=20", "--positions=100", "--trials=5"),
     ("kills.py", "--seconds=600"),
+    ("interrupts.py", "--moments=50"),
     ("ledger.py", "--seconds=200"),
     ("workers.py", "--seconds=240"),
     ("soak.py", "--seconds=180", "--lines=20000", "--requests=10000"),

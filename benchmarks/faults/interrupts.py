@@ -5,8 +5,9 @@ How it is used::
     python benchmarks/faults/interrupts.py --moments=50
 
 A command starts as a shell starts it, by its script beside this Python, and gets the signal at a
-seeded moment. Wanted is one line, "ut-x: interrupted", and status 130, or the silent end of a
-process in which Python has not begun yet. Else it is a trace. The line of JSON of each command has
+seeded moment. It ends in one line, "ut-x: interrupted", with status 130 ("line"); without a word,
+before Python begins ("silent"); with the trace of Python's own start ("start"), which no command
+can avoid; or with another trace ("trace"), which is a failure. The line of JSON of each command has
 the counts and the latest moment that ended in a trace, in seconds.
 """
 
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -30,10 +32,12 @@ COMMANDS = {
     "ut-decoder": ("--model=reverse",),
 }
 _LONGEST = 60.0
+# Frames of modules that are imported when the signal is handled already.
+_LATER = re.compile(r'File ".*[/\\]bin[/\\](?!entry\.|__init__\.)\w+\.py"')
 
 
 def outcome(command: str, moment: float, folder: Path) -> tuple[str, str]:
-    """What the signal at a moment leads to: "line", "silent" or "trace", and the messages.
+    """What the signal at a moment leads to ("line", "silent", "start", "trace"), and the messages.
 
     Args:
       command: its name.
@@ -58,24 +62,27 @@ def outcome(command: str, moment: float, folder: Path) -> tuple[str, str]:
         return "trace", f"no end within {_LONGEST:.0f} seconds: {process.communicate()[1]}"
     if (process.returncode, messages) == (130, f"{command}: interrupted\n"):
         return "line", messages
-    is_silent = process.returncode == -signal.SIGINT and not messages
-    return "silent" if is_silent else "trace", messages
+    if process.returncode == -signal.SIGINT and not messages:
+        return "silent", messages
+    is_start = "KeyboardInterrupt" in messages and not _LATER.search(messages)
+    return "start" if is_start else "trace", messages
 
 
-def tried(command: str, moments: list[float]) -> dict[str, object]:
-    """The line of JSON of a command."""
-    counts = {"line": 0, "silent": 0, "trace": 0}
+def tried(command: str, moments: list[float]) -> bool:
+    """Tries all moments and prints the line of JSON; returns whether one fell short."""
+    counts = {"line": 0, "silent": 0, "start": 0, "trace": 0}
     traced: list[float] = []
     for moment in moments:
         with tempfile.TemporaryDirectory() as folder:
             kind, messages = outcome(command, moment, Path(folder))
         counts[kind] += 1
-        if kind == "trace":
+        if kind in ("start", "trace"):
             traced.append(moment)
-            if len(traced) == 1:
-                print(f"{command} after {moment:.3f} s:\n{messages}", file=sys.stderr, flush=True)
+        if kind == "trace":
+            print(f"{command} after {moment:.3f} s:\n{messages}", file=sys.stderr, flush=True)
     latest = round(max(traced), 3) if traced else None
-    return {"command": command, **counts, "latest_trace_seconds": latest}
+    print(json.dumps({"command": command, **counts, "latest_trace_seconds": latest}), flush=True)
+    return counts["trace"] > 0
 
 
 def main() -> None:
@@ -87,10 +94,11 @@ def main() -> None:
     arguments = command.parse_args()
     # A process that ignores the signal would have its children ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name in arguments.commands.split(","):
-        generator = random.Random(arguments.seed)
-        moments = [generator.uniform(0.0, arguments.seconds) for _ in range(arguments.moments)]
-        print(json.dumps(tried(name, moments)), flush=True)
+    generator = random.Random(arguments.seed)
+    moments = [generator.uniform(0.0, arguments.seconds) for _ in range(arguments.moments)]
+    failed = [name for name in arguments.commands.split(",") if tried(name, moments)]
+    if failed:
+        sys.exit(f"fell short: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

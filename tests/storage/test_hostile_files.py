@@ -273,9 +273,9 @@ def test_a_vocabulary_that_is_saved_is_read(tmp_path: Path) -> None:
     os.truncate(words, MOST_VOCABULARY_BYTES)
     check_model_folder(folder)
     os.truncate(words, MOST_VOCABULARY_BYTES + 1)
-    with pytest.raises(UserError, match="words.txt has 1,000,000,001 bytes, .* 1,000,000,000"):
+    with pytest.raises(UserError, match=r"words\.txt has 1,000,000,001 bytes, .* 1,000,000,000"):
         check_model_folder(folder)
-    with pytest.raises(UserError, match="words.txt has 1,000,000,001 bytes, .* 1,000,000,000"):
+    with pytest.raises(UserError, match=r"words\.txt has 1,000,000,001 bytes, .* 1,000,000,000"):
         copy_vocabulary(words.parent, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
