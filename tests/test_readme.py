@@ -8,10 +8,12 @@ import importlib.util
 import itertools
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.eager import eager_functions
 from ut_tf import registry
 from ut_tf.bin import (
     avg_checkpoints,
@@ -94,7 +96,26 @@ def _expand(pattern: str) -> list[str]:
     ]
 
 
+@pytest.fixture
+def eager() -> Iterator[None]:
+    """Runs Keras without graphs, whose tracing and compilation take most of a tiny fit's time:
+    tests/models/test_keras_uses.py and test_keras_models.py run the same calls with them.
+    """
+    with eager_functions():
+        yield
+
+
+@pytest.mark.slow
+def test_the_first_lines_are_compiled(capsys):
+    check_the_first_lines(capsys)
+
+
+@pytest.mark.usefixtures("eager")
 def test_the_first_lines_build_compile_and_fit_a_model(capsys):
+    check_the_first_lines(capsys)
+
+
+def check_the_first_lines(capsys) -> None:
     first, second = _blocks(README, "python")
     assert len([line for line in first.splitlines() if line]) <= 12
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
@@ -112,12 +133,13 @@ def test_the_first_lines_build_compile_and_fit_a_model(capsys):
     [page for page in PAGES if page != README and _blocks(page, "python")],
     ids=lambda page: page.name,
 )
+@pytest.mark.usefixtures("eager")
 def test_the_python_in_the_docs_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry.hparams_sets, "_registered", {})
     namespace: dict[str, object] = {}
     for block in _blocks(page, "python"):
-        exec(block, namespace)
+        exec(block.replace("[128, 8]", "[32, 8]"), namespace)
 
 
 @pytest.mark.parametrize(("page", "line"), _command_lines())

@@ -27,7 +27,7 @@ def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
     flags = _flags(
         run,
         f"--export_dir={tmp_path}/served",
-        "--signatures=serving_default,score",
+        "--signatures=score",
         "--quantize=int8",
         "--nowarmup",
     )
@@ -37,13 +37,11 @@ def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
     assert captured.out == f"{folder}\n"
     assert "letters with letters_tiny, checkpoint best:" in captured.err
     summary = json.loads((folder / SUMMARY_FILE).read_text())
-    assert (list(summary["signatures"]), summary["quantize"]) == (
-        ["serving_default", "score"],
-        "int8",
-    )
+    assert (list(summary["signatures"]), summary["quantize"]) == (["score"], "int8")
     assert (summary["decode"]["beam_size"], summary["decode"]["extra_length"]) == (1, 3)
     assert not (folder / WARMUP_FILE).exists()
-    assert toy.Loaded(folder).ask("serving_default", inputs=["abc"])["outputs"].shape == (1,)
+    scores = toy.Loaded(folder).ask("score", inputs=["abc"], targets=["cba"])
+    assert scores["log_probabilities"].shape == (1,)
 
     assert exporter.main([*flags, "--version=1"]) == 1
     assert f"{folder} already exists" in capsys.readouterr().err

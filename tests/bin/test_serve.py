@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from tests.bin.quick_commands import call_commands
-from tests.serving import toy
-from ut_tf.search.config import DecodeConfig
-from ut_tf.serving.export import export_run
 from ut_tf.serving.rest import RestClient
+
+# It was exported once: a search takes seconds to trace.
+EXPORT = Path(__file__).parents[1] / "stored_runs" / "ut_halting_reverse" / "export"
+WRITTEN = json.loads((EXPORT.parent / "expected.json").read_text(encoding="utf-8"))["export"]
 
 
 def test_it_answers_until_sigterm(tmp_path):
-    run = toy.untrained_run(tmp_path, "letters", "halting=none,num_steps=1")
-    folder = export_run(
-        run,
-        run.output_dir / "export",
-        decode=DecodeConfig(beam_size=1, extra_length=3),
-        signatures=["serving_default"],
-    )
-    texts = ["abc", "j", "", "jihgfedcba"]
-    expected = toy.Loaded(folder).ask("serving_default", inputs=texts)["outputs"]
-    command = [sys.executable, "-m", "ut_tf.bin.serve", f"--export_dir={folder.parent}"]
+    folder = Path(shutil.copytree(EXPORT, tmp_path / "export"))
+    command = [sys.executable, "-m", "ut_tf.bin.serve", f"--export_dir={folder}"]
     with subprocess.Popen(
-        [*command, "--port=0", "--model_name=letters"], stderr=subprocess.PIPE, text=True
+        [*command, "--port=0", "--model_name=digits"], stderr=subprocess.PIPE, text=True
     ) as process:
         line = process.stderr.readline()
         address = re.fullmatch(
-            r"ut-serve: letters, version 1 of \S+/export, at (\S+) \(serving_default\)\n", line
+            r"ut-serve: digits, version 1 of \S+/export, at (\S+) \(serving_default\)\n", line
         )
         try:
             assert address is not None, line
-            client = RestClient(address[1], "letters")
-            answers = client.predict([{"inputs": text} for text in texts])
-            assert [answer["outputs"].encode() for answer in answers] == expected.tolist()
+            client = RestClient(address[1], "digits")
+            answers = client.predict([{"inputs": text} for text in WRITTEN["inputs"]])
+            assert [answer["outputs"] for answer in answers] == WRITTEN["outputs"]
             # Longer than the signal takes to arrive.
-            many = [{"inputs": "abcdefghij"}] * 600
+            many = [{"inputs": "1234567890"}] * 600
             late: list[object] = []
             asking = threading.Thread(target=lambda: late.extend(client.predict(many)))
             asking.start()
