@@ -104,9 +104,9 @@ def test_what_has_no_symbols_to_answer_at_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "threshold"), [("kl", 0.03), ("argmax_stable", 2.0), ("state_difference", 0.3)]
+    ("rule", "threshold", "start"),
+    [("kl", 0.03, True), ("argmax_stable", 2.0, False), ("state_difference", 0.3, True)],
 )
-@pytest.mark.parametrize("start", [False, True])
 def test_positions_exit_by_their_own_logits(rule: str, threshold: float, start: bool) -> None:
     dense, compact = (
         seeded(
@@ -191,8 +191,12 @@ def puzzle_run(tmp_path_factory: Any) -> Run:
     return run
 
 
-def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run) -> None:
-    translator = Translator.from_run(puzzle_run, config=DecodeConfig(n_best=3))
+@pytest.fixture(scope="module")
+def translator(puzzle_run: Run) -> Translator:
+    return Translator.from_run(puzzle_run, config=DecodeConfig(n_best=3))
+
+
+def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run, translator: Translator) -> None:
     answers = list(translator.translate([(PUZZLES[0],), ("",), (PUZZLES[2],)]))
     # There is one output, however many are asked for.
     assert [len(outputs) for outputs in answers] == [1, 1, 1]
@@ -203,16 +207,17 @@ def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run) -> None:
     assert set(possible_rules(puzzle_run)) >= {"kl", "entropy", "argmax_stable"}
 
 
-def test_an_exported_model_answers_alike(puzzle_run: Run, tmp_path: Path) -> None:
-    folder = export_run(puzzle_run, tmp_path / "exported", warmup=False)
+def test_an_exported_model_answers_alike(
+    puzzle_run: Run, translator: Translator, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"It has serving_default, score, ponder\.$"):
+        export_run(puzzle_run, tmp_path / "exported", signatures=["classify"])
+    names = ("serving_default", "ponder")
+    folder = export_run(puzzle_run, tmp_path / "exported", signatures=names, warmup=False)
     signatures = tf.saved_model.load(str(folder)).signatures
-    assert set(signatures) == {"serving_default", "score", "ponder"}
     given = tf.constant(PUZZLES)
     answer = signatures["serving_default"](inputs=given)
-    expected = [
-        outputs[0]
-        for outputs in Translator.from_run(puzzle_run).translate((text,) for text in PUZZLES)
-    ]
+    expected = [outputs[0] for outputs in translator.translate((text,) for text in PUZZLES)]
     assert [text.decode() for text in answer["outputs"].numpy()] == [one.text for one in expected]
     assert_close(answer["scores"], [one.score for one in expected], 1e-4)
     pondered = signatures["ponder"](inputs=given)
@@ -220,7 +225,9 @@ def test_an_exported_model_answers_alike(puzzle_run: Run, tmp_path: Path) -> Non
     assert pondered["ponder_times"].shape == (3, 16) and pondered["ponder_times"].numpy().min() >= 1
 
 
-def test_insights_show_a_board_with_an_answer_at_every_cell(puzzle_run: Run) -> None:
+def test_insights_show_a_board_with_an_answer_at_every_cell(
+    puzzle_run: Run, translator: Translator
+) -> None:
     document = ut_tf.inspect_run(puzzle_run, PUZZLES[0])
     (thought,) = document["examples"][0]["thoughts"]
     (part,) = thought["parts"]
@@ -228,7 +235,7 @@ def test_insights_show_a_board_with_an_answer_at_every_cell(puzzle_run: Run) -> 
     assert part["board"] == {"rows": 4, "columns": 4, "box_rows": 2, "box_columns": 2}
     assert [cell["role"] for cell in part["positions"]] == ["cell"] * 16
     assert "".join(cell["text"] for cell in part["positions"]) == PUZZLES[0].replace(" ", "")
-    (written,) = Translator.from_run(puzzle_run).translate([(PUZZLES[0],)])
+    (written,) = translator.translate([(PUZZLES[0],)])
     assert thought["answer"] == written[0].text
     assert [len(step) for step in part["predictions"]] == [16] * part["steps"]
     assert all(len(steps) == 16 for steps in part["exit_steps"].values())
