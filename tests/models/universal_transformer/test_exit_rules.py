@@ -123,14 +123,32 @@ def test_the_catalogue_says_of_rules_what_their_classes_say(name: str) -> None:
 # In a model.
 
 
-def times(model: Any) -> np.ndarray:
-    """The ponder times of a language model at the counted positions."""
-    _, details = model(WRITTEN, return_details=True)
-    return np.asarray(details.decoder.ponder_times)[COUNTED]
+def used(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and ponder times of a language model at the counted positions."""
+    logits, details = model(WRITTEN, return_details=True)
+    return np.asarray(logits)[COUNTED], np.asarray(details.decoder.ponder_times)[COUNTED]
 
 
-@rules
-@pytest.mark.parametrize("halting", ["none", "basic"])
+def of_both_kinds(changes: Any) -> list[Any]:
+    """Every rule at fixed depth; for halting, a rule on states and one on logits are enough, and
+    all else is among the slow tests.
+    """
+    quick = {"fixed depth": list(RULES), "halting": ["acceleration", "kl"]}
+    return [
+        pytest.param(
+            rule,
+            options,
+            id=f"{name}-{rule}",
+            marks=() if rule in quick.get(name, ()) else pytest.mark.slow,
+        )
+        for name, options in changes.items()
+        for rule in RULES
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "halting"), of_both_kinds({"fixed depth": "none", "halting": "basic"})
+)
 def test_positions_that_have_exited_are_not_computed(rule: str, halting: str) -> None:
     changes = {"halting": halting}
     if halting != "none":
@@ -144,19 +162,17 @@ def test_positions_that_have_exited_are_not_computed(rule: str, halting: str) ->
     for name in ("ponder_times", "remainders", "halting_probabilities"):
         assert_close(getattr(running.decoder, name), getattr(every.decoder, name), 1e-5)
     if halting == "none":
-        assert len(np.unique(times(compact))) > 1
+        assert len(np.unique(np.asarray(running.decoder.ponder_times)[COUNTED])) > 1
 
 
-@rules
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"halting": "basic", "act_max_steps": 5},
-        pytest.param({"mix_layers_before": 1, "recurrence": "gru"}, marks=pytest.mark.slow),
-    ],
-    ids=["fixed depth", "halting", "mixed, gru"],
-)
+STEPPED = {
+    "fixed depth": {},
+    "halting": {"halting": "basic", "act_max_steps": 5},
+    "mixed, gru": {"mix_layers_before": 1, "recurrence": "gru"},
+}
+
+
+@pytest.mark.parametrize(("rule", "changes"), of_both_kinds(STEPPED))
 def test_decoding_step_by_step_is_as_the_whole_sequence(rule: str, changes: Any) -> None:
     assert_steps_give_whole_logits(exiting(rule, spec=SPEC, **changes), 3)
 
@@ -165,14 +181,15 @@ def test_decoding_step_by_step_is_as_the_whole_sequence(rule: str, changes: Any)
 def test_a_threshold_of_0_never_exits_and_a_huge_one_at_the_first_possible_step(rule: str) -> None:
     never = 1e6 if rule == "argmax_stable" else 0.0
     model = exiting(rule, eval_exit_threshold=never)
-    assert (times(model) == DEPTH).all()
+    logits, times = used(model)
+    assert (times == DEPTH).all()
     plain = exiting("none", norm=model.network.norm)
-    assert_close(model(WRITTEN)[COUNTED], plain(WRITTEN)[COUNTED], 1e-5)
+    assert_close(logits, plain(WRITTEN)[COUNTED], 1e-5)
     at_once = 2 if rule == "argmax_stable" else 1e6
-    found = times(exiting(rule, eval_exit_threshold=at_once))
-    assert found.min() == FIRST_POSSIBLE.get(rule, 2)
+    _, times = used(exiting(rule, eval_exit_threshold=at_once))
+    assert times.min() == FIRST_POSSIBLE.get(rule, 2)
     if rule in FIRST_POSSIBLE:
-        assert found.max() == FIRST_POSSIBLE[rule]
+        assert times.max() == FIRST_POSSIBLE[rule]
 
 
 def test_training_takes_all_its_steps() -> None:
@@ -195,7 +212,8 @@ def test_a_halting_position_exits_with_its_remainder() -> None:
 @pytest.mark.parametrize("kind", ["pondernet", "global"])
 def test_forms_that_compute_all_positions_take_rules_too(kind: str) -> None:
     model = exiting("state_difference", eval_exit_threshold=1e6, halting=kind, act_max_steps=DEPTH)
-    assert (times(model) == 1.0).all()
+    _, times = used(model)
+    assert (times == 1.0).all()
 
 
 def test_the_encoder_takes_all_steps_where_the_rule_reads_logits() -> None:
