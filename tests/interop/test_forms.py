@@ -4,6 +4,7 @@ and decoded symbols; tests/golden/forms/README.md says how the references were m
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ LARGEST_DIFFERENCE_OF_COSTS = 4e-3
 NO_OUTPUT = -1e6
 
 
+@functools.lru_cache(maxsize=len(DECODED))
 def _reference(name: str) -> tuple[Any, dict[str, Any]]:
     """(our model with the reference's weights, the reference's arrays)."""
     with np.load(FORMS / f"{name}.npz") as file:

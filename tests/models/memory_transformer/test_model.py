@@ -210,7 +210,7 @@ def test_the_bottleneck_s_attention_is_linear_in_the_length() -> None:
 
 def _largest_tensor(model: Any, length: int) -> int:
     graph = (
-        tf.function(lambda x: model({"inputs": x}))
+        tf.function(lambda x: model({"inputs": x}), autograph=False)
         .get_concrete_function(tf.TensorSpec([1, length], tf.int32))
         .graph
     )
@@ -286,6 +286,7 @@ def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
         tf.function(
             lambda given, way=way: decode(model, given, config, incremental=way),
             input_signature=signature,
+            autograph=False,
         )({"prefix": prefixes})
         for way in (True, False)
     )

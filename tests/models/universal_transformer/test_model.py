@@ -61,14 +61,14 @@ def test_a_shared_embedding_is_one_variable() -> None:
 def test_a_classifier_learns_by_compile_and_fit() -> None:
     keras.utils.set_random_seed(0)
     spec = ProblemSpec("tokens", "class", 12, 2)
-    model = UniversalTransformer(
-        UniversalTransformerConfig(**SMALL, halting="basic", position="none", dropout=0.0), spec
-    )
+    # Where halted positions are computed, too, the graph is smaller.
+    options = {"halting": "basic", "halting_compute": "dense", "position": "none", "dropout": 0.0}
+    model = UniversalTransformer(UniversalTransformerConfig(**SMALL, **options), spec)
     inputs = ids(256, 6)
     labels = (inputs[:, -1] > 6).astype(np.int32)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=keras.optimizers.Adam(0.01), loss=loss, metrics=["accuracy"])
-    history = model.fit({"inputs": inputs}, labels, epochs=8, batch_size=64, verbose=0).history
+    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], jit_compile=False)
+    history = model.fit({"inputs": inputs}, labels, epochs=6, batch_size=64, verbose=0).history
     assert history["accuracy"][-1] > 0.95
 
 
