@@ -76,8 +76,8 @@ class Case:
     on them to give one tensor.
 
     `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same
-    parts, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two devices; of a
-    model also its file) is among the slow tests. `is_model`: a whole model.
+    parts or one like it, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two
+    devices; of a model also its file) is among the slow tests. `is_model`: a whole model.
     """
 
     name: str
@@ -241,7 +241,7 @@ CASES = [
     _again(_layer("LayerNorm", lambda dtype: LayerNorm(dtype=dtype))),
     _again(_layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype))),
     _again(_layer("Transition", lambda dtype: Transition(8, 16, 0.1, dtype=dtype))),
-    _layer("SeparableConv", lambda dtype: SeparableConv(6, 3, causal=True, dtype=dtype)),
+    _again(_layer("SeparableConv", lambda dtype: SeparableConv(6, 3, causal=True, dtype=dtype))),
     _layer(
         "SeparableConvTransition",
         lambda dtype: SeparableConvTransition(8, 16, 0.1, dtype=dtype),
@@ -303,10 +303,12 @@ CASES = [
         lambda dtype: RecurrentLayer(8, "gru", dropout=0.1, dtype=dtype),
         mask=lambda inputs: inputs["mask"],
     ),
-    _embedding(
-        "TokenEmbedding",
-        lambda dtype: TokenEmbedding(12, 8, word_dropout=0.2, dtype=dtype),
-        _ids(BATCH, LENGTH),
+    _again(
+        _embedding(
+            "TokenEmbedding",
+            lambda dtype: TokenEmbedding(12, 8, word_dropout=0.2, dtype=dtype),
+            _ids(BATCH, LENGTH),
+        )
     ),
     _embedding(
         "FactEmbedding",
@@ -317,9 +319,9 @@ CASES = [
     _pointer(),
     _again(_cell(BasicCell)),
     _cell(HighwayCell),
-    _cell(SkipCell),
+    _again(_cell(SkipCell)),
     _depthwise_attention(),
-    _cell(GRUCell),
+    _again(_cell(GRUCell)),
     _cell(LSTMCell),
     _again(_stack("Recurrence fixed", make_recurrence)),
     _again(_stack("Recurrence halting", make_recurrence, halting="basic")),
@@ -344,7 +346,7 @@ CASES = [
             norm="pre",
         )
     ),
-    _model(UniversalTransformer, "sequences", SEQUENCES),
+    _again(_model(UniversalTransformer, "sequences", SEQUENCES)),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
     _model(
         UniversalTransformer,
@@ -417,5 +419,5 @@ CASES = [
 
 # The models that every costly test holds for; the others' are slow tests.
 REPRESENTATIVES = frozenset(
-    {"UniversalTransformer sequences, halting", "LSTMModel sequences, bahdanau"}
+    {"UniversalTransformer aligned, halting", "LSTMModel sequences, bahdanau"}
 )
