@@ -57,15 +57,10 @@ def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
         export_litert(run, tmp_path / "litert", version=1)
     model, lite = toy.restored(run), runners(folder)
     config = DecodeConfig(beam_size=1, max_length=8)
-    search = tf.function(
-        lambda inputs: decode(model, {"inputs": inputs}, config).symbols[0, 0],
-        input_signature=[tf.TensorSpec([1, None], tf.int32)],
-        autograph=False,
-    )
     times = set()
-    for length in (2, 9, 5, 14):
+    for length in (2, 9, 14):
         ids = ids_of_length(length)
-        expected = search(tf.constant(ids)).numpy()
+        expected = decode(model, {"inputs": ids}, config).symbols[0, 0].numpy()
         symbols = greedy(lite, ids, 8)[0]
         np.testing.assert_array_equal(symbols, expected[: len(symbols)])
         assert not expected[len(symbols) :].any()
