@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from ut_tf.bin import report
 from ut_tf.results.record import ResultRecord, keep_records, read_records
+from ut_tf.sweeping.jobs import Job, Jobs, Outcome
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce.py"
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
@@ -88,9 +90,26 @@ def test_a_figure_is_compared_with_the_stored_interval(
     assert reproduce.verdict(record, value, interval) == expected
 
 
+class JobsHere(Jobs):
+    """Runs commands in this process; tests/bin/test_sweep.py has the processes."""
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        for job in jobs:
+            self._started(job)
+            for command in job.commands:
+                module = importlib.import_module(command.program[-1])
+                assert module.main(list(command.arguments)) == 0
+            names = tuple(command.name for command in job.commands)
+            yield Outcome(job, 0, names, seconds=1.0, stopped=False)
+
+
 def test_a_run_is_trained_again_once_and_compared(
-    tmp_path: Path, reproduce: ModuleType, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    reproduce: ModuleType,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(reproduce, "Jobs", JobsHere)
     records = [
         kept("tiny", "length_4/accuracy", 0.1, interval=(0.0, 1.0)),
         kept("tiny", "length_4/seq_accuracy", 0.9, interval=(0.8, 1.0)),

@@ -9,6 +9,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -23,6 +24,7 @@ from ut_tf.evaluation.evaluator import measure_checkpoint
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.methods.translate import Translate
 from ut_tf.evaluation.parallel_sets import problem_set
+from ut_tf.inference.translator import Hypothesis, Translator
 from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.run import Run
@@ -320,7 +322,9 @@ def test_mistakes_of_translate_all_are_told_in_one_line(call, made, flags, statu
     assert not (made / "run-avg2").exists()
 
 
-def test_a_mean_of_other_checkpoints_is_made_anew(call, folder, made):
+def test_a_mean_of_other_checkpoints_is_made_anew(call, folder, made, monkeypatch):
+    translator = SimpleNamespace(translate=lambda sources: [[Hypothesis("", 0.0)] for _ in sources])
+    monkeypatch.setattr(Translator, "from_run", lambda *_: translator)
     flags = (f"--output_dir={folder}/run", FAST, f"--source={made}/dev.en")
     assert call(translate_all, *flags)[0] == 0
     mean = folder / "run-avg2"
