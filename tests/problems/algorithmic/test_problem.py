@@ -106,8 +106,9 @@ def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
     def made(split: str, seed: int, epoch: int, **arguments: Any) -> Any:
         return pairs(problem.dataset(split, DATA_DIR, seed=seed, epoch=epoch, **arguments))
 
-    assert made("train", 1, 2) == made("train", 1, 2)
-    assert len({str(made("train", seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
+    drawn = [made("train", seed, epoch) for seed in (1, 2) for epoch in (0, 1)]
+    assert len({str(one) for one in drawn}) == 4
+    assert drawn[0] == made("train", 1, 0)
     assert made("validation", 1, 2) == made("validation", 3, 4)
     assert made("test", 1, 2, length=40) == made("test", 3, 4, length=40)
     assert made("test", 0, 0, length=40) != made("validation", 0, 0, length=40)[:50]
@@ -133,15 +134,13 @@ def test_a_graph_is_traced_once_for_each_length(
             )
     assert traced == [None, 5]
     # Another problem, whose graph has seen no other epoch, makes the same.
-    for (length, epoch), examples in made.items():
-        assert (
-            pairs(small(operation).dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length))
-            == examples
-        )
+    for length in (None, 5):
+        alone = small(operation).dataset("train", DATA_DIR, seed=1, epoch=1, length=length)
+        assert pairs(alone) == made[length, 1]
 
 
 def test_a_longer_epoch_begins_like_a_shorter_one() -> None:
-    assert pairs(small("copy", train_examples=1500).dataset("train", DATA_DIR))[:300] == pairs(
+    assert pairs(small("copy", train_examples=1100).dataset("train", DATA_DIR))[:300] == pairs(
         small("copy", train_examples=300).dataset("train", DATA_DIR)
     )
 

@@ -116,7 +116,8 @@ def test_from_training_to_scores_of_lines(
     assert decoder.main(score) == 0
     plausible, shuffled = map(float, scores.read_text().split())
     assert plausible > shuffled
-    assert exporter.main([run, f"--export_dir={tmp_path}/exported"]) == 0
+    export = [run, f"--export_dir={tmp_path}/exported", "--signatures=score", "--nowarmup"]
+    assert exporter.main(export) == 0
     served = tf.saved_model.load(str(tmp_path / "exported" / "1")).signatures["score"]
     answer = served(targets=tf.constant(["line 3 of words"]))
     np.testing.assert_allclose(answer["log_probabilities"], [plausible], atol=1e-3)
