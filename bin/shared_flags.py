@@ -64,7 +64,7 @@ USR_DIR = Flag(
 )
 DATA_DIR = Flag(
     "data_dir",
-    "Where prepared data lies.",
+    "The folder of prepared data.",
     _WHERE,
     shown_default="$UT_TF_DATA_DIR or ~/.cache/ut_tf/data",
 )
@@ -108,7 +108,7 @@ RUN_HPARAMS_SET = Flag(
     _WHERE,
     shown_default="the run's",
 )
-RUN_DATA_DIR = Flag("data_dir", "Where prepared data lies.", _WHERE, shown_default="the run's")
+RUN_DATA_DIR = Flag("data_dir", "The folder of prepared data.", _WHERE, shown_default="the run's")
 RUN_TMP_DIR = Flag("tmp_dir", "Where downloaded archives lie.", _WHERE, shown_default="the run's")
 RUN_USR_DIR = Flag(
     "usr_dir",

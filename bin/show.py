@@ -373,7 +373,7 @@ def _typed_lines() -> Iterator[str]:
         try:
             yield readable(input("> "))
         except UnicodeDecodeError:
-            tell(COMMAND, "left out: a line that is no UTF-8.")
+            tell(COMMAND, "left out: a line that is not UTF-8.")
         except EOFError:
             print()
             return

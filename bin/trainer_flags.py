@@ -18,9 +18,9 @@ from ut_tf.training.trackers import check_tracker
 COMMAND = "ut-trainer"
 DESCRIPTION = """ut-trainer: trains a model on a problem.
 
-  ut-trainer --problem=babi_qa --hparams_set=ut_base
+  ut-trainer --problem=babi_sim --hparams_set=ut_act_babi
 
-The same command goes on where it stopped. The run directory then holds all that ut-eval needs."""
+The same command resumes a run that was stopped. ut-eval needs nothing but the run directory."""
 
 _TRAINING, _PLAN = "Training", "Planning"
 FLAGS = (

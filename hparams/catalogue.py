@@ -27,8 +27,8 @@ _SIZES = {
     "mem_bottleneck_transformer_base": "the base set with memory as the only way between symbols",
     "memn2n": "memory network, d 50, 3 hops: all bAbI tasks jointly",
     "lstm_seq2seq": "tensor2tensor's LSTM without attention, d 128, 2 layers",
-    "lstm_luong_attention": "the same with Luong's attention",
-    "lstm_bahdanau_attention": "the same with Bahdanau's attention",
+    "lstm_luong_attention": "lstm_seq2seq with Luong's attention",
+    "lstm_bahdanau_attention": "lstm_seq2seq with Bahdanau's attention",
     "convs2s_base": "ConvS2S, d 512, 20 layers",
     "bytenet_base": "ByteNet, d 1600, 30 layers",
     "neural_gpu": "Neural GPU, 24 maps, with the curriculum and relaxed tying of its paper",
@@ -71,7 +71,7 @@ _ALGORITHMIC = {
     ),
     "convs2s_tiny": "ConvS2S on a CPU, d 128, 4 layers",
     "neural_gpu_tiny": "Neural GPU on a CPU, 24 maps, 2 columns, with a curriculum",
-    "extended_neural_gpu_tiny": "the same on a CPU, 24 maps, 2 columns, with a curriculum",
+    "extended_neural_gpu_tiny": "Extended Neural GPU on a CPU, 24 maps, 2 columns",
 }
 _LENGTH_GENERALIZATION = {
     "ut_length_generalization": "copy and reverse to ten times the training's length",
@@ -89,20 +89,20 @@ _LTE = {
 }
 _REASONING = {
     "ut_sudoku4": "Sudoku with 4 digits on a CPU",
-    "ut_act_sudoku4": "the same with dynamic halting",
+    "ut_act_sudoku4": "ut_sudoku4 with dynamic halting",
     "ut_prefix_sums": "prefix sums beyond the training's length, on a CPU",
 }
 _LAMBADA = {
     "ut_lambada": "LAMBADA as a language model on a CPU",
-    "ut_act_lambada": "the same with dynamic halting",
+    "ut_act_lambada": "ut_lambada with dynamic halting",
     "transformer_lambada": "a Transformer with as many parameters as ut_lambada",
     "ut_lambada_rc": "reading LAMBADA on a CPU",
-    "ut_act_lambada_rc": "the same with dynamic halting",
+    "ut_act_lambada_rc": "ut_lambada_rc with dynamic halting",
     "transformer_lambada_rc": "a Transformer with as many parameters as ut_lambada_rc",
 }
 _AGREEMENT = {
     "ut_agreement": "agreement of subject and verb on a CPU",
-    "ut_act_agreement": "the same with dynamic halting",
+    "ut_act_agreement": "ut_agreement with dynamic halting",
     "transformer_agreement": "a Transformer with as many parameters as ut_agreement",
 }
 _PARSING = {

@@ -173,7 +173,7 @@ def test_another_run_in_the_same_directory_is_refused(create, changes, expected)
         ({"model": "universal"}, "unknown model 'universal'; did you mean universal_transformer"),
         ({"hparams": "drpout=0.1"}, "did you mean dropout"),
         ({"problem_args": "limt=4"}, "no argument 'limt'; did you mean limit"),
-        ({"problem_args": "limit"}, "'limit' is no assignment"),
+        ({"problem_args": "limit"}, "'limit' is not an assignment"),
         (
             {"problem_args": "limit=many"},
             (

@@ -160,7 +160,7 @@ def parse_problem_args(
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
             raise UserError(
-                f"`{argument}`: {part!r} is no assignment: expected name=value,name=value."
+                f"`{argument}`: {part!r} is not an assignment: expected name=value,name=value."
             )
         if name in values:
             raise UserError(f"`{argument}`: {name!r} is set twice: leave one of the two out.")

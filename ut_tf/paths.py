@@ -29,7 +29,7 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     """The path from the root, with ~ expanded; symbolic links stay.
 
     Raises:
-      UserError: as for ``expanded``, or the working folder is gone, or the name is no UTF-8, which
+      UserError: as for ``expanded``, or the working folder is gone, or the name is not UTF-8, which
         TensorFlow cannot open.
     """
     try:
@@ -44,6 +44,6 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     except UnicodeEncodeError as error:
         shown = os.fsencode(whole).decode("utf-8", errors="replace")
         raise UserError(
-            f"{shown}: the name is no UTF-8, and TensorFlow opens no other: rename the folder."
+            f"{shown}: the name is not UTF-8, and TensorFlow opens no other: rename the folder."
         ) from error
     return Path(whole)

@@ -293,7 +293,7 @@ def _simplified_rows(path: Path, attractors: int) -> Iterator[Dependency]:
 
 def _lines(path: Path) -> Iterator[str]:
     """Yields the lines of a plain or gzip file; raises UserError where it is cut off or a line is
-    no UTF-8.
+    not UTF-8.
     """
     number = 0
     try:

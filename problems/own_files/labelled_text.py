@@ -70,8 +70,8 @@ def read_labelled(files: LabelledFiles) -> Iterator[Labelled]:
     """Yields the examples of all files.
 
     Raises:
-      UserError: a file cannot be read, is no UTF-8 or has no lines, or a line lacks its text or its
-        label; names file and line.
+      UserError: a file cannot be read, is not UTF-8 or has no lines, or a line lacks its text or
+        its label; names file and line.
     """
     for path in files.files:
         if not path.is_file():

@@ -47,7 +47,7 @@ def lines_of(files: Sequence[Path]) -> Iterator[str]:
     """Yields the lines that are not empty, without blanks around them.
 
     Raises:
-      UserError: a file cannot be read, is no UTF-8, or has no such line; names file and line.
+      UserError: a file cannot be read, is not UTF-8, or has no such line; names file and line.
     """
     for path in files:
         if not path.is_file():

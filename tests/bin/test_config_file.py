@@ -104,7 +104,7 @@ def test_values_are_those_of_json(tmp_path: Path) -> None:
         ("dropout: 0.1", r"'dropout': it is a hyperparameter; write it below hparams"),
         ("problem: [", "cannot be read"),
         ("- babi_sim", "holds no values by name"),
-        ("hparams: num_steps", "hparams: 'num_steps' is no assignment"),
+        ("hparams: num_steps", "hparams: 'num_steps' is not an assignment"),
         ("hparams: {num_steps: {a: 1}}", r"hparams, num_steps: {'a': 1} is no value"),
         ("config: other.yaml", "unknown name 'config'"),
         ("train_steps: many", "--train_steps=many: expected a whole number"),

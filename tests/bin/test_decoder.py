@@ -213,7 +213,7 @@ def test_bytes_that_are_no_text_are_told_with_their_line(decode, stories_dir, tm
     file.write_bytes(b"1 Mary \xff\xfe left.\n2 Where is Mary?\n")
     status, answers, errors = decode(f"--decode_from_file={file}", output_dir=stories_dir)
     assert (status, len(answers)) == (0, 1)
-    assert f"warning: {file}, line 1: byte 8 is no UTF-8; it is read as U+FFFD." in errors
+    assert f"warning: {file}, line 1: byte 8 is not UTF-8; it is read as U+FFFD." in errors
 
 
 def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):

@@ -126,7 +126,7 @@ def test_code_that_ends_the_program_is_told(call, tmp_path, source):
         (import_t2t, ["--t2t_dir=a", "--output_dir=b", "--target_space_id=-1"], 2, "from 0"),
         (report, [f"/{'a' * 300}"], 1, "File name too long"),
         (trainer, ["--registry_help", f"--usr_dir=/{'a' * 300}"], 1, "File name too long"),
-        (eval_command, ["--output_dir=a\udce4b"], 1, "the name is no UTF-8"),
+        (eval_command, ["--output_dir=a\udce4b"], 1, "the name is not UTF-8"),
         (trainer, ["--flagfile=BINARY"], 2, "no text in UTF-8"),
         (eval_command, ["--output_dir=a", f"--lengths={'9' * 5000}"], 2, "no whole number above 0"),
     ],

@@ -167,7 +167,7 @@ def test_all_mistakes_in_a_text_are_listed_at_once():
         assert expected in message
     for expected in (
         "jit_compile=maybe: expected true or false",
-        "'oops' is no assignment",
+        "'oops' is not an assignment",
         "'dropout' is set twice",
     ):
         assert expected in message

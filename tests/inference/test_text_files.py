@@ -50,7 +50,7 @@ def test_lines_end_at_line_feeds_alone(capsys: pytest.CaptureFixture[str]) -> No
     assert list(input_lines(lines, "f.txt")) == ["a\u2028b", "c\x0bd", "\ufffd", "", "e"]
     assert (
         capsys.readouterr().err
-        == "warning: f.txt, line 3: byte 1 is no UTF-8; it is read as U+FFFD.\n"
+        == "warning: f.txt, line 3: byte 1 is not UTF-8; it is read as U+FFFD.\n"
     )
 
 

@@ -38,7 +38,7 @@ def parse_assignments(text: str) -> tuple[dict[str, Any], list[str]]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
         if not equals:
-            mistakes.append(f"{part!r} is no assignment: expected name=value")
+            mistakes.append(f"{part!r} is not an assignment: expected name=value")
         elif name.strip() in values:
             mistakes.append(f"{name.strip()!r} is set twice")
         else:

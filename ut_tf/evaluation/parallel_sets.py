@@ -102,6 +102,6 @@ def read_reference(path: Path) -> list[str]:
     """The lines of a file of translations, plain or packed by gzip.
 
     Raises:
-      UserError: the file cannot be read or is no UTF-8; names file and line.
+      UserError: the file cannot be read or is not UTF-8; names file and line.
     """
     return list(read_lines(path))

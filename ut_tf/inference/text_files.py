@@ -1,5 +1,5 @@
-"""Lines of text in and out of a decoder: bytes that are no UTF-8, packed files, shares of a corpus,
-outputs as lines, speed.
+"""Lines of text in and out of a decoder: bytes that are not UTF-8, packed files, shares of a
+corpus, outputs as lines, speed.
 
 Example::
 
@@ -36,8 +36,8 @@ def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     """Yields the lines of a file without their ends; a byte order mark at its beginning is left
     out.
 
-    Bytes that are no UTF-8 become U+FFFD, with a warning on standard error that names the line: one
-    damaged line must not stop the rest.
+    Bytes that are not UTF-8 become U+FFFD, with a warning on standard error that names the line:
+    one damaged line must not stop the rest.
 
     Args:
       file: its lines as bytes.
@@ -50,14 +50,14 @@ def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             text = plain.decode("utf-8", errors="replace")
             warn(
-                f"{name}, line {number}: byte {error.start + 1} is no UTF-8; it is read as U+FFFD."
+                f"{name}, line {number}: byte {error.start + 1} is not UTF-8; it is read as U+FFFD."
             )
         yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
 
 
 def readable(text: str) -> str:
     """The text with U+FFFD in place of halves of surrogate pairs, which are no characters: JSON may
-    have them, and Python reads bytes of a terminal that are no UTF-8 as such.
+    have them, and Python reads bytes of a terminal that are not UTF-8 as such.
     """
     return _SURROGATES.sub("\ufffd", text)
 

@@ -6,7 +6,7 @@
 - ``classify``: texts -> ``outputs``, ``probability`` [batch], ``probabilities`` [batch, classes].
 - ``ponder``: texts -> ``tokens`` strings and ``ponder_times`` float32, [batch, length].
 
-Texts are strings [batch], one input for each of the codec's fields. Bytes that are no UTF-8 are
+Texts are strings [batch], one input for each of the codec's fields. Bytes that are not UTF-8 are
 read as U+FFFD. Inputs of which an output is written are cut to ``max_input_length`` symbols, as
 ut-decoder cuts them: memory grows with the square of their length.
 """

@@ -72,7 +72,7 @@ def test_bytes_that_are_no_utf_8_are_refused_with_file_and_line(tmp_path: Path) 
     first = written(tmp_path, "a.en", "one\ntwo\n")
     second = written(tmp_path, "latin.de", "eins\nfünf\n".encode("latin-1"))
     with pytest.raises(
-        UserError, match=r"latin\.de, line 2: byte 2 of the line is no UTF-8 \(0xfc\)"
+        UserError, match=r"latin\.de, line 2: byte 2 of the line is not UTF-8 \(0xfc\)"
     ):
         list(ParallelFiles((first,), (second,)))
 

@@ -104,5 +104,5 @@ def test_a_vocabulary_that_lost_lines_is_refused(tmp_path: Path) -> None:
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(UserError, match=r"vocab\.cut has no line for 'e' alone"):
         read_subwords(path)
-    with pytest.raises(UserError, match=r"vocab\.cut, line 3: byte 2 of the line is no UTF-8"):
+    with pytest.raises(UserError, match=r"vocab\.cut, line 3: byte 2 of the line is not UTF-8"):
         Tensor2TensorSubwords(b"<pad>\n<EOS>\n'\xff'\n", "vocab.cut")

@@ -9,10 +9,10 @@ from ut_tf.errors import UserError
 @pytest.mark.parametrize(
     ("content", "line", "place"),
     [
-        (b"fine\nf\xfcnf\n", 1, r"line 2: byte 2 of the line is no UTF-8 \(0xfc\)"),
-        (b"\xff", 7, r"line 7: byte 1 of the line is no UTF-8 \(0xff\)"),
+        (b"fine\nf\xfcnf\n", 1, r"line 2: byte 2 of the line is not UTF-8 \(0xfc\)"),
+        (b"\xff", 7, r"line 7: byte 1 of the line is not UTF-8 \(0xff\)"),
         # The mark at the beginning is three bytes of its line.
-        (b"\xef\xbb\xbfcut \xe2\x82", 1, r"line 1: byte 8 of the line is no UTF-8 \(0xe2\)"),
+        (b"\xef\xbb\xbfcut \xe2\x82", 1, r"line 1: byte 8 of the line is not UTF-8 \(0xe2\)"),
     ],
 )
 def test_a_byte_that_is_no_utf_8_is_told_of_by_its_place(

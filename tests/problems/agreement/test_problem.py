@@ -297,7 +297,7 @@ def test_a_table_that_is_cut_off_or_badly_encoded_is_refused(tmp_path: Path) -> 
     path.write_bytes(
         gzip.compress("\n".join(["\t".join(COLUMNS), *lines[:3]]).encode() + b"\n\xff\n")
     )
-    with pytest.raises(UserError, match="line 5: byte 1 of the line is no UTF-8"):
+    with pytest.raises(UserError, match="line 5: byte 1 of the line is not UTF-8"):
         read_table(path)
     path.write_bytes(b"no archive")
     with pytest.raises(UserError, match="cannot be read after line 0"):

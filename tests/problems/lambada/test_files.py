@@ -123,7 +123,7 @@ def test_a_folder_and_a_tar_file_of_texts_give_the_same(tmp_path: Path) -> None:
         ),
         (
             {"validation": b"one two\nthr\xe9e four\n"},
-            r"lambada_development_plain_text.txt, line 2: byte 4 of the line is no UTF-8 \(0xe9\)",
+            r"lambada_development_plain_text.txt, line 2: byte 4 of the line is not UTF-8 \(0xe9\)",
         ),
         (
             {"novels": novels_tar({"train-novels/X/x.txt": b"a\nb\n\xff"})},

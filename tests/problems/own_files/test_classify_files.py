@@ -155,7 +155,7 @@ def test_of_many_classes_the_rare_ones_are_reported_together(tmp_path: Path) -> 
         (b"good\tyes\nbad no\n", "line 2: 'bad no' has no tab"),
         (b"good\tyes\n\tno\n", "line 2 has no label"),
         (b"good\tyes\nbad\t \n", "line 2 has no text"),
-        (b"good\tyes\nbad\t\xff\n", "line 2: byte 5 of the line is no UTF-8"),
+        (b"good\tyes\nbad\t\xff\n", "line 2: byte 5 of the line is not UTF-8"),
         (b"good\tyes\ngood\tno\n", "all 2 texts have the label 'good'"),
         (b"yes\tgood\nno\tbad\nmaybe\tbad\n", "3 texts have 3 different labels"),
         (b"__label__a __label__b yes\n", "line 1 has more than one label"),

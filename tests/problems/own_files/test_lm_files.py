@@ -76,7 +76,7 @@ def test_files_for_test_are_judged_whole(tmp_path: Path) -> None:
     [
         (b"\n \n", "has no line that is not empty"),
         (b"alone\n", "1 line of text leaves none"),
-        (b"fine\n\xe9t\xe9\n", "line 2: byte 1 of the line is no UTF-8"),
+        (b"fine\n\xe9t\xe9\n", "line 2: byte 1 of the line is not UTF-8"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told(content: bytes, message: str, tmp_path: Path) -> None:

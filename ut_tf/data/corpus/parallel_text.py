@@ -61,7 +61,7 @@ class ParallelFiles:
         """Yields (source, target), as they stand in the files, without line ends.
 
         Raises:
-          UserError: a file cannot be read, is no UTF-8 or has no lines, two files have different
+          UserError: a file cannot be read, is not UTF-8 or has no lines, two files have different
             numbers of lines, or a line lacks its tab; names file and line.
         """
         for file in self.files:
@@ -92,7 +92,7 @@ def read_lines(path: Path) -> Iterator[str]:
     mark at the start is left out.
 
     Raises:
-      UserError: the file cannot be read, or a line is no UTF-8; names file and line.
+      UserError: the file cannot be read, or a line is not UTF-8; names file and line.
     """
     for number, line in enumerate(read_byte_lines(path), start=1):
         yield decoded(line.rstrip(b"\r\n"), str(path), _REMEDY, number)

@@ -40,7 +40,7 @@ class Tensor2TensorSubwords:
       where: its name, for messages.
 
     Raises:
-      UserError: it is no UTF-8, or a character that it uses has no subword of its own, so that
+      UserError: it is not UTF-8, or a character that it uses has no subword of its own, so that
         tensor2tensor itself could not write every text with it.
     """
 

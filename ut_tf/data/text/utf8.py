@@ -18,7 +18,7 @@ def decoded(content: bytes, name: str, remedy: str, line: int = 1) -> str:
       line: the number of the content's first line.
 
     Raises:
-      UserError: a byte is no UTF-8; names file, line, and the byte's place in the line.
+      UserError: a byte is not UTF-8; names file, line, and the byte's place in the line.
     """
     try:
         text = content.decode("utf-8")
@@ -27,7 +27,7 @@ def decoded(content: bytes, name: str, remedy: str, line: int = 1) -> str:
         number = line + before.count(b"\n")
         place = error.start - before.rfind(b"\n")
         raise UserError(
-            f"{name}, line {number}: byte {place} of the line is no UTF-8"
+            f"{name}, line {number}: byte {place} of the line is not UTF-8"
             f" (0x{content[error.start]:02x}): {remedy}."
         ) from None
     return text.removeprefix(_BYTE_ORDER_MARK) if line == 1 else text
