@@ -8,6 +8,7 @@ import importlib
 import io
 import logging as standard_logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from absl import logging
 
 from ut_tf import registry
 from ut_tf.bin import guard
-from ut_tf.bin.entry import EXIT_INTERRUPTED
+from ut_tf.bin.entry import EXIT_INTERRUPTED, Ending
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
 from ut_tf.bin.shared_flags import in_flags
 from ut_tf.errors import UserError, marked_in
@@ -33,7 +34,7 @@ EXIT_BROKEN_PIPE = 141
 
 
 class InputError(UserError):
-    """Standard input cannot be read: commands that go on after a mistaken line end."""
+    """Standard input cannot be read: a command that survives a bad line ends with this one."""
 
 
 def execute(
@@ -58,6 +59,7 @@ def execute(
     try:
         # User code imports TensorFlow at once.
         with (
+            _interrupts_raised(),
             registry.before_user_code(import_tensorflow),
             worded_by(functools.partial(_with_flags, names)),
         ):
@@ -69,6 +71,20 @@ def execute(
         # The reader (head, less) has gone: nothing is left to say.
         _drop_output()
         return EXIT_BROKEN_PIPE
+
+
+@contextlib.contextmanager
+def _interrupts_raised() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt in the context, where ``Ending`` ends the process outside."""
+    ending = signal.getsignal(signal.SIGINT)
+    if not isinstance(ending, Ending):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, ending)
 
 
 class _Frame(NamedTuple):

@@ -9,33 +9,39 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 EXIT_INTERRUPTED = 130
 
 
+class Ending:
+    """The handler of Ctrl-C that ends the process in one line, before and after ``execute``.
+
+    Args:
+      command: its name.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._line = f"{command}: interrupted\n".encode()
+
+    def __call__(self, *_: object) -> None:
+        # An exception would be lost in a callback of the import system, and shown with its trace.
+        try:
+            os.write(sys.stderr.fileno(), self._line)
+        finally:  # Standard error may be closed.
+            os._exit(EXIT_INTERRUPTED)
+
+
 def _command(module: str) -> Callable[[], int]:
     """The function that a command's script calls; its result is the exit status."""
-    name = f"ut-{module.replace('_', '-')}"
-
-    def end(*_: object) -> None:
-        # An exception would be lost in a callback of the import system, and shown with its trace.
-        os.write(2, f"{name}: interrupted\n".encode())
-        os._exit(EXIT_INTERRUPTED)
 
     def run() -> int:
-        former = signal.getsignal(signal.SIGINT)
         # Below nohup and in the background of a shell's script it is ignored.
-        is_ours = former is signal.default_int_handler
-        if is_ours:
-            signal.signal(signal.SIGINT, end)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, Ending(f"ut-{module.replace('_', '-')}"))
         main: Callable[[], int] = importlib.import_module(f"ut_tf.bin.{module}").main
-        if is_ours:
-            signal.signal(signal.SIGINT, former)
-        status = main()
-        if is_ours:
-            signal.signal(signal.SIGINT, end)
-        return status
+        return main()
 
     return run
 

@@ -29,6 +29,34 @@ sys.meta_path.insert(0, Finder())
 sys.argv = ["ut-bleu", "--nothing"]
 sys.exit(entry.bleu())
 """
+# Ctrl-C around and in the work of a command whose modules are imported.
+LATER = """
+import os, signal, sys
+from ut_tf.bin import bleu, entry
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def main():
+    if MOMENT == "before":
+        interrupt()
+    status = whole_main()
+    if MOMENT == "after":
+        interrupt()
+    return status
+
+def body(_):
+    try:
+        if MOMENT == "within":
+            interrupt()
+    finally:
+        print("cleaned up", flush=True)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+whole_main, bleu.main, bleu._main = bleu.main, main, body
+sys.argv = ["ut-bleu"]
+sys.exit(entry.bleu())
+"""
 
 
 @pytest.mark.parametrize(
@@ -49,6 +77,31 @@ def test_ctrl_c_while_a_command_is_imported(handler: str, status: int, message: 
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("moment", "answer"), [("before", ""), ("within", "cleaned up\n"), ("after", "cleaned up\n")]
+)
+def test_ctrl_c_once_a_command_is_imported(moment: str, answer: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATER.replace("MOMENT", repr(moment))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, answer, "ut-bleu: interrupted\n")
+
+
+def test_ctrl_c_with_standard_error_closed() -> None:
+    script = SCRIPT.replace("HANDLER", "default_int_handler")
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, script],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (130, b"")
 
 
 def test_every_script_is_there() -> None:
