@@ -330,13 +330,16 @@ def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: 
         "output_dir": str(recipe.output_dir),
         "checkpoint": values.checkpoint,
     }
+    whole = {**identity, **recipe.identity()}
+    if shards.is_divided:
+        shards.check(recipe.shard_size, whole)
+        return
     lines = input_lines(read_byte_lines(path), str(path))
     examples: Iterable[Given] = (
         scored_pairs(codec, list(lines), name)
-        if values.score_file and not shards.is_divided
+        if values.score_file
         else ((texts, None) for texts in codec.read(lines, name))
     )
-    whole = {**identity, **recipe.identity()}
     # What reads the input has sentences of its own: the errors left are those of writing.
     with _writable(shards.folder):
         shards.divide(watched(codec, examples, name), recipe.shard_size, whole)

@@ -165,6 +165,11 @@ def test_only_what_is_written_is_said_to_be_unwritable(
     assert f"{tmp_path} cannot be read (Is a directory)" in told(tmp_path, tmp_path / "out")
     assert f"{file}/out cannot be written (Not a directory)" in told(file, file / "out")
 
+    plan = tmp_path / "other.shards" / "plan.json"
+    plan.parent.mkdir()
+    plan.write_text("{")
+    assert f"{plan} cannot be read (" in told(file, tmp_path / "other")
+
     def refused(*_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "manifest.json")
 

@@ -93,9 +93,8 @@ class Shards:
         Raises:
           UserError: what is there is of another identity.
         """
-        identity = json.loads(json.dumps({**identity, "shard_size": size}))
         if self.is_divided:
-            self._check(identity)
+            self.check(size, identity)
             return
         # Without the plan, which is written last, nobody knows what shards are of.
         for path in [*self.folder.glob("input-*"), *self.folder.glob("output-*")]:
@@ -105,8 +104,24 @@ class Shards:
             content = json.dumps({"first": total + 1, "examples": chunk}).encode("utf-8")
             write_bytes(self._input_file(count - 1), gzip.compress(content, compresslevel=1))
             total += len(chunk)
-        plan = {"identity": identity, "shards": count, "examples": total}
+        plan = {"identity": _whole(size, identity), "shards": count, "examples": total}
         write_text(self.folder / _PLAN_FILE, json.dumps(plan, indent=2) + "\n")
+
+    def check(self, size: int, identity: Mapping[str, Any]) -> None:
+        """Raises UserError where the input was divided for another job; arguments as for
+        ``divide``.
+        """
+        former = self._plan().get("identity", {})
+        changes = [
+            f"{name}: {former.get(name)} -> {value}"
+            for name, value in _whole(size, identity).items()
+            if former.get(name) != value
+        ]
+        if changes:
+            raise UserError(
+                f"{self.folder} holds the shards of another job ({'; '.join(changes)}): give what"
+                " it was begun with, or delete that folder."
+            )
 
     @property
     def count(self) -> int:
@@ -166,19 +181,6 @@ class Shards:
             Path(temporary).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _check(self, identity: Mapping[str, Any]) -> None:
-        former = self._plan().get("identity", {})
-        changes = [
-            f"{name}: {former.get(name)} -> {value}"
-            for name, value in identity.items()
-            if former.get(name) != value
-        ]
-        if changes:
-            raise UserError(
-                f"{self.folder} holds the shards of another job ({'; '.join(changes)}): give what"
-                " it was begun with, or delete that folder."
-            )
-
     def _plan(self) -> dict[str, Any]:
         try:
             plan = json.loads((self.folder / _PLAN_FILE).read_text(encoding="utf-8"))
@@ -194,6 +196,11 @@ class Shards:
 
     def _output_file(self, number: int) -> Path:
         return self.folder / f"output-{number:06}.txt"
+
+
+def _whole(size: int, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity with the size of a shard, as JSON gives it back."""
+    return dict(json.loads(json.dumps({**identity, "shard_size": size})))
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
