@@ -26,3 +26,17 @@ def test_a_long_line_takes_no_longer_by_its_square() -> None:
         f"{digits} .",
         f"{digits}?\tkitchen\t1",
     ]
+    assert sentences("a.\t" * 30_000 + "\nx") == ["a."] * 30_000 + ["x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a. b?\tc. d\t1", ["a.", "b?\tc. d\t1"]),
+        ("a?\tb.\n", ["a?\tb."]),
+        ("a?\tb.\nc?\td.", ["a?", "b.", "c?\td."]),
+        ("a?\n\tb.", ["a?", "b."]),
+    ],
+)
+def test_what_follows_a_tab_stays_in_the_last_line(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts

@@ -6,23 +6,25 @@ import re
 
 _NUMBERED = re.compile(r"\s*\d+\s+\S")
 _MARK = re.compile(r"[.?!\t]")
-_ANSWER = re.compile(r"\t.*$")
 
 
 def sentences(text: str) -> list[str]:
     """The sentences of a line, without blanks at their ends; what follows a tab stays."""
-    found, begin = [], 0
-    # One regular expression for a whole sentence would try each place of a long line from anew.
+    parts, begin = [], 0
+    # What follows a tab stays with its sentence where it lies in the text's last line.
+    whole = len(text) - text.endswith("\n")
+    last_line = text.rfind("\n", 0, whole) + 1
+    # One regular expression for a sentence would start again at each character of a long line.
     while begin < len(text):
         mark = _MARK.search(text, begin)
         end = mark.end() if mark else len(text)
         words = text[begin : mark.start() if mark else end].strip()
         if words and not (mark and mark[0] == "\t"):
-            answer = _ANSWER.match(text, end)
-            end = answer.end() if answer else end
-            found.append(text[begin:end].strip())
+            if end >= last_line and text.startswith("\t", end):
+                end = whole
+            parts.append(text[begin:end].strip())
         begin = end
-    return found
+    return parts
 
 
 def is_numbered(line: str) -> bool:
