@@ -12,6 +12,7 @@ is written beside its place and renamed when it is complete.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,13 @@ from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
 from ut_tf.storage.leftovers import filled_beside
-from ut_tf.storage.model_folder import WEIGHTS_DIGEST, copy_vocabulary, oversize, write_weights
+from ut_tf.storage.model_folder import (
+    WEIGHTS_DIGEST,
+    copy_vocabulary,
+    largest,
+    oversize,
+    write_weights,
+)
 
 StoredType = Literal["float32", "float16"]
 
@@ -67,13 +74,16 @@ def save(
     directory = find_checkpoint(run.output_dir, checkpoint)
     model = run.make_model()
     restore_weights(model, run, str(directory))
-    arrays = {name: _stored(name, values, dtype) for name, values in named_weights(model).items()}
+    variables = named_weights(model)
+    count = sum(math.prod(variable.shape) for variable in variables.values())
+    _check_size(folder, count * np.dtype(dtype).itemsize, dtype)
+    arrays = {name: _stored(name, values, dtype) for name, values in variables.items()}
     state = read_state(directory)
     config = _portable_config(run, {name: state[name] for name in _OF_STATE if name in state})
     stored = Stored(
         name=folder.name,
         step=int(state["step"]),
-        parameters=sum(array.size for array in arrays.values()),
+        parameters=count,
         dtype=dtype,
         license=license,
         versions=config.get("versions", {}),
@@ -88,6 +98,17 @@ def _text_fields(run: Run) -> tuple[str, ...]:
     """The names of the texts of one example; none where the problem has no text form."""
     has_texts = type(run.make_problem()).text_codec is not Problem.text_codec
     return run.text_codec().fields if has_texts else ()
+
+
+def _check_size(folder: Path, size: int, dtype: StoredType) -> None:
+    """Raises UserError where weights of that many bytes could not be read again."""
+    if size > largest(WEIGHTS_FILE):
+        halved = "give `dtype`=float16, or " if dtype == "float32" else ""
+        raise UserError(
+            f"{folder} is not written, since it could not be read again: {WEIGHTS_FILE} has"
+            f" {size:,} bytes, and a saved model's may have {largest(WEIGHTS_FILE):,};"
+            f" {halved}train a smaller network."
+        )
 
 
 def _stored(name: str, variable: Any, dtype: StoredType) -> npt.NDArray[Any]:
@@ -137,7 +158,7 @@ def _write(
         write_text(temporary / CARD_FILE, card)
         if fault := oversize(temporary):
             raise UserError(
-                f"{folder} is not written, since it could not be read again: {fault}; make that"
-                " file smaller."
+                f"{folder} is not written, since it could not be read again: {fault};"
+                " save a smaller network or vocabulary."
             )
         temporary.rename(folder)
