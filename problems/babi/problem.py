@@ -36,6 +36,7 @@ from ut_tf.problems.babi.stories import (
 )
 from ut_tf.problems.babi.story_questions import StoryQuestions
 
+_SIMULATED_QUESTIONS = 10_000
 _FOLDERS = {"1k": "en", "10k": "en-10k"}
 
 ARCHIVE = Archive(
@@ -56,7 +57,7 @@ class BabiQA(StoryQuestions):
       max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70.
       simulated_tasks: the task or tasks of `tasks` whose training split has simulated questions,
         too (``simulated_lines`` of the seed 0).
-      simulated_questions: that are added to each of them.
+      simulated_questions: that are added to each of them; 0: 10,000.
       name: the problem's name, for messages.
 
     Raises:
@@ -70,7 +71,7 @@ class BabiQA(StoryQuestions):
         form: Literal["facts", "tokens"] = "facts",
         max_facts: int = 0,
         simulated_tasks: tuple[int, ...] | int = (),
-        simulated_questions: int = 10_000,
+        simulated_questions: int = 0,
         name: str = "babi_qa",
     ) -> None:
         if size not in _FOLDERS:
@@ -80,11 +81,11 @@ class BabiQA(StoryQuestions):
         if not self.tasks or not {*self.tasks} <= {*ALL_TASKS}:
             raise UserError(f"`tasks`={tasks}: expected numbers from 1 to 20.")
         self.simulated_tasks = _simulated(simulated_tasks, simulated_questions, self.tasks)
-        self._simulated_questions = simulated_questions
+        self._simulated_questions = simulated_questions or _SIMULATED_QUESTIONS
         label = tasks_label(self.tasks)
         if self.simulated_tasks:
             added = "_".join(map(str, self.simulated_tasks))
-            label += f"_simulated{added}_n{simulated_questions}"
+            label += f"_simulated{added}_n{self._simulated_questions}"
         super().__init__(name, f"{label}_{size}", form, max_facts or default_facts(self.tasks))
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
@@ -126,8 +127,16 @@ def _simulated(value: object, questions: int, tasks: tuple[int, ...]) -> tuple[i
     simulated = {*numbers_in(value)}
     if value != () and not (simulated and simulated <= {*tasks}):
         raise UserError(f"`simulated_tasks`={value}: expected some of the problem's tasks.")
-    if questions < 1:
-        raise UserError(f"`simulated_questions`={questions}: expected at least 1.")
+    if questions < 0:
+        raise UserError(
+            f"`simulated_questions`={questions}: expected at least 1, or 0 for"
+            f" {_SIMULATED_QUESTIONS:,}."
+        )
+    if questions and not simulated:
+        raise UserError(
+            f"`simulated_questions`={questions} without `simulated_tasks`: name the tasks that get"
+            " simulated questions, or leave it out."
+        )
     check_bounds(simulated_questions=questions)
     return tuple(sorted(simulated))
 

@@ -452,3 +452,17 @@ def test_simulated_stories_are_added_to_the_training_split_alone(tmp_path: Path)
 def test_simulated_tasks_are_some_of_the_problem_s(tasks: Any) -> None:
     with pytest.raises(UserError, match="`simulated_tasks`"):
         BabiQA((1,), "1k", simulated_tasks=tasks)
+
+
+def test_a_number_of_simulated_questions_needs_tasks() -> None:
+    with pytest.raises(UserError, match="`simulated_questions`=7 without `simulated_tasks`"):
+        BabiQA((1,), "1k", simulated_questions=7)
+
+
+def test_prepared_data_is_named_by_the_number_of_simulated_questions(tmp_path: Path) -> None:
+    def folder(**questions: int) -> str:
+        problem = BabiQA((3, 17), simulated_tasks=(3, 17), **questions)
+        return problem.vocab_files(tmp_path)[0].parent.name
+
+    assert "_simulated3_17_n8000_10k" in folder(simulated_questions=8000)
+    assert folder() == folder(simulated_questions=10_000) != folder(simulated_questions=8000)
