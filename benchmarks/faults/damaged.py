@@ -207,16 +207,15 @@ def flips(folder: Path, positions: int, generator: random.Random) -> Iterator[Da
                 yield Damage(path, f"{name}, bit {bits[turn]}", bytes(content))
 
 
-def log_bits(folder: Path) -> Iterator[Damage]:
-    """Yields each log with one bit changed, at every place."""
-    for path in files(folder):
-        if path.name not in LOGS:
-            continue
-        content = path.read_bytes()
-        for bit in range(8 * len(content)):
-            changed = bytearray(content)
-            changed[bit // 8] ^= 1 << bit % 8
-            yield Damage(path, f"{path.relative_to(folder)}, bit {bit}", bytes(changed))
+def log_bits(folder: Path, generator: random.Random) -> Iterator[Damage]:
+    """Yields each log with one bit changed, at every place, in a seeded order of all of them."""
+    logs = {path: path.read_bytes() for path in files(folder) if path.name in LOGS}
+    places = [(path, bit) for path, content in logs.items() for bit in range(8 * len(content))]
+    generator.shuffle(places)
+    for path, bit in places:
+        changed = bytearray(logs[path])
+        changed[bit // 8] ^= 1 << bit % 8
+        yield Damage(path, f"{path.relative_to(folder)}, bit {bit}", bytes(changed))
 
 
 def cuts(folder: Path, generator: random.Random) -> Iterator[Damage]:

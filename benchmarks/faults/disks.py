@@ -75,7 +75,7 @@ def _damaged(
         flips = damaged.flips(folder, arguments.positions, generator)
         yield from damaged.count("bit flipped", folder, flips, readers, 4 * arguments.seconds)
     if "log_bits" in chosen:
-        bits = damaged.log_bits(folder)
+        bits = damaged.log_bits(folder, generator)
         yield from damaged.count("any bit flipped", folder, bits, readers, 4 * arguments.seconds)
     if "cuts" in chosen:
         cuts = damaged.cuts(folder, generator)

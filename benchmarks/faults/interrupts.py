@@ -14,6 +14,7 @@ the counts and the latest moment that ended in a trace, in seconds.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -32,8 +33,9 @@ COMMANDS = {
     "ut-decoder": ("--model=reverse",),
 }
 _LONGEST = 60.0
-# Frames of modules that are imported when the signal is handled already.
-_LATER = re.compile(r'File ".*[/\\]bin[/\\](?!entry\.|__init__\.)\w+\.py"')
+# What a command imports when it handles the signal already, but for _EARLY.
+_PACKAGES = ("ut_tf", "ut_tf.bin", "ut_tf.hparams", "ut_tf.problems", "tensorflow", "keras")
+_EARLY = {"ut_tf": ("__init__.py", "version.py"), "ut_tf.bin": ("__init__.py", "entry.py")}
 
 
 def outcome(command: str, moment: float, folder: Path) -> tuple[str, str]:
@@ -64,8 +66,25 @@ def outcome(command: str, moment: float, folder: Path) -> tuple[str, str]:
         return "line", messages
     if process.returncode == -signal.SIGINT and not messages:
         return "silent", messages
-    is_start = "KeyboardInterrupt" in messages and not _LATER.search(messages)
-    return "start" if is_start else "trace", messages
+    return "start" if is_of_start(messages) else "trace", messages
+
+
+def is_of_start(messages: str) -> bool:
+    """Whether messages are the trace of a Ctrl-C from before a command handled it."""
+    if "KeyboardInterrupt" not in messages:
+        return False
+    folders = {name: _folder(name) for name in _PACKAGES}
+    early = {folders[name] / file for name, files in _EARLY.items() for file in files}
+    frames = {Path(file) for file in re.findall(r'File "(.+?)", line', messages)}
+    return not any(
+        frame.is_relative_to(folder) for frame in frames - early for folder in folders.values()
+    )
+
+
+def _folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def tried(command: str, moments: list[float]) -> bool:

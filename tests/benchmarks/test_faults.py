@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import sys
@@ -110,6 +111,36 @@ def test_an_answer_without_room_must_be_whole_or_told(tmp_path, written, errors,
     writer = Writer("", lambda _: call, lambda _: None, lambda _: "", _content("answers"))
     disk = types.SimpleNamespace(folder=tmp_path)
     assert _refused(writer, disk, call, b"all").kind == kind
+
+
+def test_a_trace_is_of_the_start_only_without_frames_of_what_a_command_imports():
+    import interrupts
+
+    from ut_tf import errors, problems
+    from ut_tf.bin import entry
+
+    def is_of_start(*files):
+        frames = "".join(f'  File "{file}", line 1, in <module>\n' for file in files)
+        return interrupts.is_of_start(f"Traceback:\n{frames}KeyboardInterrupt\n")
+
+    start = ("/python/bin/ut-trainer", "<frozen importlib._bootstrap>", entry.__file__)
+    assert is_of_start(*start)
+    tensorflow = importlib.util.find_spec("tensorflow").origin
+    for file in (errors.__file__, problems.__file__, tensorflow):
+        assert not is_of_start(*start, file)
+
+
+def test_bits_of_all_logs_are_flipped_in_a_seeded_order(tmp_path):
+    from damaged import LOGS, log_bits
+
+    (tmp_path / "run").mkdir()
+    contents = {tmp_path / "run" / name: bytes(40) for name in LOGS}
+    for path, content in contents.items():
+        path.write_bytes(content)
+    damages = list(log_bits(tmp_path, random.Random(0)))
+    assert len({(damage.path, damage.content) for damage in damages}) == 8 * 40 * len(LOGS)
+    assert {damage.path for damage in damages[:30]} == set(contents)
+    assert damages == list(log_bits(tmp_path, random.Random(0)))
 
 
 def test_a_sample_of_bad_lines_is_refused(tmp_path, monkeypatch):
