@@ -255,7 +255,7 @@ def test_histograms_count_the_positions_of_the_test_data() -> None:
 def test_what_cannot_be_read_is_told(stories: ut_tf.Run) -> None:
     with pytest.raises(UserError, match="begins with 1"):
         ut_tf.inspect_run(stories, "2 Where is Mary?")
-    with pytest.raises(UserError, match="no example to read: sentences, one a line"):
+    with pytest.raises(UserError, match="no example to read: expected sentences, and a question"):
         ut_tf.inspect_run(stories, "\n")
     long = "\n".join(f"{number} Mary left." for number in range(1, 600))
     document = ut_tf.inspect_run(stories, f"{long}\n600 Where is Mary?")

@@ -129,7 +129,7 @@ class Thinker:
                 texts for texts in self.codec.read(lines, name) if any(map(str.strip, texts))
             ]
         if not sources:
-            raise UserError(f"{name} has no example to read: {self.hint}.")
+            raise UserError(f"{name} has no example to read: expected {self.hint}.")
         if single and len(sources) > 1:
             raise UserError(f"{name} has {len(sources)} examples: give one at a time.")
         UnknownWords(self.codec, name).see(sources)
@@ -141,7 +141,7 @@ class Thinker:
     def hint(self) -> str:
         """What an input looks like, in a few words."""
         if self.model.spec.inputs == "facts":
-            return 'sentences, one a line, the last of them a question that ends with "?"'
+            return 'sentences, and a question that ends with "?" after them'
         fields = self.codec.fields
         if len(fields) > 1:
             return f"a line with {', a tab, '.join(fields)}"

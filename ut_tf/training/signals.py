@@ -13,8 +13,8 @@ from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOTICE = (
-    b"\nstopping after the current update or evaluation, with a checkpoint; a second signal"
-    b" stops at once, without one\n"
+    b"\nstopping after the current update (the first one takes longest) or evaluation, with a"
+    b" checkpoint; a second signal stops at once, without one\n"
 )
 
 
