@@ -20,7 +20,7 @@ DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html -
 help:
 	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates and shows some; everything it writes is below demo/"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
-	@echo "make slow-test  the tests that take minutes"
+	@echo "make slow-test  the tests that take long or repeat what quicker ones cover"
 	@echo "make faults     damages files, disks, processes and command lines, an hour long (docs/reliability.md); faults-sample: for two minutes"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -30,13 +31,33 @@ def pytest_configure(config: pytest.Config) -> None:
     tf.config.set_logical_device_configuration(
         processor, [tf.config.LogicalDeviceConfiguration()] * LOGICAL_DEVICES
     )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leaves graphs as they were traced unless slow tests run, and lets the garbage collector leave
+    out what was imported, which lives as long as the tests.
+    """
     # TensorFlow rewrites each graph for speed before its first run: a fifth of what a training of
     # a few steps costs. Commands that tests start as processes do so as they do for users.
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-
-
-def pytest_collection_finish() -> None:
-    """Lets the garbage collector leave out what was imported, which lives as long as the tests."""
+    if session.items and not any(item.get_closest_marker("slow") for item in session.items):
+        _rewrite_graphs(False)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
+
+
+@pytest.fixture
+def rewritten_graphs() -> Iterator[None]:
+    """Graphs as TensorFlow rewrites them for speed, which are those that users run."""
+    before = _rewrite_graphs(True)
+    yield
+    _rewrite_graphs(before)
+
+
+def _rewrite_graphs(wanted: bool) -> bool:
+    """Turns TensorFlow's rewriting of graphs on or off; whether it was on."""
+    import tensorflow as tf
+
+    options = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})
+    return not options.get("disable_meta_optimizer", False)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conformance.cases import CASES, REPRESENTATIVES, Case
+from tests.conformance.cases import CASES, COMPILED_BY_XLA, REPRESENTATIVES, Case
 
 
 def _cases(is_slow: Callable[[Case], bool]) -> Any:
@@ -31,8 +31,9 @@ def _cases(is_slow: Callable[[Case], bool]) -> Any:
 by_case = _cases(lambda case: case.repeats and case.is_model)
 by_case_once = _cases(lambda case: case.repeats)
 # Compiling a whole model takes seconds: of those made of the same layers, two are enough each time.
-by_costly_case = _cases(
-    lambda case: case.repeats or (case.is_model and case.name not in REPRESENTATIVES)
+by_costly_case, by_case_of_xla = (
+    _cases(lambda case, kept=kept: case.repeats or (case.is_model and case.name not in kept))
+    for kept in (REPRESENTATIVES, COMPILED_BY_XLA)
 )
 
 
@@ -136,7 +137,7 @@ def test_mixed_precision_is_near_float32(case: Case, policy: str, expected: Any)
     assert all(variable.dtype == "float32" for variable in mixed.trainable_variables)
 
 
-@by_costly_case
+@by_case_of_xla
 def test_xla_gives_the_same_values_and_gradients(case: Case, probe: Probe) -> None:
     compute = tf.function(
         lambda inputs: values_and_gradients(probe, inputs), autograph=False, jit_compile=True

@@ -18,6 +18,7 @@ NAMES = sorted(path.stem for path in GOLDEN.glob("*.npz"))
 # Those whose graphs differ most; the others' are slow tests.
 GRAPHS = ("act_basic", "act_global", "ut_lstm")
 LARGEST_DIFFERENCE = 1e-4
+pytestmark = pytest.mark.usefixtures("rewritten_graphs")
 
 
 @pytest.fixture(scope="module", params=NAMES)

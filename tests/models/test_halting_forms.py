@@ -88,7 +88,8 @@ def test_the_mean_over_the_sequence_sees_later_targets(spec: ProblemSpec) -> Non
             form,
             spec,
             id=f"{form}, inputs={spec.inputs}",
-            # Basic with inputs: their mask is a constant of the graph here.
+            # Basic with inputs: their mask is a constant of the graph here, which TensorFlow's
+            # rewriting folds.
             marks=[] if form == "global" or (form, spec) == ("basic", SPEC) else [pytest.mark.slow],
         )
         for form in FORMS
@@ -96,6 +97,7 @@ def test_the_mean_over_the_sequence_sees_later_targets(spec: ProblemSpec) -> Non
         if form != "random"  # It draws anew at every position.
     ],
 )
+@pytest.mark.usefixtures("rewritten_graphs")
 def test_a_search_finds_the_score_of_the_given_targets(form: str, spec: ProblemSpec) -> None:
     model = _model(form, spec)
     given = {"batch_size": 3} if spec.inputs == "none" else {"inputs": INPUTS}
