@@ -177,16 +177,15 @@ SHORT = DecodeConfig(beam_size=2, n_best=2, min_length=4, max_length=6)
 def _both_ways(
     model: Any, features: dict[str, Any], config: DecodeConfig
 ) -> tuple[Decoded, Decoded]:
-    """What is decoded with and without the cache, by graphs of unknown sizes unless the steps are
-    so few that they are sooner computed than their graph is made.
-    """
+    """What is decoded with the cache, by a graph of unknown sizes, and without the cache."""
     signature = {
         name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()
     }
 
     def decoded(incremental: bool) -> Decoded:
         search = partial(decode, model, config=config, incremental=incremental)
-        if config.min_length > SHORT.min_length:
+        # Few steps are sooner computed than their graph is made.
+        if incremental or config.min_length > SHORT.min_length:
             search = tf.function(search, input_signature=[signature], autograph=False)
         return Decoded(*(np.asarray(part) for part in search(features)))
 

@@ -171,7 +171,13 @@ def test_prefixes_begin_every_output_and_count_in_the_score() -> None:
         {"beam_size": 3, "n_best": 3, "alpha": 0.0},
         {"sampling": True, "n_best": 3},
     ):
-        found = decode(table, {"prefix": prefix}, DecodeConfig(extra_length=4, **options))
+        config = DecodeConfig(extra_length=4, **options)
+        search = tf.function(
+            lambda given, config=config: decode(table, {"prefix": given}, config),
+            input_signature=[tf.TensorSpec([None, None], tf.int32)],
+            autograph=False,
+        )
+        found = Decoded(*(part.numpy() for part in search(prefix)))
         for symbols, scores, given in zip(
             found.symbols, found.scores, ([3, 2, 4], [5]), strict=True
         ):

@@ -105,6 +105,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
+@pytest.mark.usefixtures("rewritten_graphs")
 def test_a_killed_run_goes_on_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,10 +114,11 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         toy_run(tmp_path / "broken", eval_frequency=6, **FULL),
     )
     expected = train(whole, log_frequency=4)
-    with monkeypatch.context() as patch:
-        stop_at(patch, 11, kill)
-        with pytest.raises(Killed):
-            train(broken, log_frequency=4)
+    for step in (9, 11):
+        with monkeypatch.context() as patch:
+            stop_at(patch, step, kill)
+            with pytest.raises(Killed):
+                train(broken, log_frequency=4)
     found = train(broken, log_frequency=4)
     assert found == expected
     assert losses(broken) == losses(whole)
