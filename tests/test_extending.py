@@ -67,8 +67,8 @@ PARTS = ("my_cell", "my_transition", "my_halting", "my_position")
 SET = "my_set"
 # They need a model, however it was trained.
 UNTRAINED = ("my_strategy", "my_exit")
-# The data that a problem of the page draws by default, and how much is enough here.
-FEWER = {"(10_000, [seed": "(64, [seed", "(200, [-1": "(8, [-1"}
+# By the folder of an example: the data that it draws by default, and how much is enough here.
+FEWER = {"my_problem": {"(10_000, [seed": "(64, [seed", "(200, [-1": "(8, [-1"}}
 
 
 @pytest.fixture
@@ -88,7 +88,8 @@ def _write(section: Section, folder: Path) -> None:
     package = folder / section.folder
     package.mkdir()
     source = section.source
-    for usual, fewer in FEWER.items():
+    for usual, fewer in FEWER.get(section.folder, {}).items():
+        assert usual in source, f"{usual} stands no more in the page"
         source = source.replace(usual, fewer)
     (package / "__init__.py").write_text(source)
     for names in re.findall(r"^from \. import (.*)$", section.source, re.MULTILINE):
@@ -101,7 +102,8 @@ def _tiny(words: list[str], section: Section) -> list[str]:
     command, *flags = words
     given = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
     if command == "ut-trainer":
-        sizes = [TINY, given.get("hparams", "").replace("act_max_steps=6", "act_max_steps=3")]
+        steps = re.sub(r"act_max_steps=\d+", "act_max_steps=3", given.get("hparams", ""))
+        sizes = [TINY, steps]
         given["hparams"] = ",".join(size for size in sizes if size)
         given |= {"train_steps": "1", "num_gpus": "0", "data_dir": "data", "tmp_dir": "tmp"}
         if given["problem"] in TINY_PROBLEMS:
