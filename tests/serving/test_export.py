@@ -34,6 +34,7 @@ BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
 GREEDY = DecodeConfig(beam_size=1, extra_length=6)
 SAMPLING = DecodeConfig(sampling=True, extra_length=6)
 
+pytestmark = pytest.mark.usefixtures("rewritten_graphs")
 PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 
 
