@@ -18,6 +18,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.paths import absolute
 from ut_tf.run import Run
+from ut_tf.storage.checkpoints import check_checkpoint
 
 COMMAND = "ut-avg-checkpoints"
 DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are the mean of several of
@@ -65,6 +66,7 @@ def _main(argv: list[str]) -> None:
     check_choice(values)
     source, named = _folders(values)
     run = Run.load(source, usr_dir=values.usr_dir)
+    check_checkpoint(run.output_dir, "last")
     import_tensorflow()
     from ut_tf.training.averaging import average_checkpoints
 

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, scores_table, stdout_to_stderr
-from ut_tf.bin.flag_values import chosen_variants, decode_config, files, parallel_set
+from ut_tf.bin.flag_values import (
+    check_split,
+    chosen_variants,
+    decode_config,
+    files,
+    parallel_set,
+)
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.paths import expanded
 from ut_tf.run import Run
+from ut_tf.storage.layout import checkpoint_steps
 
 if TYPE_CHECKING:
     from ut_tf.evaluation.bleu_curve import Row
@@ -136,23 +143,17 @@ def _score_run(values: Any) -> None:
         values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
     )
     config = decode_config(values.decode_hparams)
+    check_split(values.split, run.problem)
+    there = _checkpoints(run, steps)
+    # The user's files are read before TensorFlow is imported: a wrong name is answered at once.
+    texts = parallel_set(run, values) if values.source else None
     import_tensorflow()
     from ut_tf.evaluation.bleu_curve import score_checkpoints
     from ut_tf.evaluation.parallel_sets import check_one_text
-    from ut_tf.storage.checkpoints import CheckpointStore
 
     with stdout_to_stderr():
-        there = CheckpointStore(run.output_dir).steps()
-        missing = [step for step in steps if step not in there]
-        if missing:
-            raise UserError(
-                f"{run.output_dir} has no checkpoint of step {missing[0]}: expected some of"
-                f" {there}."
-            )
-        if not there:
-            raise UserError(f"{run.output_dir} has no checkpoint yet: train first.")
         check_one_text(run)
-        texts = parallel_set(run, values)
+        texts = parallel_set(run, values) if texts is None else texts
         print(
             f"{COMMAND}: {len(texts.sources)} sentences of {texts.name}, {len(steps or there)}"
             f" checkpoints of {run.output_dir}"
@@ -160,6 +161,21 @@ def _score_run(values: Any) -> None:
     print(_HEADER, flush=True)
     for row in score_checkpoints(run, steps or there, texts, config, tokenize=values.tokenize):
         print(_line(row), flush=True)
+
+
+def _checkpoints(run: Run, steps: Sequence[int]) -> list[int]:
+    """The steps of all checkpoints of a run; raises UserError where there are none, or one of those
+    that were asked for is missing.
+    """
+    there = checkpoint_steps(run.output_dir)
+    missing = [step for step in steps if step not in there]
+    if missing:
+        raise UserError(
+            f"{run.output_dir} has no checkpoint of step {missing[0]}: expected some of {there}."
+        )
+    if not there:
+        raise UserError(f"{run.output_dir} has no checkpoint yet: train first.")
+    return there
 
 
 _HEADER = f"{'step':>10}  {'BLEU_uncased':>12}  {'BLEU_cased':>10}  {'chrF2':>6}"

@@ -15,7 +15,7 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.flag_values import problem_arguments
+from ut_tf.bin.flag_values import check_readable_files, problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
@@ -117,6 +117,7 @@ def _main(argv: list[str]) -> None:
     arguments = problem_arguments(values, names)
     data_dir = absolute(values.data_dir or default_data_dir())
     tmp_dir = absolute(values.tmp_dir or default_tmp_dir())
+    check_readable_files(arguments, data_dir)
     ignored = [
         f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None
     ]

@@ -28,6 +28,7 @@ from ut_tf.bin.command import (
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
+from ut_tf.data.beam import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.data.prepared import source_record
 from ut_tf.errors import UserError, counted
@@ -47,6 +48,7 @@ from ut_tf.notices import printable
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import LARGEST_SEED
 from ut_tf.storage.checkpoints import check_checkpoint, find_checkpoint, read_state
+from ut_tf.storage.folders import check_writable
 from ut_tf.storage.locks import exclusive
 from ut_tf.storage.model_folder import holds_model
 
@@ -146,6 +148,8 @@ def _main(argv: list[str]) -> None:
     run = load_run(values).in_use(values.hparams)
     config = decode_config(values.decode_hparams)
     shards = _shards(values) if on_beam else None
+    if on_beam:
+        require_beam()
     if shards is None or shards.checkpoint is None:
         check_checkpoint(run.output_dir, values.checkpoint)
     import_tensorflow()
@@ -202,7 +206,12 @@ def _check(values: Any) -> None:
         raise FlagError("--decode_interactive answers on the screen: leave --decode_to_file out.")
     _check_beam(values)
     source = values.decode_from_file or values.score_file
-    refuse_overwriting("decode_to_file", _destination(values), [expanded(source)] if source else [])
+    destination = _destination(values)
+    refuse_overwriting("decode_to_file", destination, [expanded(source)] if source else [])
+    if destination is not None:
+        check_writable(absolute(destination).parent, "decode_to_file")
+        if destination.is_dir():
+            raise FlagError(f"--decode_to_file={destination} is a folder: name a file.")
 
 
 def _check_beam(values: Any) -> None:

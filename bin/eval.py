@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.flag_values import check_readable_files, check_split
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.terminal import width_of
@@ -26,6 +27,7 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
 from ut_tf.paths import expanded
+from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.folders import make_writable
@@ -143,6 +145,8 @@ def _main(argv: list[str]) -> None:
         run = load_run(values)
         trained, run = run.hparams, run.in_use(values.hparams)
         check_checkpoint(run.output_dir, values.checkpoint)
+        other = values.test_problem
+        check_split(values.split, other or run.problem, with_train=not other)
         if values.figures:
             # Before the evaluation, which takes long and leaves a record.
             make_writable(_figures_folder(run, values), "figures")
@@ -292,6 +296,13 @@ def _check_test_problem(values: Any) -> None:
             f"--lengths={values.lengths} with --test_problem: another problem's texts have their"
             " own lengths; leave one flag out."
         )
+    if values.test_problem not in PROBLEMS or values.test_problem_args:
+        return
+    if "source_files" in registry.problems.file_arguments(values.test_problem):
+        raise FlagError(
+            f"--test_problem={values.test_problem} reads your own files: name them with"
+            " --test_problem_args=source_files=FILE."
+        )
 
 
 def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasurement:
@@ -311,6 +322,7 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     arguments = absolute_files(
         values.test_problem, parse_problem_args(values.test_problem_args, "test_problem_args")
     )
+    check_readable_files(arguments, run.data_dir)
     import_tensorflow()
     from ut_tf.evaluation.transfer import measure_transfer
 

@@ -19,6 +19,8 @@ from ut_tf.bin.readable_run import load_run
 from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
+from ut_tf.sharing.hub import check_place, upload
+from ut_tf.sharing.places import check_new
 from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.layout import EXPORT_FOLDER, LITERT_FOLDER
 
@@ -176,8 +178,10 @@ def _export(run: Run, values: Any) -> Path:
 
 def _save(run: Run, values: Any) -> Path:
     """Writes a saved model, uploads it where that is wanted, and returns its folder."""
+    check_new(absolute(values.export_dir))
+    if values.upload_to:
+        check_place(values.upload_to)
     import_tensorflow()
-    from ut_tf.sharing.hub import upload
     from ut_tf.sharing.saving import save
 
     folder = save(run, values.export_dir, values.checkpoint, values.dtype, values.license)

@@ -11,7 +11,9 @@ from absl import flags as absl_flags
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError, integers
 from ut_tf.bin.shared_flags import BOTH, FILE_FLAGS
-from ut_tf.data.arguments import absolute_paths
+from ut_tf.data.arguments import absolute_paths, file_paths
+from ut_tf.data.prepared import check_sources
+from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.factories import parse_problem_args
 from ut_tf.paths import expanded
@@ -21,6 +23,16 @@ from ut_tf.search.config import DecodeConfig
 
 if TYPE_CHECKING:
     from ut_tf.evaluation.parallel_sets import ParallelSet
+
+
+def check_readable_files(arguments: Mapping[str, Any], data_dir: Path) -> None:
+    """Raises UserError where a file in the arguments of a problem that FILE_FLAGS stand for cannot
+    be read and was not prepared in `data_dir`.
+    """
+    values = [arguments[flag.name] for flag in FILE_FLAGS if arguments.get(flag.name)]
+    names = [name for value in values for name in (value if isinstance(value, list) else [value])]
+    paths = [path for name in names if isinstance(name, str) for path in file_paths(name)]
+    check_sources(paths, data_dir)
 
 
 def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) -> dict[str, Any]:
@@ -71,6 +83,23 @@ def _check_files(problem: str, given: Iterable[str], arguments: Mapping[str, Any
         raise FlagError(
             f"--source_files is missing: problem {problem} reads your own files; give"
             f" {_WANTED.get(problem, _PAIRS)}."
+        )
+
+
+def check_split(split: str | None, problem: str, with_train: bool = False) -> None:
+    """Raises UserError where a problem of this project has no such split; one of the user's is
+    asked later.
+
+    Args:
+      split: its name; None: the problem's own choice.
+      problem: its name.
+      with_train: whether training data is read as well.
+    """
+    splits = [name for name in Problem.splits if with_train or name != "train"]
+    if split and problem in PROBLEMS and split not in splits:
+        raise UserError(
+            f"`split`={split}: problem {problem} has the splits {', '.join(splits)}; name one of"
+            " them."
         )
 
 

@@ -108,8 +108,6 @@ def _main(argv: list[str]) -> None:
         folders = {name: values[name].value for name in ("data_dir", "tmp_dir", "usr_dir")}
         other = Run.load(values.compare_with, **folders)
         check_checkpoint(other.output_dir, values.compare_checkpoint)
-    import_tensorflow()
-    from ut_tf.insights.inspector import Inspector, example_counts
     from ut_tf.insights.served_page import InsightsPage
 
     pages: list[InsightsPage] = []
@@ -119,6 +117,9 @@ def _main(argv: list[str]) -> None:
             # First of all, since loading takes longer than to find the port in use.
             server = _server(values, allowed_hosts, pages)
             port.callback(server.stop)
+        import_tensorflow()
+        from ut_tf.insights.inspector import Inspector, example_counts
+
         with stdout_to_stderr():
             inspector = Inspector.from_run(run, other, values.checkpoint, values.compare_checkpoint)
             examples = [example for name, text in texts for example in inspector.read(text, name)]

@@ -110,15 +110,12 @@ def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     export_dir = _checked_export_dir(values)
     allowed_hosts = checked_allowed_hosts(values)
-    import_tensorflow()
-    from ut_tf.serving.batching import Batcher
-    from ut_tf.serving.newest import NewestVersion
-    from ut_tf.serving.served_model import ServedModel
-    from ut_tf.serving.server import ModelServer
-
     insights = None
     if values.output_dir:
         insights = _insights(Run.load(values.output_dir, usr_dir=values.usr_dir))
+    from ut_tf.serving.batching import Batcher
+    from ut_tf.serving.newest import NewestVersion
+    from ut_tf.serving.server import ModelServer
 
     def report(message: str) -> None:
         print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
@@ -137,6 +134,9 @@ def _main(argv: list[str]) -> None:
         report,
         insights,
     )
+    import_tensorflow()
+    from ut_tf.serving.served_model import ServedModel
+
     with stop_request() as stop:
         newest = NewestVersion(export_dir, ServedModel, report)
         with newest, server:
@@ -152,7 +152,6 @@ def _insights(run: Run) -> Routes:
     """The routes of the page of a run's insights, which loads the run when it is first asked
     for.
     """
-    from ut_tf.insights.inspector import Inspector
     from ut_tf.insights.served_page import InsightsPage, insights_routes
     from ut_tf.serving.server import INSIGHTS_FOLDER
 
@@ -160,6 +159,8 @@ def _insights(run: Run) -> Routes:
     pages: list[InsightsPage] = []
 
     def page() -> InsightsPage:
+        from ut_tf.insights.inspector import Inspector
+
         with loading:
             if not pages:
                 inspector = Inspector.from_run(run)

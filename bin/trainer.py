@@ -29,6 +29,7 @@ from ut_tf.bin.trainer_flags import (
 )
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.run import Run
+from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.training.cluster import join_cluster
 
 _ENDINGS = {
@@ -114,6 +115,7 @@ def _evaluate(values: Any) -> int:
     run = Run.load(
         output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
     )
+    check_checkpoint(run.output_dir, "best")
     import_tensorflow()
     from ut_tf.bin.metrics_table import metrics_table
     from ut_tf.evaluation.evaluator import evaluate

@@ -7,10 +7,12 @@ from typing import Any
 
 from ut_tf.bin import shared_flags
 from ut_tf.bin.config_file import CONFIG, parse_with_config
-from ut_tf.bin.flag_values import problem_arguments
+from ut_tf.bin.flag_values import check_readable_files, problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
+from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.summaries import check_views
 from ut_tf.training.trackers import check_tracker
@@ -178,6 +180,9 @@ def checked(values: Any) -> tuple[Run, Run | None]:
     if values.tracker:
         check_tracker(values.tracker)
     plan = _plan(values)
+    if not values.plan:
+        check_writable(plan.output_dir)
+        check_readable_files(plan.problem_args, plan.data_dir)
     return plan, _warm_start_run(values.warm_start_from, plan)
 
 
@@ -250,9 +255,11 @@ def _warm_start_run(folder: str | None, plan: Run) -> Run | None:
     if not folder or checkpoint_steps(plan.output_dir):
         return None
     try:
-        return Run.load(folder, usr_dir=plan.usr_dir)
+        run = Run.load(folder, usr_dir=plan.usr_dir)
+        check_checkpoint(run.output_dir, "best")
     except UserError as error:
         raise UserError(f"--warm_start_from={folder}: {error}") from error
+    return run
 
 
 def default_output_dir(values: Any) -> str:

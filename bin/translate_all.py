@@ -21,6 +21,7 @@ from ut_tf.bin.command import (
 )
 from ut_tf.bin.flag_values import (
     check_choice,
+    check_split,
     chosen_steps,
     chosen_variants,
     decode_config,
@@ -33,6 +34,7 @@ from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.paths import expanded
 from ut_tf.run import Run
+from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 
@@ -109,6 +111,8 @@ def _main(argv: list[str]) -> None:
     run = Run.load(
         values.output_dir, data_dir=values.data_dir, tmp_dir=values.tmp_dir, usr_dir=values.usr_dir
     )
+    check_checkpoint(run.output_dir, "last")
+    check_split(values.split, run.problem)
     config = decode_config(values.decode_hparams)
     # The user's files are read before TensorFlow is imported: a wrong name is answered at once.
     texts = parallel_set(run, values) if values.source else None

@@ -262,6 +262,8 @@ def stub_library(monkeypatch):
 
     for name in ("trainer", "eval_command", "avg_checkpoints", "datagen"):
         monkeypatch.setattr(globals()[name], "import_tensorflow", lambda: None)
+    for made in (trainer, avg_checkpoints):
+        monkeypatch.setattr(made, "check_checkpoint", lambda *_: None)
     module(
         "ut_tf.training.distribution",
         make_strategy=lambda num_gpus: f"strategy {num_gpus}",

@@ -203,6 +203,28 @@ def check_readable(paths: Iterable[Path]) -> None:
         source_record(path, digest=False)
 
 
+def check_sources(paths: Iterable[Path], data_dir: Path) -> None:
+    """Raises UserError where one of the files cannot be read and nothing in `data_dir` was prepared
+    from it; needs no problem, so it can be asked first of all.
+    """
+    for path in paths:
+        try:
+            check_readable([path])
+        except UserError:
+            if not _was_prepared(path, data_dir):
+                raise
+
+
+def _was_prepared(path: Path, data_dir: Path) -> bool:
+    """Whether a summary in `data_dir` names the file."""
+    written = json.dumps(str(path)).encode()
+    for summary in data_dir.glob(f"*/*/{SUMMARY_FILE}"):
+        with contextlib.suppress(OSError):
+            if written in read_bounded(summary):
+                return True
+    return False
+
+
 def prepare_data(problem: Problem, data_dir: Path, tmp_dir: Path) -> None:
     """Prepares the data in `data_dir`, with archives from `tmp_dir`; neither needs to be writable
     if it is already there.

@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError, marked_in
-from ut_tf.insights.inspector import Inspector
 from ut_tf.insights.rendering import to_html, to_json
 from ut_tf.web.replies import HTML, Limits, Reply, RequestError, Routes, redirect
+
+if TYPE_CHECKING:
+    from ut_tf.insights.inspector import Inspector
 
 MOST_BYTES = 64 * 1024
 """Of a request's body."""

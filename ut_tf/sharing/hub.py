@@ -73,6 +73,14 @@ def upload(folder: Path, place: str) -> str:
     return str(commit.commit_url)
 
 
+def check_place(place: str) -> None:
+    """Raises UserError where `place` is of another form than ``upload`` takes, or huggingface_hub
+    is not installed.
+    """
+    _parsed(place)
+    _hub()
+
+
 def _parsed(place: str) -> tuple[str, str | None]:
     match = _PLACE.fullmatch(place)
     if match is None:

@@ -45,6 +45,12 @@ def model_folder(place: str | Path) -> Path:
     return folder
 
 
+def check_new(folder: Path) -> None:
+    """Raises UserError where there is something already in the place of a saved model."""
+    if folder.exists():
+        raise UserError(f"{folder} exists: name another folder, or remove it first.")
+
+
 def shipped_models() -> dict[str, Path]:
     """The models that come with ut-tf: name -> folder."""
     package = Path(ut_tf.__file__).resolve().parent

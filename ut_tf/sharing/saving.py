@@ -27,6 +27,7 @@ from ut_tf.run import Run
 from ut_tf.run_config import read_values, with_digest
 from ut_tf.run_weights import named_weights, restore_weights
 from ut_tf.sharing.card import Stored, model_card
+from ut_tf.sharing.places import check_new
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
@@ -69,8 +70,7 @@ def save(
     folder = absolute(folder)
     if dtype not in ("float32", "float16"):
         raise UserError(f"`dtype`={dtype}: expected float32 or float16.")
-    if folder.exists():
-        raise UserError(f"{folder} exists: name another folder, or remove it first.")
+    check_new(folder)
     directory = find_checkpoint(run.output_dir, checkpoint)
     model = run.make_model()
     restore_weights(model, run, str(directory))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -38,6 +39,18 @@ def _in_cache(name: str, argument: str) -> Path:
         ) from error
 
 
+def check_writable(folder: Path, argument: str = "output_dir") -> None:
+    """Raises UserError where a folder cannot be made or written, as far as this is known without
+    making it; arguments as for ``make_writable``.
+    """
+    # Path.exists raises PermissionError below a folder that may not be searched.
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not nearest.is_dir():
+        raise _unwritable(folder, argument, os.strerror(errno.ENOTDIR))
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise _unwritable(folder, argument, os.strerror(errno.EACCES))
+
+
 def make_writable(folder: Path, argument: str = "output_dir") -> None:
     """Makes a folder, and tries to write in it.
 
@@ -53,7 +66,11 @@ def make_writable(folder: Path, argument: str = "output_dir") -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(
-            f"`{argument}`={folder} cannot be written: {error.strerror or error}; name another"
-            " directory or change its permissions."
-        ) from error
+        raise _unwritable(folder, argument, error.strerror or str(error)) from error
+
+
+def _unwritable(folder: Path, argument: str, reason: str) -> UserError:
+    return UserError(
+        f"`{argument}`={folder} cannot be written: {reason}; name another directory or change its"
+        " permissions."
+    )
