@@ -23,6 +23,7 @@ from ut_tf.data.arguments import naming_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
+from ut_tf.hparams.first_sets import first_sets
 from ut_tf.paths import absolute
 from ut_tf.storage.folders import default_data_dir, default_tmp_dir
 
@@ -152,7 +153,8 @@ def _next_command(problem: str, values: Any, data_dir: Path) -> str:
         for flag in (*shared_flags.FILE_FLAGS, shared_flags.PROBLEM_ARGS, shared_flags.HPARAMS)
         if values[flag.name].value
     ]
-    words = [f"--problem={problem}", f"--hparams_set={values.hparams_set or '<set>'}"]
+    hparams_set = values.hparams_set or next(iter(first_sets(problem)), "<set>")
+    words = [f"--problem={problem}", f"--hparams_set={hparams_set}"]
     if values.data_dir:
         words.append(f"--data_dir={data_dir}")
     words += [f"--{name}={values[name].value}" for name in given]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError
 from ut_tf.errors import did_you_mean
+from ut_tf.hparams.first_sets import first_sets
 from ut_tf.registry import Group, Registry
 
 ALL = "all"
@@ -41,6 +42,7 @@ def registry_page(pattern: str = ALL) -> str:
         sections = [_section(_title(kind), _rows(kind)) for kind in _SECTIONS]
         return "\n\n".join([*sections, _section("Parts", _parts())])
     sections = [_section(_title(kind), _matching(kind, pattern)) for kind in _SECTIONS]
+    sections += [_section("Sets to begin with", _first_sets(pattern))]
     sections += [_part_section(option, pattern) for option in _PARTS]
     shown = [section for section in sections if section]
     if not shown:
@@ -51,6 +53,15 @@ def registry_page(pattern: str = ALL) -> str:
             f" group{did_you_mean(pattern, known) or '.'}"
         )
     return "\n\n".join(shown)
+
+
+def _first_sets(pattern: str) -> list[tuple[str, str]]:
+    """The sets for the problems that match, without those that match themselves."""
+    kind = registry.hparams_sets
+    shown = {name for name, _ in _matching(kind, pattern)}
+    problems = [name for name, _ in _matching(registry.problems, pattern)]
+    names = dict.fromkeys(name for problem in problems for name in first_sets(problem))
+    return [(name, kind.describe(name)) for name in names if name not in shown]
 
 
 def _part_section(option: str, pattern: str) -> str:

@@ -10,6 +10,8 @@ from ut_tf.bin.config_file import CONFIG, parse_with_config
 from ut_tf.bin.flag_values import check_readable_files, problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
+from ut_tf.hparams.first_sets import first_sets
+from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.folders import check_writable
@@ -190,8 +192,8 @@ def _plan(values: Any) -> Run:
     for name in ("problem", "hparams_set"):
         if not values[name].value:
             raise FlagError(
-                f"--{name} is missing: see {COMMAND} --registry_help for the names and {COMMAND}"
-                " --help for the flags."
+                f"--{name} is missing: {_fitting(values)}see {COMMAND} --registry_help for the"
+                f" names and {COMMAND} --help for the flags."
             )
     return Run.plan(
         values.problem,
@@ -205,6 +207,13 @@ def _plan(values: Any) -> Run:
         usr_dir=values.usr_dir,
         model=values.model,
     )
+
+
+def _fitting(values: Any) -> str:
+    """Names of sets for the problem, if there is one, as the beginning of a sentence."""
+    sets = first_sets(values.problem) if values.problem in PROBLEMS else ()
+    verb = "fit" if len(sets) > 1 else "fits"
+    return f"{' and '.join(sets)} {verb} {values.problem}; " if sets else ""
 
 
 def schedule(name: str) -> str:

@@ -62,7 +62,7 @@ QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
         "errors",
         "unknown model",
     ),
-    ("trainer", ["--problem=babi_qa"], 2, "errors", "--hparams_set is missing"),
+    ("trainer", ["--problem=babi_sim"], 2, "errors", "ut_act_babi and ut_demo fit babi_sim"),
     ("trainer", ["--schedule=train_eval_loop"], 2, "errors", "expected one of train"),
     ("eval", ["--help"], 0, "output", "--lengths"),
     ("eval", [], 2, "errors", "--output_dir is missing"),
@@ -475,6 +475,7 @@ def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
     assert prepared == [("babi_qa", {"limit": 2}), folders, ("babi_qa_1k", {"limit": 2}), folders]
     captured = capsys.readouterr()
     assert (
-        f"ut-trainer --problem=babi_qa --hparams_set=<set> --data_dir={tmp_path}/d" in captured.out
+        f"ut-trainer --problem=babi_qa --hparams_set=ut_babi_joint --data_dir={tmp_path}/d"
+        in captured.out
     )
     assert "--num_shards without effect" in captured.err

@@ -7,6 +7,8 @@ import pytest
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.registry_page import registry_page
+from ut_tf.hparams.first_sets import first_sets
+from ut_tf.problems.catalogue import PROBLEMS
 
 
 def test_models_come_first_and_babi_is_one_row() -> None:
@@ -20,10 +22,25 @@ def test_models_come_first_and_babi_is_one_row() -> None:
 
 def test_a_group_is_listed_whole_in_the_order_of_numbers() -> None:
     lines = registry_page("babi_qa_task").splitlines()
-    tasks = [line.split()[0] for line in lines if "_10k" in line.split()[0]]
+    tasks = [line.split()[0] for line in lines if "_10k" in line.partition("  bAbI")[0]]
     assert tasks == [f"babi_qa_task{task}_10k" for task in range(1, 21)]
     babi = next(group for group in registry.problems.groups() if group.name == "babi")
     assert all(name in registry_page("babi") for name in babi.names)
+
+
+def test_problems_are_listed_with_the_sets_to_begin_with() -> None:
+    _, sets = registry_page("babi_sim").split("\nSets to begin with:\n")
+    rows = dict(row.split(maxsplit=1) for row in _rows(sets) if row)
+    assert rows["ut_demo"] == registry.hparams_sets.describe("ut_demo")
+    assert "Sets to begin with" not in registry_page("ut_demo")
+
+
+def test_every_problem_has_sets_to_begin_with_that_are_there() -> None:
+    for problem in PROBLEMS:
+        sets = first_sets(problem)
+        assert sets, problem
+        for name in sets:
+            registry.hparams_sets.check(name)
 
 
 def test_every_name_is_on_some_page() -> None:
