@@ -30,7 +30,7 @@ from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
-from ut_tf.storage.folders import make_writable
+from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import EXIT_SWEEP_FIGURE
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _main(argv: list[str]) -> None:
         check_split(values.split, other or run.problem, with_train=not other)
         if values.figures:
             # Before the evaluation, which takes long and leaves a record.
-            make_writable(_figures_folder(run, values), "figures")
+            check_writable(_figures_folder(run, values), "figures")
         judge = _sweep_exits if values.exit_sweep else _judge
         line = judge(run, trained, values, lengths)
     if values.json or not sys.stdout.isatty():

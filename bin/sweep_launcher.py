@@ -15,7 +15,7 @@ from typing import Any
 
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
-from ut_tf.storage.folders import make_writable
+from ut_tf.storage.folders import make_writable, no_empty_folders_left
 from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping.claims import Claims
 from ut_tf.sweeping.launchers import DEFAULT_MOUNT, kubernetes_job, slurm_array
@@ -93,8 +93,14 @@ def queue(values: Any, flags: Sequence[Flag], folder: Path, say: Callable[[str],
     if values.dry_run:
         print(manifest or shlex.join(words))
         return
-    if values.launcher == "slurm":
-        make_writable(folder)
+    with no_empty_folders_left(folder):
+        if values.launcher == "slurm":
+            make_writable(folder)
+        say(_queued(words, manifest))
+
+
+def _queued(words: list[str], manifest: str) -> str:
+    """What the queue's command says of the jobs that it takes."""
     try:
         done = subprocess.run(words, input=manifest, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -104,7 +110,7 @@ def queue(values: Any, flags: Sequence[Flag], folder: Path, say: Callable[[str],
         ) from error
     if done.returncode:
         raise UserError(f"{words[0]} refused the job array: {done.stderr.strip()}")
-    say(done.stdout.strip())
+    return done.stdout.strip()
 
 
 def task_command(values: Any, flags: Sequence[Flag], folder: Path) -> list[str]:

@@ -30,6 +30,7 @@ from ut_tf.bin.trainer_flags import (
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.folders import no_empty_folders_left
 from ut_tf.training.cluster import join_cluster
 
 _ENDINGS = {
@@ -79,7 +80,8 @@ def _train(values: Any) -> int:
     strategy = make_strategy(values.num_gpus)
     if count > 1:
         check_settings(strategy, plan, values.train_steps)
-    with stdout_to_stderr():
+    # What is trained first may be refused, too.
+    with no_empty_folders_left(plan.output_dir), stdout_to_stderr():
         run = plan.start(on_accelerator(strategy))
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
         try:

@@ -32,10 +32,10 @@ from ut_tf.bin.flag_values import (
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
-from ut_tf.paths import expanded
+from ut_tf.paths import absolute, expanded
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
-from ut_tf.storage.folders import make_writable
+from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -114,6 +114,9 @@ def _main(argv: list[str]) -> None:
     check_checkpoint(run.output_dir, "last")
     check_split(values.split, run.problem)
     config = decode_config(values.decode_hparams)
+    if named:
+        # Before the mean is written, which a refused command would leave behind.
+        check_writable(absolute(named).parent, "translation")
     # The user's files are read before TensorFlow is imported: a wrong name is answered at once.
     texts = parallel_set(run, values) if values.source else None
     import_tensorflow()
@@ -123,9 +126,6 @@ def _main(argv: list[str]) -> None:
     with stdout_to_stderr():
         check_one_text(run)
         texts = parallel_set(run, values) if texts is None else texts
-        if named:
-            # Before the mean is written, which a refused command would leave behind.
-            make_writable(named.parent, "translation")
         averaged = _averaged(run, values)
         path = named or averaged.output_dir / TRANSLATIONS_FOLDER / texts.name
         refuse_overwriting("translation", path, read)

@@ -196,7 +196,7 @@ def test_mistakes_are_told_before_anything_is_written(create, tmp_path, changes,
     with pytest.raises(UserError) as caught:
         create(**changes)
     assert expected in str(caught.value)
-    assert not (tmp_path / "output_dir" / "config.json").exists()
+    assert not (tmp_path / "output_dir").exists()
 
 
 def test_an_output_directory_that_cannot_be_written_is_a_user_s_error(create, tmp_path):
@@ -311,7 +311,7 @@ def test_a_disk_that_refuses_the_data_is_told_in_one_line_and_leaves_no_run(
 ):
     registry.problems.register("refused", problem)
     with pytest.raises(UserError, match=f"cannot be prepared in .*data_dir.*{reason}"):
-        create("refused", output_dir=tmp_path / "new")
+        create("refused", output_dir=tmp_path / "new" / "run")
     assert not (tmp_path / "new").exists()
     (tmp_path / "old").mkdir()
     with pytest.raises(UserError, match=reason):

@@ -13,7 +13,6 @@ same problem, hyperparameters and seed.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -46,7 +45,12 @@ from ut_tf.run_config import (
 from ut_tf.start_lines import without_start_lines
 from ut_tf.storage.checkpoints import stored_numbers
 from ut_tf.storage.files import remove_leftovers, sha256_of, write_bytes
-from ut_tf.storage.folders import default_data_dir, default_tmp_dir, make_writable
+from ut_tf.storage.folders import (
+    default_data_dir,
+    default_tmp_dir,
+    make_writable,
+    no_empty_folders_left,
+)
 from ut_tf.storage.layout import CONFIG_FILE, START_LOCK_FILE, VOCAB_FOLDER, checkpoint_steps
 from ut_tf.storage.locks import while_starting
 from ut_tf.storage.model_folder import check_model_folder, count_parameters, holds_model
@@ -176,10 +180,10 @@ class Run(RunConfig):
         run = self._suiting(on_accelerator)
         for sentence in run.notes:
             warn(sentence)
-        existed = self.output_dir.exists()
-        make_writable(self.output_dir)
-        try:
-            run = run.prepare()
+        problem = run.make_problem()
+        with no_empty_folders_left(self.output_dir, START_LOCK_FILE):
+            make_writable(self.output_dir)
+            run = run.prepare(problem)
             with while_starting(self.output_dir) as is_free:
                 # Another process may have begun a run there since this one was planned.
                 values = read_values(self.output_dir)
@@ -191,13 +195,6 @@ class Run(RunConfig):
                 # Where one trains, what lies there stays as it is: training will be refused, or
                 # this process is one of several workers.
                 return run._write() if is_free or values is None else run
-        except BaseException:
-            if not existed:
-                # Where something was written, it stays.
-                with contextlib.suppress(OSError):
-                    (self.output_dir / START_LOCK_FILE).unlink(missing_ok=True)
-                    self.output_dir.rmdir()
-            raise
 
     @classmethod
     def load(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ut_tf.errors import UserError
@@ -67,6 +69,27 @@ def make_writable(folder: Path, argument: str = "output_dir") -> None:
             pass
     except OSError as error:
         raise _unwritable(folder, argument, error.strerror or str(error)) from error
+
+
+@contextmanager
+def no_empty_folders_left(folder: Path, *names: str) -> Iterator[None]:
+    """Where the body raises, `folder` and those above it that it made are removed again, unless
+    something lies in them.
+
+    Args:
+      folder: the innermost of them.
+      names: of files in `folder` that do not count, and are removed with it.
+    """
+    new = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for name in names if new else ():
+                (folder / name).unlink(missing_ok=True)
+            for path in new:
+                path.rmdir()
+        raise
 
 
 def _unwritable(folder: Path, argument: str, reason: str) -> UserError:
