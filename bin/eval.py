@@ -29,7 +29,7 @@ from ut_tf.factories import parse_problem_args
 from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.checkpoints import CheckpointStore, check_checkpoint
 from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import EXIT_SWEEP_FIGURE
 
@@ -163,7 +163,7 @@ def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) ->
     measured = _measure_transfer(run, values) if other else _measure(run, values, lengths)
     print(
         f"{_title(run, values, measured.step, other)}; {measured.split} split; 95% intervals in"
-        f" brackets\n{_table(measured)}"
+        f" brackets{_other_checkpoint(run, values, measured.step)}\n{_table(measured)}"
     )
     record = dataclasses.replace(
         _record(run, values.checkpoint, lengths, measured, other),
@@ -197,6 +197,15 @@ def _title(run: Run, values: Any, step: int, other: str = "") -> str:
     return f"{run.problem} with {run.hparams_set}, checkpoint of step {step}{particular}"
 
 
+def _other_checkpoint(run: Run, values: Any, step: int) -> str:
+    """A line about the last checkpoint, where validation chose another one; otherwise empty."""
+    store = CheckpointStore(run.output_dir)
+    last = max(store.steps(), default=step)
+    if values.checkpoint != "best" or last == step or store.best_step() != step:
+        return ""
+    return f"\nstep {step} was the best in validation; --checkpoint=last judges step {last}"
+
+
 def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
     """Judges the run under exit rules, and writes the table; returns the line of JSON."""
     del trained
@@ -218,7 +227,8 @@ def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
         rules=rules,
         on_point=lambda point: tell(COMMAND, f"evaluated eval_exit={point.eval_exit}"),
     )
-    print(f"{_title(run, values, sweep.step)}\n{textwrap.indent(sweep.table(), '  ')}")
+    note = _other_checkpoint(run, values, sweep.step)
+    print(f"{_title(run, values, sweep.step)}{note}\n{textwrap.indent(sweep.table(), '  ')}")
     if not run.is_saved_model:
         sweep.write(run.output_dir)
         _draw_front(run, sweep)

@@ -403,12 +403,18 @@ def test_eval_prints_one_json_object_on_stdout_and_in_a_terminal_only_if_asked(
     assert Record.from_dict(json.loads(capsys.readouterr().out)) == read_records(tmp_path)[1]
     assert eval_command.main(["--output_dir=x", "--json=table"]) == 2
     capsys.readouterr()
+    for step in (70, 90):
+        (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "best.json").write_text('{"step": 70}')
     with monkeypatch.context() as terminal:
         terminal.setattr(sys.stdout, "isatty", lambda: True)
         assert eval_command.main(["--output_dir=x"]) == 0
         captured = capsys.readouterr()
         assert captured.out == ""
-        assert "  z  2\n  a  1.00 [0.50, 1.25]\n" in captured.err
+        assert (
+            "step 70 was the best in validation; --checkpoint=last judges step 90\n"
+            "  z  2\n  a  1.00 [0.50, 1.25]\n"
+        ) in captured.err
         assert eval_command.main(["--output_dir=x", "--json"]) == 0
         assert json.loads(capsys.readouterr().out) == {"a": 1.0, "z": 2.0}
     loaded.output_dir = tmp_path / "gone"
