@@ -8,10 +8,14 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ut_tf.metrics.sums import PONDER_ROLES
+
+# Over the groups of "error": of a single group they say nothing new.
+_OVER_GROUPS = frozenset({"mean_error", "failed_tasks"})
 
 
 class MetricName(NamedTuple):
@@ -38,6 +42,21 @@ def parse_name(name: str, metrics: Collection[str], sets: Iterable[str]) -> Metr
             group = name.removeprefix(f"{whole}/")
             return MetricName(set_name, without_set(set_name, whole), group)
     return MetricName(set_name, without_set(set_name, name), "")
+
+
+def telling(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics without those that tell nothing: of the only group there is, over the errors of a
+    single group, and a compute_share of 1.
+    """
+    parsed = {name: parse_name(name, metrics, ()) for name in metrics}
+    groups = Counter(name.metric for name in parsed.values() if name.group)
+    return {
+        name: value
+        for name, value in metrics.items()
+        if not (parsed[name].group and groups[parsed[name].metric] == 1)
+        and not (name in _OVER_GROUPS and groups["error"] == 1)
+        and not (name.endswith("compute_share") and value == 1.0)
+    }
 
 
 def set_of(name: str, sets: Iterable[str]) -> str:

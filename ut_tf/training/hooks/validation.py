@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.evaluation.metric_names import telling
 from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.logs import RunLog
@@ -77,6 +78,6 @@ class Validation(Hook):
         best = " (best so far)" if state.best_step == state.step else ""
         self.progress.say(
             f"step {state.step} validation: "
-            + "  ".join(f"{key} {value:.4g}" for key, value in metrics.items())
+            + "  ".join(f"{key} {value:.4g}" for key, value in telling(metrics).items())
             + best
         )
