@@ -11,6 +11,8 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(
 
 DEMO_TRAINER := ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+2,story_length=8 --hparams_set=ut_demo \
 	--output_dir=demo/run --data_dir=demo/data --tmp_dir=demo/downloads
+# Ctrl-C reaches the shell as well, which must wait for the command's checkpoint.
+resumable = trap : INT; $(BIN)/$(1) || { status=$$?; test $$status -ne 130 || echo 'make $@ goes on where it stopped.'; exit $$status; }
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
@@ -38,7 +40,7 @@ help:
 demo: $(VENV)/.installed
 	@echo 'Stories about people and objects, simulated; a question needs one or two of the facts before it. This takes about two minutes on two cores.'
 	@echo '$$ $(DEMO_TRAINER)'
-	@$(BIN)/$(DEMO_TRAINER)
+	@$(call resumable,$(DEMO_TRAINER))
 	@echo '$$ $(DEMO_EVAL)'
 	@$(BIN)/$(DEMO_EVAL) > demo/metrics.json
 	@echo '$$ $(DEMO_SHOW)'
