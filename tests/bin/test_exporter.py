@@ -51,12 +51,16 @@ def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
 def test_without_a_name_it_lies_in_the_run_directory(run, capsys):
     assert (
         exporter.main(
-            _flags(run, "--signatures=score", "--version=4", f"--checkpoint_path={toy.STEP}")
+            _flags(
+                run, "--signatures=score, ponder", "--version=4", f"--checkpoint_path={toy.STEP}"
+            )
         )
         == 0
     )
     assert capsys.readouterr().out == f"{run.output_dir}/export/4\n"
-    assert (run.output_dir / "export" / "4" / WARMUP_FILE).is_file()
+    folder = run.output_dir / "export" / "4"
+    assert (folder / WARMUP_FILE).is_file()
+    assert set(json.loads((folder / SUMMARY_FILE).read_text())["signatures"]) == {"score", "ponder"}
 
 
 def test_what_the_run_does_not_have(run, tmp_path, capsys):
