@@ -60,7 +60,7 @@ FLAGS = (
     Flag(
         "curves",
         "Draws learning curves of all runs in one figure instead of tables: names such as"
-        " train/loss,eval/error, or alone for the loss and validation's main metric; needs pip"
+        " train/loss,eval/error or eval/error/*, or alone for the loss and validation's main metric; needs pip"
         " install 'ut-tf[figures]'.",
         "What",
         default="",
@@ -139,7 +139,7 @@ def _as_html(report: Report, output: Path | None) -> str:
 
 
 def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:
-    from ut_tf.figures.curves import learning_curves, main_curves, read_curves
+    from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
     from ut_tf.figures.style import check_installed, save
 
     check_installed()
@@ -147,7 +147,8 @@ def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:
     curves = {str(run.folder): read_curves(run.folder) for run in runs if run.trained}
     if not curves:
         raise UserError("none of the runs is trained: train one with ut-trainer.")
-    chosen = main_curves(curves) if names == _MAIN_CURVES else names.split(",")
+    is_main = names == _MAIN_CURVES
+    chosen = main_curves(curves) if is_main else matching_curves(curves, names.split(","))
     for file in save(learning_curves(curves, chosen), output):
         tell(COMMAND, f"drawn: {file}")
 

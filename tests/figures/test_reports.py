@@ -13,7 +13,7 @@ from tests.bin.report_rows import at_400
 from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import report
 from ut_tf.errors import UserError
-from ut_tf.figures.curves import learning_curves, main_curves, read_curves
+from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
 from ut_tf.storage.json_lines import sealed
 
 COPY = "algorithmic_copy_decimal40"
@@ -43,7 +43,8 @@ def test_curves_of_runs_share_a_panel(tmp_path: Path, capsys: pytest.CaptureFixt
     assert drawn == {"a": [[10, 0.25], [20, 0.5]], "b": [[10, 0.125]]}
     with pytest.raises(UserError, match="did you mean train/loss"):
         learning_curves(curves, ["train/los"])
-    places = [*map(str, runs), "--curves=eval/seq_acc", f"--output={tmp_path}/all.svg"]
+    assert matching_curves(curves, ["eval/*", "train/los"]) == ["eval/seq_acc", "train/los"]
+    places = [*map(str, runs), "--curves=eval/seq_*", f"--output={tmp_path}/all.svg"]
     assert report.main(places) == 0
     assert "all.svg" in capsys.readouterr().err
     assert "eval/seq_acc" in (tmp_path / "all.svg").read_text()

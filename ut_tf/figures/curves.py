@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,6 +78,14 @@ def main_curves(runs: Mapping[str, Mapping[str, Curve]]) -> list[str]:
         if name.startswith("eval/") and name.endswith(f"/{metric}")
     ]
     return [name for name in ("train/loss", *telling[:1]) if name in known] or sorted(known)
+
+
+def matching_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> list[str]:
+    """The names with patterns such as "eval/error/*" replaced by the names of the runs' curves that
+    match, in the order of the first run; a pattern that matches nothing stays.
+    """
+    known = dict.fromkeys(name for curves in runs.values() for name in curves)
+    return [match for name in names for match in fnmatch.filter(known, name) or [name]]
 
 
 def learning_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> Any:
