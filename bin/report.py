@@ -60,8 +60,8 @@ FLAGS = (
     Flag(
         "curves",
         "Draws learning curves of all runs in one figure instead of tables: names such as"
-        " train/loss,eval/error or eval/error/*, or alone for the loss and validation's main metric; needs pip"
-        " install 'ut-tf[figures]'.",
+        " train/loss,eval/error or eval/error/*, or alone for the loss and validation's main"
+        " metric; needs pip install 'ut-tf[figures]'.",
         "What",
         default="",
         shown_default="none",
