@@ -83,15 +83,7 @@ def ut_babi_induction() -> HParams:
     convolutions, no dropout. The error stays above 50 % for up to 2,000 updates, then falls within
     300.
     """
-    return ut_babi().change(
-        transition="fc",
-        position="none",
-        query_key_init="equal",
-        relative_self_bias=-5.0,
-        word_mask_stddev=0.2,
-        dropout=0.0,
-        train_steps=6000,
-    )
+    return ut_babi().change(word_mask_stddev=0.2, dropout=0.0, train_steps=6000, **_BY_LIKENESS)
 
 
 def ut_babi_joint() -> HParams:
@@ -99,17 +91,15 @@ def ut_babi_joint() -> HParams:
 
     For all tasks at once: relative positions only, and attention that starts out by likeness and
     away from itself, as in ut_babi_induction, with less dropout than ut_babi. Tasks 19 and 16 are
-    learned last; 17 is not, for want of regularisation.
+    learned last. 17 is not learned, since word masks are drawn around one: alone, and with
+    word_mask_mean=0.0 and word_mask_stddev=1.0, its error falls to 1.5 %.
     """
     return ut_babi().change(
-        transition="fc",
-        position="none",
-        query_key_init="equal",
-        relative_self_bias=-5.0,
         dropout=0.05,
         warmup_steps=500,
         train_steps=40_000,
         eval_frequency=2000,
+        **_BY_LIKENESS,
     )
 
 
@@ -188,6 +178,12 @@ def memn2n_tiny() -> HParams:
     return memn2n().change(hidden_size=20, train_steps=3000, eval_frequency=300)
 
 
+_BY_LIKENESS: dict[str, Any] = {
+    "transition": "fc",
+    "position": "none",
+    "query_key_init": "equal",
+    "relative_self_bias": -5.0,
+}
 _TRAINING: dict[str, Any] = {
     "learning_rate": 0.001,
     "schedule": "cosine",
