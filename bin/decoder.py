@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +49,7 @@ from ut_tf.notices import printable
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import LARGEST_SEED
 from ut_tf.storage.checkpoints import check_checkpoint, find_checkpoint, read_state
-from ut_tf.storage.folders import check_writable
+from ut_tf.storage.folders import refusal_to_write
 from ut_tf.storage.locks import exclusive
 from ut_tf.storage.model_folder import holds_model
 
@@ -209,9 +210,11 @@ def _check(values: Any) -> None:
     destination = _destination(values)
     refuse_overwriting("decode_to_file", destination, [expanded(source)] if source else [])
     if destination is not None:
-        check_writable(absolute(destination).parent, "decode_to_file")
         if destination.is_dir():
             raise FlagError(f"--decode_to_file={destination} is a folder: name a file.")
+        # What is there, such as /dev/stdout, may be written in a folder that may not.
+        if not os.path.lexists(destination) and (reason := refusal_to_write(destination.parent)):
+            raise _unwritable(destination, reason)
 
 
 def _check_beam(values: Any) -> None:
@@ -398,9 +401,11 @@ def _writable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be written ({error.strerror or error}): name another --decode_to_file."
-        ) from error
+        raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def _unwritable(path: Path, reason: str) -> UserError:
+    return UserError(f"{path} cannot be written ({reason}): name another --decode_to_file.")
 
 
 def _interact(translator: Translator) -> None:

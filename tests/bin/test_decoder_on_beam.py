@@ -56,6 +56,7 @@ def beamless(monkeypatch: pytest.MonkeyPatch) -> None:
             self.made = getattr(self, "made", None) or make()
             return self.made
 
+    monkeypatch.setattr(decoder, "require_beam", lambda: None)
     monkeypatch.setattr(beam_decoding, "run_on_beam", run)
     monkeypatch.setattr(beam_decoding, "once_for_each_process", Shared)
 
@@ -156,6 +157,8 @@ def test_mistakes_are_told_in_one_line(run_dir, file, capsys, flags, message):
 def test_only_what_is_written_is_said_to_be_unwritable(
     run_dir, file, tmp_path, monkeypatch, capsys
 ):
+    monkeypatch.setattr(decoder, "require_beam", lambda: None)
+
     def told(source, target):
         flags = [f"--decode_from_file={source}", f"--decode_to_file={target}"]
         on_beam = f"--beam_pipeline_options={RUNNER}"

@@ -41,16 +41,21 @@ def _in_cache(name: str, argument: str) -> Path:
         ) from error
 
 
+def refusal_to_write(folder: Path) -> str | None:
+    """Why a folder cannot be made or written; None: no reason is known without making it."""
+    # Path.exists raises PermissionError below a folder that may not be searched.
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not nearest.is_dir():
+        return os.strerror(errno.ENOTDIR)
+    return None if os.access(nearest, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+
+
 def check_writable(folder: Path, argument: str = "output_dir") -> None:
     """Raises UserError where a folder cannot be made or written, as far as this is known without
     making it; arguments as for ``make_writable``.
     """
-    # Path.exists raises PermissionError below a folder that may not be searched.
-    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    if not nearest.is_dir():
-        raise _unwritable(folder, argument, os.strerror(errno.ENOTDIR))
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise _unwritable(folder, argument, os.strerror(errno.EACCES))
+    if reason := refusal_to_write(folder):
+        raise _unwritable(folder, argument, reason)
 
 
 def make_writable(folder: Path, argument: str = "output_dir") -> None:
