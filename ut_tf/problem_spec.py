@@ -37,6 +37,8 @@ class ProblemSpec:
         the ids of the inputs.
       max_words: words per fact, for inputs of facts.
       shared_vocab: whether inputs and targets have the same ids.
+      leaf_symbol: id that targets have once for each symbol of the inputs, in the same order, among
+        others (a word of a parse tree); 0: there is none.
 
     Raises:
       UserError: lists every field that cannot be.
@@ -48,6 +50,7 @@ class ProblemSpec:
     target_vocab_size: int
     max_words: int = 0
     shared_vocab: bool = False
+    leaf_symbol: int = 0
 
     def __post_init__(self) -> None:
         mistakes = []
@@ -56,7 +59,7 @@ class ProblemSpec:
             if value not in options:
                 hint = did_you_mean(str(value), options)
                 mistakes.append(f"{name}={value!r}: expected one of {', '.join(options)}{hint}")
-        for name in ("input_vocab_size", "target_vocab_size", "max_words"):
+        for name in ("input_vocab_size", "target_vocab_size", "max_words", "leaf_symbol"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
                 mistakes.append(f"{name}={value!r}: expected a whole number from 0")

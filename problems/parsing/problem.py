@@ -40,6 +40,7 @@ from ut_tf.problems.parsing.files import (
 from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees
 from ut_tf.storage.files import write_text
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 if TYPE_CHECKING:
     from ut_tf.problems.parsing.codec import ParseCodec
@@ -123,12 +124,14 @@ class Parsing(Problem):
         folder = self._prepared(data_dir)
         with folder.reading():
             words, symbols = folder.summary()["vocab_sizes"]
+            labels = folder.verified(_LABELS_FILE).read_text(encoding="utf-8").split("\n")
         return ProblemSpec(
             "tokens",
             "tokens",
             input_vocab_size=words,
             target_vocab_size=symbols,
             shared_vocab=self._with_words,
+            leaf_symbol=0 if self._with_words else FIRST_SYMBOL_ID + labels.index(LEAF),
         )
 
     def examples(

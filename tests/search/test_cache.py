@@ -22,6 +22,7 @@ from tests.search.models import (
     random_model,
     random_transformer,
 )
+from ut_tf.errors import UserError
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.universal_transformer.catalogue import CELLS
 from ut_tf.models.universal_transformer.cells import BasicCell
@@ -57,6 +58,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "input_start_symbol": True,
     },
     "relative": {"relative_bias": 2, "target_position": "continue", "position": "paper"},
+    "leaves": {"target_position": "leaves", "relative_bias": 2, "num_steps": 1},
     "learned, from the end": {
         "position": "learned",
         "position_from": "end",
@@ -98,6 +100,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 TRANSFORMERS: dict[str, dict[str, Any]] = {
     "post-norm": {},
+    "leaves, rotary": {"target_position": "leaves", "position": "rotary", "num_layers": 1},
     "pre-norm, sepconv": {"norm": "pre", "transition": "sepconv", "position": "tensor2tensor"},
     "relative": {"relative_bias": 3, "target_position": "backward", "attention_bias": True},
     "rotary, both ends": {
@@ -235,6 +238,29 @@ class Mixing(BasicCell):
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         return 0.5 * (block_output + inputs) + 0.1 * memory, memory + state
+
+
+def test_targets_have_the_position_of_the_word_that_they_come_to_next() -> None:
+    """With no bias per distance, brackets between two leaves are told apart by nothing but what
+    they are: those that change places with each other change nothing for the symbols after them.
+    """
+    model = random_model(target_position="leaves", num_steps=1)
+    leaf, inputs = model.spec.leaf_symbol, INPUTS[:1]
+    logits = [
+        model({"inputs": inputs, "targets": np.array([targets], np.int32)})[0, -1]
+        for targets in (
+            [3, 4, leaf, 6, 7, 8, 2],
+            [4, 3, leaf, 7, 6, 8, 2],
+            [3, leaf, 4, 6, 7, 8, 2],
+        )
+    ]
+    assert_close(logits[0], logits[1], 1e-5)
+    assert np.abs(logits[0] - logits[2]).max() > 1e-3
+
+
+def test_leaves_are_wanted_where_the_targets_have_none() -> None:
+    with pytest.raises(UserError, match="target_position=leaves needs targets with a symbol for"):
+        random_model(spec=LANGUAGE, target_position="leaves")
 
 
 @pytest.mark.parametrize("changes", [{}, ACT], ids=["fixed", "halting"])

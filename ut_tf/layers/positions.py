@@ -34,7 +34,8 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
       position_from: whether the inputs' positions count from the "start", or the "end"; "both":
         from the start (of rotary positions, which count both ways).
       target_position: whether the targets' positions count from the "start", "continue" behind the
-        inputs, or go "backward" from the inputs' last symbol.
+        inputs, go "backward" from the inputs' last symbol, or are those of the inputs whose
+        "leaves" are written next.
       end_position: position of the last input symbol where they count from the end.
       position_separator: id of an input symbol behind which positions begin again; 0: none.
       position_offset: "none", "random", "mixed" or "randomised", in training.
@@ -122,10 +123,18 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
             lengths[:, None] + float(self.end_position) - index if backward else index,
         )
 
-    def targets(self, assigned: Any, order: Any, input_lengths: Any) -> Any:
-        """Returns the positions of decoder inputs, float32 [batch or 1, length], of their `order`
-        (float32 [1, length], from 0).
+    def targets(self, assigned: Any, order: Any, input_lengths: Any, leaves: Any = None) -> Any:
+        """The positions of decoder inputs, float32 [batch or 1, length].
+
+        Args:
+          assigned: what the call returned.
+          order: float32 [1, length], from 0.
+          input_lengths: float32 [batch], symbols of the inputs; None: there are none.
+          leaves: float32 [batch, length], leaves among the targets before each position, for
+            target_position "leaves".
         """
+        if self.target_position == "leaves":
+            return self._look_up(assigned, leaves + 1.0)
         if self.target_position == "start" or input_lengths is None:
             return self._look_up(assigned, order + 1.0)
         last = input_lengths[:, None]

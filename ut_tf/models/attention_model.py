@@ -88,13 +88,19 @@ class AttentionModel(EncoderDecoder):
 
     def mistakes(self) -> list[str]:
         separator, inputs = self.network.position_separator, self.spec.inputs
-        if not separator or inputs == "tokens":
-            return super().mistakes()
-        return [
-            *super().mistakes(),
-            f"position_separator={separator} is the id of a symbol among the inputs, and this"
-            f" problem has inputs={inputs!r}: set it to 0",
-        ]
+        mistakes = super().mistakes()
+        if separator and inputs != "tokens":
+            mistakes.append(
+                f"position_separator={separator} is the id of a symbol among the inputs, and this"
+                f" problem has inputs={inputs!r}: set it to 0"
+            )
+        if self.network.target_position == "leaves" and not self.spec.leaf_symbol:
+            mistakes.append(
+                "target_position=leaves needs targets with a symbol for each symbol of the inputs"
+                " (parse_ptb with leaves=XX), and this problem's have none: choose another"
+                " target_position"
+            )
+        return mistakes
 
     def make_parts(self) -> None:
         network = self.network
@@ -102,7 +108,9 @@ class AttentionModel(EncoderDecoder):
         super().make_parts()
         self.positions = make_part(Positions, network, name="positions", dtype="float32")
         self.position_table = self.position_encoding.table
-        self._places = AttentionPositions(network, self.positions, self.position_encoding)
+        self._places = AttentionPositions(
+            network, self.positions, self.position_encoding, self.spec.leaf_symbol
+        )
 
     def build_parts(self) -> None:
         shape = (None, None, self.network.hidden_size)
@@ -167,10 +175,12 @@ class AttentionModel(EncoderDecoder):
             assigned = self.positions(
                 batch_size=size[0], size=size[1] + 2, training=options.training
             )
-            signal, context = self._places.decoder_context(assigned, mask, None)
+            signal, context = self._places.decoder_context(assigned, targets, mask, None)
         else:
             read: InputPositions = encoded.extra
-            signal, context = self._places.decoder_context(read.assigned, mask, read.lengths)
+            signal, context = self._places.decoder_context(
+                read.assigned, targets, mask, read.lengths
+            )
             keys, values = self.decoder.project_memory(encoded.states, read.rotation)
             context = context._replace(
                 memory_keys=keys,
@@ -225,6 +235,8 @@ class AttentionModel(EncoderDecoder):
             "constants": self.prepare_decoding(),
             **empty_cache(self.decoder, batch_size, capacity + self.cache_offset, beam_size),
         }
+        if self._places.counts_leaves:
+            cache["leaves"] = tf.zeros([batch_size, beam_size])
         if not self.has_encoder:
             return cache
         encoded = self.encode({"inputs": features["inputs"]}, CallOptions())
@@ -244,8 +256,13 @@ class AttentionModel(EncoderDecoder):
             self.network.hidden_size // self.network.num_heads,
             self.compute_dtype,
         )
+        cache = self._with_leaves(cache, symbols)
         signal, context = self._places.step_context(
-            step, cache_position.beam_size, cache.get("examples", {}), weights.get("positions")
+            step,
+            cache_position.beam_size,
+            cache.get("examples", {}),
+            weights.get("positions"),
+            cache.get("leaves"),
         )
         inputs = self.embed_step(symbols, step, weights)
         states, blocks = self.decoder.step(
@@ -259,6 +276,14 @@ class AttentionModel(EncoderDecoder):
         )
         new = {**cache, "visible": visible, "blocks": blocks}
         return self.step_logits(states, weights), new
+
+    def _with_leaves(self, cache: Cache, symbols: Any) -> Cache:
+        """The cache, with the newest symbols [batch * beam_size] counted where they are leaves."""
+        if not self._places.counts_leaves:
+            return cache
+        leaves = cache["leaves"]
+        new = tf.reshape(self._places.is_leaf(symbols), tf.shape(leaves))
+        return {**cache, "leaves": tf.ensure_shape(leaves + new, leaves.shape)}
 
     def reorder_cache(self, cache: Cache, parents: Any) -> Cache:
         return reordered(cache, parents)

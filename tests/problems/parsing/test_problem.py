@@ -392,6 +392,10 @@ def test_from_files_to_examples_and_back(
             if word in example["inputs"].numpy().tolist()
         ]
         assert words == example["inputs"].numpy().tolist(), "words have the same ids on both sides"
+        assert spec.leaf_symbol == 0
+    else:
+        of_leaves = example["targets"].numpy() == spec.leaf_symbol
+        assert of_leaves.tolist() == [False, True, True, False, False], "one for each word"
     with pytest.raises(UserError, match="training trees of parse_ptb are not kept"):
         problem.text_pairs("train", data)
     with pytest.raises(UserError, match="no split 'test'"):
