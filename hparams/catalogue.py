@@ -108,6 +108,8 @@ _AGREEMENT = {
 _PARSING = {
     "ut_parsing": "constituency parsing of a few thousand trees on a CPU",
     "transformer_parsing": "a Transformer with as many parameters as ut_parsing",
+    "ut_parsing_leaves": "ut_parsing for trees with XX: symbols stand where their words stand",
+    "transformer_parsing_leaves": "a Transformer with as many parameters as ut_parsing_leaves",
 }
 _OWN_FILES = {
     "ut_classify": "classes of your own texts on a CPU, in minutes",

@@ -50,7 +50,8 @@ class ProblemSpec:
     target_vocab_size: int
     max_words: int = 0
     shared_vocab: bool = False
-    leaf_symbol: int = 0
+    # Follows from the vocabulary, and runs of before it was told apart have none.
+    leaf_symbol: int = dataclasses.field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         mistakes = []

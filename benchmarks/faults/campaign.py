@@ -27,7 +27,7 @@ WHOLE = (
     ("kills.py", "--seconds=600"),
     ("interrupts.py", "--moments=50"),
     ("ledger.py", "--seconds=200"),
-    ("workers.py", "--seconds=240"),
+    ("workers.py", "--seconds=360"),
     ("soak.py", "--seconds=180", "--lines=20000", "--requests=10000"),
     ("costs.py", "--repetitions=3", "--updates=50"),
 )

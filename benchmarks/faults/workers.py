@@ -261,7 +261,8 @@ def case_of_terminations(
     cluster = Cluster.of(folder / "terminated", workers)
     failures: list[str] = []
     sent = 0
-    while sent < terminations and not failures and time.monotonic() < deadline:
+    # Without a single signal nothing would be tested.
+    while sent < terminations and not failures and (not sent or time.monotonic() < deadline):
         processes = cluster._replace(environments=cluster_environments(workers)).start_all()
         victim = generator.randrange(workers)
         if not processes[victim].reaches("step", generator.randint(1, 6)):
@@ -275,6 +276,8 @@ def case_of_terminations(
             if outcome.seconds is None or outcome.status not in (0, 130):
                 failures.append(f"worker {number}: {outcome}")
         tell(f"SIGTERM to worker {victim}: all ended after {time.monotonic() - began:.1f} s")
+    if not sent:
+        failures.append("the training ended before a worker could be sent a signal")
     entry = {"case": "four workers, SIGTERM", "signals": sent, "failures": failures}
     # A checkpoint is saved at each signal, too, so that the earlier ones are others.
     return resumed(entry, cluster, whole, last=1)

@@ -4,6 +4,7 @@ Transformer with as many parameters.
 How it is used::
 
     ut-trainer --problem=parse_ptb --hparams_set=ut_parsing
+    ut-trainer --problem=parse_ptb --problem_args=leaves=XX --hparams_set=ut_parsing_leaves
 
 How it works: both are pre-norm, with attention that starts out by likeness (the words of a tree are
 those of its sentence), dropout also of words, small batches of 1024 tokens and a cosine to zero
@@ -36,6 +37,30 @@ def transformer_parsing() -> HParams:
     )
 
 
+def ut_parsing_leaves() -> HParams:
+    """``ut-trainer --problem=wsj_parsing --hparams_set=ut_parsing_leaves``
+
+    ut_parsing for trees with XX for each word (``parse_ptb`` has them with ``leaves=XX``): what the
+    decoder writes has the position of the word that it comes to next, and its attention a bias per
+    distance, which says in which order brackets were written.
+    """
+    return ut_parsing().change(**_LEAVES)
+
+
+def transformer_parsing_leaves() -> HParams:
+    """``ut-trainer --problem=wsj_parsing --hparams_set=transformer_parsing_leaves``
+
+    transformer_parsing for such trees, in the same way.
+    """
+    return transformer_parsing().change(**_LEAVES)
+
+
+_LEAVES = {
+    "target_position": "leaves",
+    "relative_bias": 32,
+    "train_steps": 4000,
+    "eval_frequency": 500,
+}
 _TRAINING = {
     **PRE_NORM,
     "query_key_init": "equal",

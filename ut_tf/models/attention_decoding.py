@@ -3,8 +3,8 @@ values.
 
 ``layers/key_value_cache.py`` says how the hypotheses of a beam share it without copies. Here the
 entry "visible" belongs to all blocks, and "blocks" is a list of one dictionary per block:
-"attention" has keys and values, "transition" tensors [batch, beam_size, ...]. Where positions follow
-from leaves, "leaves" counts those of each hypothesis, float32 [batch, beam_size].
+"attention" has keys and values, "transition" tensors [batch, beam_size, ...]. Where positions
+follow from leaves, "leaves" counts those of each hypothesis, float32 [batch, beam_size].
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def reordered(cache: Cache, parents: Any) -> Cache:
         {**block, "transition": gather_hypotheses(block["transition"], parents)}
         for block in cache["blocks"]
     ]
-    moved = {
+    moved: Cache = {
         name: gather_hypotheses(cache[name], parents)
         for name in ("visible", "leaves")
         if name in cache
