@@ -15,6 +15,7 @@ from ut_tf.bin import flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.config_file import parse_with_config
 from ut_tf.bin.entry import EXIT_INTERRUPTED
+from ut_tf.bin.flag_values import check_readable_files
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.bin.registry_page import registry_page
@@ -30,7 +31,7 @@ from ut_tf.bin.trainer_flags import (
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
-from ut_tf.storage.folders import no_empty_folders_left
+from ut_tf.storage.folders import check_writable, no_empty_folders_left
 from ut_tf.training.cluster import join_cluster
 
 _ENDINGS = {
@@ -64,6 +65,11 @@ def _train(values: Any) -> int:
         return 0
     if values.plan_args:
         raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
+    # A sweep's trainings, which the same flags are checked for, may run where other folders are.
+    check_writable(plan.output_dir)
+    check_readable_files(plan.problem_args, plan.data_dir)
+    if warm_start is not None:
+        check_checkpoint(warm_start.output_dir, "best")
     join_cluster(values.cluster, functools.partial(tell, COMMAND))
     import_tensorflow()
     from ut_tf.training.agreement import check_settings

@@ -7,14 +7,12 @@ from typing import Any
 
 from ut_tf.bin import shared_flags
 from ut_tf.bin.config_file import CONFIG, parse_with_config
-from ut_tf.bin.flag_values import check_readable_files, problem_arguments
+from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.hparams.first_sets import first_sets
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import check_checkpoint
-from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.summaries import check_views
 from ut_tf.training.trackers import check_tracker
@@ -182,9 +180,6 @@ def checked(values: Any) -> tuple[Run, Run | None]:
     if values.tracker:
         check_tracker(values.tracker)
     plan = _plan(values)
-    if not values.plan:
-        check_writable(plan.output_dir)
-        check_readable_files(plan.problem_args, plan.data_dir)
     return plan, _warm_start_run(values.warm_start_from, plan)
 
 
@@ -264,11 +259,9 @@ def _warm_start_run(folder: str | None, plan: Run) -> Run | None:
     if not folder or checkpoint_steps(plan.output_dir):
         return None
     try:
-        run = Run.load(folder, usr_dir=plan.usr_dir)
-        check_checkpoint(run.output_dir, "best")
+        return Run.load(folder, usr_dir=plan.usr_dir)
     except UserError as error:
         raise UserError(f"--warm_start_from={folder}: {error}") from error
-    return run
 
 
 def default_output_dir(values: Any) -> str:
