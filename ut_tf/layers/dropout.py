@@ -15,6 +15,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.layers.custom_gradient import custom_gradient
+
 # Below this rate a byte cannot express it closely enough, and two bytes are drawn.
 _SMALLEST_BYTE_RATE = 0.05
 
@@ -81,7 +83,7 @@ def _drop_relu(x: Any, rate: float, seed: Any) -> Any:
     where the output is 0.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def drop(x: Any, seed: Any) -> Any:
         # Only the ReLU may read x, or TensorFlow cannot make one kernel of it and the product that
         # x comes from.

@@ -7,8 +7,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.layers.custom_gradient import custom_gradient
 
-@tf.custom_gradient
+
+@custom_gradient
 def normalize(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
     """Returns (x - mean) / sqrt(variance + epsilon) * scale + bias over the last axis.
 

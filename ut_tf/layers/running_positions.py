@@ -17,6 +17,8 @@ import tensorflow as tf
 # There is no public function that tells it.
 from tensorflow.python.ops import control_flow_util
 
+from ut_tf.layers.custom_gradient import custom_gradient
+
 
 def is_compiled_by_xla() -> bool:
     """Whether XLA compiles what is being traced: it must know all shapes."""
@@ -36,7 +38,7 @@ def placed_rows(rows: Any, index: Any, count: Any) -> Any:
     return tf.ensure_shape(tf.scatter_nd(index[:, None], rows, shape), [None, *rows.shape[1:]])
 
 
-@tf.custom_gradient
+@custom_gradient
 def take_rows(values: Any, index: Any) -> Any:
     """The rows `index`, int32 [rows], of `values` [positions, ...]; each is taken at most once."""
     # The gradient of tf.gather adds up rows that may occur twice, which takes longer.
@@ -44,7 +46,7 @@ def take_rows(values: Any, index: Any) -> Any:
     return tf.gather(values, index), lambda upstream: (placed_rows(upstream, index, count), None)
 
 
-@tf.custom_gradient
+@custom_gradient
 def replace_rows(values: Any, index: Any, rows: Any) -> Any:
     """`values` [positions, ...] with `rows` [rows, ...] at `index`, int32 [rows]; in place where
     nothing else reads the values any more.
@@ -65,7 +67,7 @@ def replace_rows(values: Any, index: Any, rows: Any) -> Any:
     return replaced, gradient
 
 
-@tf.custom_gradient
+@custom_gradient
 def part_rows(values: Any, first: Any, second: Any) -> Any:
     """The rows `first` and the rows `second` of `values`, which are all rows of it."""
 
@@ -174,6 +176,6 @@ class RunningPositions(NamedTuple):
             taken = tf.cast(self.taken, upstream.dtype)[:, None, :, None]
             return tf.gather(upstream, rows) * taken
 
-        spread = tf.custom_gradient(lambda heads: (tf.gather(heads, rows), spread_gradient))
-        collect = tf.custom_gradient(lambda values: (collected(values), collect_gradient))
+        spread = custom_gradient(lambda heads: (tf.gather(heads, rows), spread_gradient))
+        collect = custom_gradient(lambda values: (collected(values), collect_gradient))
         return spread, collect

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
+from ut_tf.layers.custom_gradient import custom_gradient
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, affine, flatten, kernel_initializer, unflatten
 
@@ -113,7 +114,7 @@ class Transition(TransitionFunction):
         return affine(tf.nn.relu(affine(x, weights["inner"])), weights["outer"]), cache
 
 
-@tf.custom_gradient
+@custom_gradient
 def depthwise(padded: Any, kernel: Any) -> Any:
     """The sums over neighbouring positions, each channel with weights of its own.
 
