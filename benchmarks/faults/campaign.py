@@ -32,9 +32,9 @@ WHOLE = (
     ("costs.py", "--repetitions=3", "--updates=50"),
 )
 SAMPLE = (
-    ("fuzz.py", "--inputs=200", "--seconds=2", "--parsers=babi,hparams,config_json,metrics_jsonl"),
-    ("commands.py", "--inputs=250", "--seconds=20", "--no_good_lines"),
-    ("disks.py", "--seconds=3", "--positions=20", "--faults=flips,cuts,output"),
+    ("fuzz.py", "--inputs=200", "--seconds=2", "--parsers=babi,hparams,config_json"),
+    ("commands.py", "--inputs=180", "--seconds=15", "--no_good_lines"),
+    ("disks.py", "--seconds=1.5", "--positions=10", "--faults=flips,cuts"),
 )
 
 

@@ -68,10 +68,16 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
     ("spec", "network"),
     [
         (_TRANSLATION, _NETWORK),
-        (_LANGUAGE_MODEL, _NETWORK),
         (_CLASSIFIER, _NETWORK),
-        (_TRANSLATION, dataclasses.replace(_NETWORK, recurrence="gru", step_encoding="none")),
-        (_TRANSLATION, dataclasses.replace(_NETWORK, recurrence="lstm", step_encoding="none")),
+        pytest.param(_LANGUAGE_MODEL, _NETWORK, marks=pytest.mark.slow),
+        *(
+            pytest.param(
+                _TRANSLATION,
+                dataclasses.replace(_NETWORK, recurrence=cell, step_encoding="none"),
+                marks=pytest.mark.slow,
+            )
+            for cell in ("gru", "lstm")
+        ),
     ],
 )
 def test_counts_what_the_graph_computes(

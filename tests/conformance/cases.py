@@ -77,7 +77,8 @@ class Case:
 
     `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same
     parts or one like it, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two
-    devices; of a model also its file) is among the slow tests. `is_model`: a whole model.
+    devices; of models and stacks also reading back) is among the slow tests. `is_model`: a whole
+    model. `is_stack`: what a model makes of its layers.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Case:
     target: Callable[[np.ndarray], np.ndarray] = lambda output: np.full_like(output, 0.3)
     repeats: bool = False
     is_model: bool = False
+    is_stack: bool = False
 
 
 def _floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -159,13 +161,14 @@ def _depthwise_attention() -> Case:
 
 
 def _stack(name: str, make: Any, kind: Any = UniversalTransformer, **changes: Any) -> Case:
-    return _layer(
+    stack = _layer(
         name,
         lambda dtype: make(network(kind, **changes), dtype=dtype),
         symbol_mask=lambda inputs: inputs["mask"],
         position_signal=paper_sinusoid(POSITIONS, 8),
         context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
     )
+    return dataclasses.replace(stack, is_stack=True)
 
 
 def _layers(config: Any, dtype: str) -> Any:
@@ -417,11 +420,23 @@ CASES = [
     _model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2),
 ]
 
-# The models that costly tests hold for; the others' are slow tests. XLA alone would
-# take 7 s for a decoder that halts.
-REPRESENTATIVES = frozenset(
-    {"UniversalTransformer sequences, halting", "LSTMModel sequences, bahdanau"}
-)
+# The models and layers that costly tests hold for; those of the others are slow tests. What is
+# compiled is fitted for all layers, of which models are made.
+_HALTING = "UniversalTransformer sequences, halting"
+_LSTM = "LSTMModel sequences, bahdanau"
+FITTED = frozenset({_HALTING})
 COMPILED_BY_XLA = frozenset(
-    {"UniversalTransformer aligned, halting", "LSTMModel sequences, bahdanau"}
+    # A decoder that halts would take 7 s.
+    {"UniversalTransformer aligned, halting", "MultiHeadAttention", "WordPointer", "Positions"}
+)
+SAVED = frozenset({_LSTM, "MemoryHops, layerwise", "ConvolutionalGRU", "Positions"})
+ON_TWO_DEVICES = frozenset({_HALTING, "RecurrentLayer"})
+IN_MIXED_PRECISION = frozenset(
+    {
+        _HALTING,
+        _LSTM,
+        "UniversalTransformer sequences, pondernet, learned",
+        "ByteNet sequences",
+        "ExtendedNeuralGPU sequences",
+    }
 )

@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conformance.cases import CASES, COMPILED_BY_XLA, REPRESENTATIVES, Case
+from tests.conformance.cases import (
+    CASES,
+    COMPILED_BY_XLA,
+    FITTED,
+    IN_MIXED_PRECISION,
+    ON_TWO_DEVICES,
+    SAVED,
+    Case,
+)
 
 
 def _cases(is_slow: Callable[[Case], bool]) -> Any:
@@ -28,13 +36,15 @@ def _cases(is_slow: Callable[[Case], bool]) -> Any:
     return pytest.mark.parametrize("case", parameters, scope="module")
 
 
-by_case = _cases(lambda case: case.repeats and case.is_model)
-by_case_once = _cases(lambda case: case.repeats)
-# Compiling a whole model takes seconds: of those made of the same layers, two are enough each time.
-by_costly_case, by_case_of_xla = (
-    _cases(lambda case, kept=kept: case.repeats or (case.is_model and case.name not in kept))
-    for kept in (REPRESENTATIVES, COMPILED_BY_XLA)
-)
+def _cases_of(kept: frozenset[str]) -> Any:
+    return _cases(lambda case: case.name not in kept)
+
+
+def _layers_and(models: frozenset[str]) -> Any:
+    return _cases(lambda case: case.repeats or (case.is_model and case.name not in models))
+
+
+by_case = _cases(lambda case: case.repeats and (case.is_model or case.is_stack))
 
 
 class Probe(keras.Model):
@@ -113,7 +123,7 @@ def test_configuration_and_checkpoint_make_the_same_layer(
     np.testing.assert_array_equal(case.call(copy, tensors(case), False), expected)
 
 
-@by_costly_case
+@_layers_and(FITTED)
 def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     probe = made(case)
     # Of all optimizers, SGD is the one that is quickly compiled.
@@ -125,7 +135,7 @@ def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     assert losses[-1] < losses[0] or not probe.trainable_variables
 
 
-@by_case_once
+@_layers_and(IN_MIXED_PRECISION)
 @pytest.mark.parametrize(
     "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
 )
@@ -137,7 +147,7 @@ def test_mixed_precision_is_near_float32(case: Case, policy: str, expected: Any)
     assert all(variable.dtype == "float32" for variable in mixed.trainable_variables)
 
 
-@by_case_of_xla
+@_cases_of(COMPILED_BY_XLA)
 def test_xla_gives_the_same_values_and_gradients(case: Case, probe: Probe) -> None:
     compute = tf.function(
         lambda inputs: values_and_gradients(probe, inputs), autograph=False, jit_compile=True
@@ -149,7 +159,7 @@ def test_xla_gives_the_same_values_and_gradients(case: Case, probe: Probe) -> No
         )
 
 
-@by_costly_case
+@_cases_of(SAVED)
 def test_saved_model_round_trip(case: Case, probe: Probe, expected: Any, tmp_path: Path) -> None:
     signature = {
         name: tf.TensorSpec([None, *value.shape[1:]], value.dtype)
@@ -163,7 +173,7 @@ def test_saved_model_round_trip(case: Case, probe: Probe, expected: Any, tmp_pat
     np.testing.assert_allclose(loaded.serve(tensors(case)), expected, rtol=1e-5, atol=1e-5)
 
 
-@by_costly_case
+@_cases_of(ON_TWO_DEVICES)
 def test_two_devices_sum_to_one(case: Case, expected: Any) -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     with strategy.scope():

@@ -89,8 +89,17 @@ def numbers(batches: list[dict[str, Any]]) -> Counter[int]:
 
 
 @pytest.mark.parametrize("table", [True, False])
-@pytest.mark.parametrize("num_replicas", [1, 2, 3])
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize(
+    ("num_replicas", "jit_compile"),
+    [
+        (1, False),
+        (3, True),
+        pytest.param(1, True, marks=pytest.mark.slow),
+        pytest.param(2, False, marks=pytest.mark.slow),
+        pytest.param(2, True, marks=pytest.mark.slow),
+        pytest.param(3, False, marks=pytest.mark.slow),
+    ],
+)
 def test_no_example_is_lost_and_no_batch_exceeds_its_tokens(
     table: bool, num_replicas: int, jit_compile: bool
 ) -> None:
@@ -173,7 +182,7 @@ def test_fewer_examples_than_replicas_leave_padding_examples_of_weight_zero() ->
     assert not parts[3]["inputs"].any()
 
 
-@pytest.mark.parametrize("num_workers", [1, 2, 4])
+@pytest.mark.parametrize("num_workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_workers_shares_together_are_the_global_batches(num_workers: int) -> None:
     training = TrainingConfig(batch_size=64)
     everything = read(train_batches(Ramps(), DATA_DIR, training, 4, seed=1, epoch=0))

@@ -26,27 +26,25 @@ def test_a_run_is_judged_at_full_depth_and_under_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each point is a model of its own, whose graphs take seconds to trace.
-    monkeypatch.setitem(THRESHOLDS, "argmax_stable", (2.0, 5.0))
-    run = toy_run(tmp_path, model="universal_transformer", eval_num_steps=6)
+    monkeypatch.setitem(THRESHOLDS, "state_difference", (1e6,))
+    run = toy_run(tmp_path, "toy_class", model="universal_transformer", eval_num_steps=6)
     save(run, (1,))
-    sweep = sweep_exits(run, rules=["argmax_stable"])
+    sweep = sweep_exits(run, rules=["state_difference"])
     assert [(point.eval_exit, point.eval_exit_threshold) for point in sweep.points] == [
         ("none", None),
-        ("argmax_stable", 2.0),
-        ("argmax_stable", 5.0),
+        ("state_difference", 1e6),
     ]
-    full, two, five = sweep.points
-    assert full.mean_steps == 6.0
-    assert 2.0 <= two.mean_steps < five.mean_steps <= 6.0
+    full, at_once = sweep.points
+    assert (full.mean_steps, at_once.mean_steps) == (6.0, 1.0)
     assert all(point.milliseconds > 0.0 for point in sweep.points)
-    assert full.metrics["loss"] != two.metrics["loss"]
+    assert full.metrics["loss"] != at_once.metrics["loss"]
     sweep.write(tmp_path)
     kept = json.loads((tmp_path / "exit_sweep.json").read_text())
     assert kept == sweep.to_dict()
     with (tmp_path / "exit_sweep.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["loss"]) for row in rows] == [point.metrics["loss"] for point in sweep.points]
-    assert rows[0]["eval_exit_threshold"] == "" and float(rows[1]["eval_exit_threshold"]) == 2.0
+    assert rows[0]["eval_exit_threshold"] == "" and float(rows[1]["eval_exit_threshold"]) == 1e6
 
 
 def test_rules_that_a_model_cannot_take_are_left_out(tmp_path: Path) -> None:

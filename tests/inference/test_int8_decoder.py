@@ -36,7 +36,15 @@ def make_model(name: str, **changes: Any) -> Any:
 @needs_int8
 @pytest.mark.parametrize(
     "name",
-    ["universal_transformer", "transformer", "lstm", "convs2s", "bytenet", "mem_transformer"],
+    [
+        "universal_transformer",
+        "lstm",
+        "bytenet",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("transformer", "convs2s", "mem_transformer")
+        ),
+    ],
 )
 def test_logits_are_nearly_those_in_float(name: str) -> None:
     model = make_model(name)
@@ -52,8 +60,9 @@ def test_logits_are_nearly_those_in_float(name: str) -> None:
 
 
 @needs_int8
-def test_a_search_in_a_graph_finds_outputs() -> None:
-    decoder = Int8Decoder(make_model("universal_transformer", halting="basic"), least_size=1)
+@pytest.mark.parametrize("halting", ["none", pytest.param("basic", marks=pytest.mark.slow)])
+def test_a_search_in_a_graph_finds_outputs(halting: str) -> None:
+    decoder = Int8Decoder(make_model("universal_transformer", halting=halting), least_size=1)
     config = DecodeConfig(beam_size=3, force_length=20)
     run = tf.function(lambda inputs: decode(decoder, {"inputs": inputs}, config), autograph=False)
     assert run(FEATURES["inputs"]).symbols.shape == (2, 1, 20)

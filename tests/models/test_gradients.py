@@ -61,13 +61,20 @@ def gradient_norm(model: str, spec: ProblemSpec, **changes: Any) -> float:
     ("model", "spec", "changes"),
     [
         ("transformer", LANGUAGE, {"position": "rotary"}),
-        ("transformer", LANGUAGE, {"position": "none", "norm": "pre"}),
+        pytest.param(
+            "transformer", LANGUAGE, {"position": "none", "norm": "pre"}, marks=pytest.mark.slow
+        ),
         (
             "universal_transformer",
             LANGUAGE,
             {"position": "rotary", "step_encoding": "none", "norm": "pre"},
         ),
-        ("universal_transformer", LANGUAGE, {"position": "none", "step_encoding": "none"}),
+        pytest.param(
+            "universal_transformer",
+            LANGUAGE,
+            {"position": "none", "step_encoding": "none"},
+            marks=pytest.mark.slow,
+        ),
         ("universal_transformer", PAIRS, {"position": "rotary", "step_encoding": "none"}),
         ("mem_bottleneck_transformer", PAIRS, {"position": "none", "norm": "pre"}),
         ("bytenet", LANGUAGE, {}),

@@ -132,6 +132,7 @@ def test_the_summary_counts_the_layers_parameters(fitted: Any) -> None:
     assert any("encoder" in line and count in line for text in lines for line in text.split("\n"))
 
 
+@pytest.mark.slow
 def test_a_model_fitted_to_several_lengths_is_exported(fitted: Any, tmp_path: Path) -> None:
     model, _, _ = fitted
     model.export(tmp_path, verbose=False)
@@ -139,18 +140,28 @@ def test_a_model_fitted_to_several_lengths_is_exported(fitted: Any, tmp_path: Pa
     np.testing.assert_allclose(exported.serve(INPUTS[:3]), model(INPUTS[:3]), atol=1e-5)
 
 
-def test_mixed_bfloat16_computes_in_it_and_keeps_float32_weights() -> None:
+@pytest.fixture
+def mixed() -> keras.Model:
+    """A model in mixed_bfloat16."""
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
-        # What a loop carries has to keep its dtype only where the loop is part of a graph.
-        model = compiled(make_model(act_max_steps=2))
+        return compiled(make_model(act_max_steps=2))
     finally:
         keras.config.set_dtype_policy("float32")
-    model.fit(INPUTS, LABELS, batch_size=64, verbose=0)
-    encoder = model.get_layer("encoder")
-    assert encoder.output.dtype == "bfloat16"
-    assert {weight.dtype for weight in model.weights} == {"float32"}
-    assert np.isfinite(model(INPUTS)).all()
+
+
+def test_mixed_bfloat16_computes_in_it_and_keeps_float32_weights(mixed: keras.Model) -> None:
+    # What a loop carries has to keep its dtype only where the loop is part of a graph.
+    assert np.isfinite(tf.function(mixed, autograph=False)(INPUTS)).all()
+    assert mixed.get_layer("encoder").output.dtype == "bfloat16"
+    assert {weight.dtype for weight in mixed.weights} == {"float32"}
+
+
+@pytest.mark.slow
+def test_a_model_in_mixed_bfloat16_is_fitted(mixed: keras.Model) -> None:
+    mixed.fit(INPUTS, LABELS, batch_size=64, verbose=0)
+    assert {weight.dtype for weight in mixed.weights} == {"float32"}
+    assert np.isfinite(mixed(INPUTS)).all()
 
 
 def check_first_update(model: keras.Model) -> None:
@@ -162,10 +173,12 @@ def check_first_update(model: keras.Model) -> None:
     assert history["encoder_ponder_time"] == pytest.approx([times], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_model_compiled_by_xla_is_fitted() -> None:
     check_first_update(compiled(make_model(), jit_compile=True))
 
 
+@pytest.mark.slow
 def test_two_replicas_fit_a_model_together() -> None:
     with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
         model = compiled(make_model())

@@ -36,11 +36,16 @@ def _graph_flop(graph: Any) -> int:
     ("model", "overrides", "spec"),
     [
         ("transformer", "num_layers=2", TRANSLATION),
-        ("universal_transformer", "num_steps=2,mix_layers_before=1", TRANSLATION),
-        ("universal_transformer", "num_steps=2,recurrence=skip,recurrence_layers=2", TRANSLATION),
-        ("conditional_universal_transformer", "num_steps=2", TRANSLATION),
         ("universal_transformer", "num_steps=2,recurrence=gru", WORDS),
-        ("universal_transformer", "num_steps=2,coordinate_form=concat", TRANSLATION),
+        *(
+            pytest.param(model, f"num_steps=2{overrides}", TRANSLATION, marks=pytest.mark.slow)
+            for model, overrides in (
+                ("universal_transformer", ",mix_layers_before=1"),
+                ("universal_transformer", ",recurrence=skip,recurrence_layers=2"),
+                ("universal_transformer", ",coordinate_form=concat"),
+                ("conditional_universal_transformer", ""),
+            )
+        ),
     ],
 )
 def test_operations_are_those_of_the_graph(model: str, overrides: str, spec: ProblemSpec) -> None:

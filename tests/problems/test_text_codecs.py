@@ -104,7 +104,12 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(
-    params=[("facts", 70), ("tokens", 70), ("facts", 2), ("tokens", 2)],
+    params=[
+        ("facts", 70),
+        pytest.param(("tokens", 70), marks=pytest.mark.slow),
+        pytest.param(("facts", 2), marks=pytest.mark.slow),
+        ("tokens", 2),
+    ],
     ids=lambda param: f"{param[0]}{param[1]}",
 )
 def problem(request: pytest.FixtureRequest) -> StoryQuestions:

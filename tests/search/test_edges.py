@@ -25,7 +25,13 @@ SEARCHES: tuple[dict[str, Any], ...] = (
 ENDLESS = [[0, 0, 0.2, 0.3, 0.5]] * 5
 
 
-@pytest.mark.parametrize("options", SEARCHES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, marks=() if options is SEARCHES[1] else pytest.mark.slow)
+        for options in SEARCHES
+    ],
+)
 def test_no_examples_have_no_outputs(options: dict[str, Any]) -> None:
     model, config = random_model(num_steps=1), DecodeConfig(extra_length=4, **options)
     graph = tf.function(

@@ -34,7 +34,7 @@ BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
 GREEDY = DecodeConfig(beam_size=1, extra_length=6)
 SAMPLING = DecodeConfig(sampling=True, extra_length=6)
 
-pytestmark = pytest.mark.usefixtures("rewritten_graphs")
+rewritten = pytest.mark.usefixtures("rewritten_graphs")
 PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 
 
@@ -95,6 +95,7 @@ BATCHES = [
 ]
 
 
+@rewritten
 @pytest.mark.parametrize("texts", BATCHES, ids=len)
 def test_beam_search_answers_as_the_library_does(beam, texts):
     outputs, scores = beam.decoded(texts, BEAM)
@@ -104,8 +105,11 @@ def test_beam_search_answers_as_the_library_does(beam, texts):
     assert_close(answer["scores"], scores, 1e-4)
 
 
+@rewritten
 def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
-    greedy = Exported(tmp_path, "letters", GREEDY, "halting=none", signatures=("serving_default",))
+    greedy = Exported(
+        tmp_path, "letters", GREEDY, "halting=none", signatures=("serving_default",), warmup=False
+    )
     assert list(greedy.loaded.signatures) == ["serving_default"]
     texts = BATCHES[2]
     outputs, scores = greedy.decoded(texts, GREEDY)
@@ -117,7 +121,12 @@ def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
 
 def test_samples_differ_from_request_to_request(tmp_path):
     sampling = Exported(
-        tmp_path, "letters", SAMPLING, "halting=none,num_steps=1", signatures=("serving_default",)
+        tmp_path,
+        "letters",
+        SAMPLING,
+        "halting=none,num_steps=1",
+        signatures=("serving_default",),
+        warmup=False,
     )
     answers = [
         tuple(sampling.loaded.ask("serving_default", inputs=["abcdef"] * 4)["outputs"])
@@ -132,7 +141,11 @@ def test_samples_differ_from_request_to_request(tmp_path):
 def test_random_halting_draws_anew_at_every_call_and_step(tmp_path):
     options = "halting=random,act_max_steps=8,act_epsilon=0.01"
     exported = Exported(
-        tmp_path, "letter_questions", hparams=options, signatures=("classify", "ponder")
+        tmp_path,
+        "letter_questions",
+        hparams=options,
+        signatures=("classify", "ponder"),
+        warmup=False,
     )
     texts = {"story": ["abcdefghij"] * 8, "question": ["abc"] * 8}
     first, second = (exported.loaded.ask("classify", **texts)["probabilities"] for _ in range(2))
@@ -181,6 +194,7 @@ def test_ponder_times_stand_beside_their_tokens(beam, questions):
     assert fixed["ponder_times"].tolist() == [[2, 2, 2, 2], [2, 0, 0, 0]]
 
 
+@rewritten
 def test_classes_come_with_their_probabilities(questions):
     texts = ["abc", "j", "aaaaaaaa", "cc"], ["d", "", "hhh", "a"]
     answer = questions.loaded.ask("classify", story=texts[0], question=texts[1])
@@ -198,7 +212,7 @@ def test_classes_come_with_their_probabilities(questions):
 
 
 def test_a_language_model_is_served_by_its_scores(tmp_path):
-    language = Exported(tmp_path, "letter_language", hparams="halting=none")
+    language = Exported(tmp_path, "letter_language", hparams="halting=none", warmup=False)
     targets = ["abc", "ja"]
     expected = log_probabilities(
         language.model, {"targets": language.codec.encode_targets(tf.constant(targets))}

@@ -58,7 +58,7 @@ def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
     model, lite = toy.restored(run), runners(folder)
     config = DecodeConfig(beam_size=1, max_length=8)
     times = set()
-    for length in (2, 9, 14):
+    for length in (2, 9):
         ids = ids_of_length(length)
         expected = decode(model, {"inputs": ids}, config).symbols[0, 0].numpy()
         symbols = greedy(lite, ids, 8)[0]
@@ -73,7 +73,7 @@ def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
 
 
 def test_a_classifier_in_int8(tmp_path):
-    run = toy.untrained_run(tmp_path, "letter_questions", "input_start_symbol=true")
+    run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,input_start_symbol=true")
     exact = export_litert(run, tmp_path / "litert")
     small = export_litert(run, tmp_path / "litert", quantize="int8")
     assert small.name == "2"

@@ -23,7 +23,7 @@ def numbers(batch: dict[str, Any]) -> list[int]:
     return [int(number) for number, weight in pairs if weight]
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_each_example_is_used_once_per_epoch_over_kills(num_workers: int) -> None:
     training = TrainingConfig(batch_size=EXAMPLES * 2, max_length=40)
     strategy = SimpleNamespace(num_replicas_in_sync=num_workers)

@@ -270,7 +270,7 @@ GPU: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None:
     run = toy_run(
         tmp_path,

@@ -31,7 +31,10 @@ def relative_difference(one: list[float], other: list[float]) -> float:
     return float(np.max(np.abs(np.array(one) - np.array(other)) / np.abs(np.array(one))))
 
 
-@pytest.mark.parametrize(("problem", "replicas"), [("toy_copy", 2), ("toy_class", 2)])
+@pytest.mark.parametrize(
+    ("problem", "replicas"),
+    [("toy_copy", 2), pytest.param("toy_class", 2, marks=pytest.mark.slow)],
+)
 def test_replicas_train_as_one_device_with_the_same_global_batch(
     tmp_path: Path, problem: str, replicas: int
 ) -> None:
@@ -74,9 +77,9 @@ def test_replicas_that_skip_halted_positions_train_as_one_device_that_computes_a
         assert_close(weight, other, 1e-3)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_accumulated_small_batches_are_one_large_batch(tmp_path: Path, replicas: int) -> None:
-    # 60 examples an epoch: no accumulation group ends in the middle of one.
+    # 120 examples an epoch: no accumulation group ends in the middle of one.
     changes = {**SHARED, "halting": "basic", "act_loss_weight": 0.1}
     strategy = mirrored(replicas) if replicas > 1 else None
     large, weights = run_steps(toy_run(tmp_path, batch_size=12 // replicas, **changes), 6, strategy)
@@ -168,7 +171,7 @@ def test_new_lengths_do_not_trace_again(tmp_path: Path) -> None:
     assert step._whole.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_xla_computes_the_same(tmp_path: Path, replicas: int) -> None:
     changes = {**SHARED, "batch_size": 6, "halting": "basic"}
     strategy = mirrored(replicas) if replicas > 1 else None

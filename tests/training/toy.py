@@ -29,11 +29,11 @@ from ut_tf.training.step import TrainingStep
 from ut_tf.training.step_report import StepReport
 
 VOCABULARY = 7
-EXAMPLES = 60
+EXAMPLES = 120
 
 
 class ToyCopy(Problem):
-    """Copy 2 to 6 symbols; 60 examples an epoch, other ones in every epoch."""
+    """Copy 2 to 6 symbols; 120 examples an epoch, other ones in every epoch."""
 
     name = "toy_copy"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("loss", "min")

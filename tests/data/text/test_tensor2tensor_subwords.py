@@ -68,9 +68,13 @@ def test_an_export_has_the_same_ids(codec: Tensor2TensorCodec, tmp_path: Path) -
     module = tf.Module()
     module.codec = codec
     module.encode = tf.function(
-        lambda texts: codec.encode(texts)["inputs"], [tf.TensorSpec([None], tf.string)]
+        lambda texts: codec.encode(texts)["inputs"],
+        [tf.TensorSpec([None], tf.string)],
+        autograph=False,
     )
-    module.decode = tf.function(codec.decode, [tf.TensorSpec([None, None], tf.int32)])
+    module.decode = tf.function(
+        codec.decode, [tf.TensorSpec([None, None], tf.int32)], autograph=False
+    )
     tf.saved_model.save(module, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     texts = [text for text, _ in REFERENCES["encoded"]]

@@ -73,7 +73,7 @@ def test_beyond_the_image_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        (NeuralGPU, {"beam_size": 1}),
+        pytest.param(NeuralGPU, {"beam_size": 1}, marks=pytest.mark.slow),
         (NeuralGPU, {"sampling": True, "n_best": 2}),
         (ExtendedNeuralGPU, {"beam_size": 3, "n_best": 2}),
     ],

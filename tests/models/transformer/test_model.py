@@ -63,6 +63,7 @@ def test_every_layer_has_weights_of_its_own() -> None:
     assert model.count_params() == 12 * d + 4 * (encoder + decoder)
 
 
+@pytest.mark.slow
 def test_it_learns_to_copy() -> None:
     keras.utils.set_random_seed(0)
     digits = np.random.default_rng(0).integers(2, 12, [1200, 3])

@@ -46,7 +46,14 @@ RULES: dict[str, dict[str, Any]] = {
     "argmax_stable": {"eval_exit_threshold": 3.0, "norm": "pre"},
 }
 FIRST_POSSIBLE = {"state_difference": 1, "acceleration": 3, "entropy": 2, "kl": 2}
-rules = pytest.mark.parametrize("rule", RULES)
+STATES_AND_LOGITS = ["acceleration", "kl"]
+rules = pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rule, marks=() if rule in STATES_AND_LOGITS else pytest.mark.slow)
+        for rule in RULES
+    ],
+)
 
 
 def exiting(rule: str, spec: Any = LANGUAGE, **changes: Any) -> Any:
@@ -130,10 +137,10 @@ def used(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def of_both_kinds(changes: Any) -> list[Any]:
-    """Every rule at fixed depth; for halting, a rule on states and one on logits are enough, and
-    all else is among the slow tests.
+    """Every rule at fixed depth and with others; a rule on states and one on logits are enough at
+    fixed depth and one for halting, and all else is among the slow tests.
     """
-    quick = {"fixed depth": list(RULES), "halting": ["acceleration", "kl"]}
+    quick = {"fixed depth": STATES_AND_LOGITS, "halting": ["kl"]}
     return [
         pytest.param(
             rule,

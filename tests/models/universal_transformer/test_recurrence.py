@@ -126,7 +126,13 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"halting": "basic"}, {"halting": "pondernet"}, {"recurrence": "highway"}], ids=str
+    "changes",
+    [
+        {"halting": "basic"},
+        pytest.param({"halting": "pondernet"}, marks=pytest.mark.slow),
+        pytest.param({"recurrence": "highway"}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
     recurrence = make_recurrence(Config(**SMALL, **changes), dtype="mixed_bfloat16")
@@ -152,7 +158,7 @@ def training_graph(recurrence: Recurrence, inputs: Any) -> Any:
     return tf.function(loss_and_gradient, autograph=False).get_concrete_function(inputs)
 
 
-@pytest.mark.parametrize("cell", ["basic", "lstm"])
+@pytest.mark.parametrize("cell", [pytest.param("basic", marks=pytest.mark.slow), "lstm"])
 def test_the_steps_of_a_training_graph_are_traced_once(cell: str) -> None:
     inputs, options = states(2, 4, 8), {"recurrence": cell, "transition": "fc", "num_steps": 9}
     graph = training_graph(made(**options), inputs)

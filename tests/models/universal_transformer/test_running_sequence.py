@@ -132,9 +132,9 @@ class Pair:
 
 
 LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=4)
-# What "basic" and "pre-norm" are made of, others here and the decoder have, too.
+# Each pair is two graphs with gradients: of the encoders one is enough beside the decoder.
 HALTING = [
-    pytest.param(name, marks=pytest.mark.slow if name in ("basic", "pre-norm") else ())
+    pytest.param(name, marks=() if name.startswith("accumulated") else pytest.mark.slow)
     for name, config in CONFIGS.items()
     if config["halting"] != "none"
 ]

@@ -114,7 +114,7 @@ def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
     assert made("test", 0, 0, length=40) != made("validation", 0, 0, length=40)[:50]
 
 
-@pytest.mark.parametrize("operation", ["reverse", "addition"])
+@pytest.mark.parametrize("operation", ["reverse", pytest.param("addition", marks=pytest.mark.slow)])
 def test_a_graph_is_traced_once_for_each_length(
     operation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

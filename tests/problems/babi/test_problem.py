@@ -314,14 +314,14 @@ def _empty(path: Path) -> None:
     ("pattern", "damage"),
     [
         ("words.txt", _shorten),
-        ("answers.txt", _empty),
+        pytest.param("answers.txt", _empty, marks=pytest.mark.slow),
         ("summary.json", _empty),
         ("*train.tfrecord*", _shorten),
-        ("*train.tfrecord*", _empty),
+        pytest.param("*train.tfrecord*", _empty, marks=pytest.mark.slow),
         ("*train.tfrecord*", Path.unlink),
         ("dataset_info.json", _shorten),
-        ("dataset_info.json", Path.unlink),
-        ("features.json", _shorten),
+        pytest.param("dataset_info.json", Path.unlink, marks=pytest.mark.slow),
+        pytest.param("features.json", _shorten, marks=pytest.mark.slow),
     ],
 )
 def test_damaged_data_is_named_and_prepared_again_once_it_is_deleted(

@@ -215,7 +215,9 @@ def test_from_training_to_an_exported_model(
             [
                 "--problem=classify_files",
                 "--hparams_set=ut_classify",
-                f"--hparams={small},vocab_size=300,learning_rate=0.01,warmup_steps=10,train_steps=60",
+                f"--hparams={small},vocab_size=300,learning_rate=0.01,warmup_steps=10,train_steps=40,"
+                # An epoch of one batch would cost more than its update.
+                "batch_size=256",
                 f"--source_files={texts}",
                 f"--target_files={labels}",
                 f"--data_dir={tmp_path}/data",
