@@ -61,7 +61,11 @@ def _let_the_graph_hold_the_gradient(result: Any) -> None:
     # Other graphs than those of functions live as long as the process as a rule.
     if not graph.building_function:
         return
-    registered = ops.gradient_registry._registry[result.op.get_attr("_gradient_op_type").decode()]
+    name = result.op.get_attr("_gradient_op_type").decode()
+    registered = getattr(ops.gradient_registry, "_registry", {}).get(name)
+    # A TensorFlow that keeps them elsewhere keeps the graphs, too, and computes the same.
+    if registered is None:
+        return
     gradient = registered["type"]
     registered["type"] = _referred(gradient)
     # A loop's body may be read again from what the function around it stores.
