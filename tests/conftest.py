@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -65,6 +66,17 @@ def _freed_memory() -> Iterator[None]:
     # The last count is of a million objects each.
     if gc.get_count()[2]:
         gc.collect()
+
+
+@pytest.fixture(params=["eager", pytest.param("graphs", marks=pytest.mark.slow)])
+def eagerly(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Without graphs, which a few calls of a tiny network are sooner computed than made; among the
+    slow tests with them.
+    """
+    from tests.eager import eager_functions
+
+    with eager_functions() if request.param == "eager" else nullcontext():
+        yield
 
 
 @pytest.fixture

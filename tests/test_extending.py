@@ -10,7 +10,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -20,7 +19,6 @@ import pytest
 import tensorflow as tf
 
 from tests.bin.tiny_runs import save
-from tests.eager import eager_functions
 from ut_tf import registry
 from ut_tf.bin import decoder, exporter, trainer, trainer_flags
 from ut_tf.bin import eval as eval_command
@@ -73,18 +71,15 @@ UNTRAINED = ("my_strategy", "my_exit")
 FEWER = {"my_problem": {"(10_000, [seed": "(64, [seed", "(200, [-1": "(8, [-1"}}
 
 
-@pytest.fixture(params=["eager", pytest.param("graphs", marks=pytest.mark.slow)])
-def folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Path]:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eagerly: None) -> Iterator[Path]:
     """An empty working directory; what is registered and imported is forgotten afterwards."""
+    del eagerly
     monkeypatch.chdir(tmp_path)
     for known in vars(registry).values():
         if isinstance(known, registry.Registry):
             monkeypatch.setattr(known, "_registered", {})
-    # One update is sooner computed than its graph is made; what is exported is a graph anyway.
-    with eager_functions() if request.param == "eager" else nullcontext():
-        yield tmp_path
+    yield tmp_path
     for name in [name for name in sys.modules if name.partition(".")[0] in SECTIONS]:
         del sys.modules[name]
 
@@ -118,6 +113,8 @@ def _tiny(words: list[str], section: Section) -> list[str]:
         given["lengths"] = "4"
     elif command == "ut-exporter":
         given["signatures"] = "serving_default"
+    if command in ("ut-decoder", "ut-exporter"):
+        given.setdefault("decode_hparams", "beam_size=1")
     options = [f"--{name}={value}" for name, value in given.items()]
     return [*options, "--nowarmup"] if command == "ut-exporter" else options
 

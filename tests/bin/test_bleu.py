@@ -15,7 +15,6 @@ import pytest
 import tensorflow as tf
 
 from tests.bin.tiny_runs import stories_run, translation_run
-from tests.eager import eager_functions
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
 from ut_tf.bin import eval as eval_command
 from ut_tf.data.problem import EvaluationSet
@@ -34,6 +33,7 @@ from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.averaging import averaged_steps, is_average
 from ut_tf.training.trainer import train
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 FAST = "--decode_hparams=beam_size=1,extra_length=2"
 
 
@@ -244,9 +244,7 @@ def test_training_is_judged_by_bleu_and_the_best_are_averaged_by_it(call, tmp_pa
         patch.setattr(
             Translate, "measure", lambda *_: Measurement({"bleu": next(scores), "chrf": 0.0})
         )
-        # Three updates are sooner computed than their graph is made.
-        with eager_functions():
-            result = train(run, 3, num_gpus=0)
+        result = train(run, 3, num_gpus=0)
     assert set(result.metrics) >= {"loss", "accuracy", "bleu", "chrf"}
     assert CheckpointStore(run.output_dir).best_step() == 2
     assert call(avg_checkpoints, f"--output_dir={run.output_dir}", "--best=2")[0] == 0

@@ -29,6 +29,7 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage.checkpoints import CheckpointStore
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 GREEDY = "beam_size=1,extra_length=2"
 LINES = ["31415", "9", "", "271828", "0000", "12", "3", "44444444444"]
 QUESTIONS = (

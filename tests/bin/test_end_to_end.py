@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import ut_tf
-from tests.eager import eager_functions
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin import trainer
 from ut_tf.run_weights import restore_weights
@@ -53,18 +52,8 @@ def test_what_its_model_refuses_leaves_the_directory_free(train, tmp_path, capsy
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
-def test_in_graphs(train, tmp_path, capsys):
-    check_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys)
-
-
+@pytest.mark.usefixtures("eagerly")
 def test_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys):
-    # A few updates and evaluations are sooner computed than their graphs are made.
-    with eager_functions():
-        check_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys)
-
-
-def check_train_move_evaluate_resume_and_start_from_it(train, tmp_path, capsys) -> None:
     first, moved, second = tmp_path / "first", tmp_path / "moved", tmp_path / "second"
     assert train(first, "--train_steps=2") == 0
     assert "next: ut-eval --output_dir=" in capsys.readouterr().out

@@ -21,6 +21,8 @@ from ut_tf.evaluation.exit_sweep import (
 )
 from ut_tf.run import Run
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 
 def test_a_run_is_judged_at_full_depth_and_under_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

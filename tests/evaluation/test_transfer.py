@@ -22,6 +22,7 @@ from ut_tf.evaluation.transfer import measure_transfer
 from ut_tf.metrics.intervals import wilson
 from ut_tf.run import Run
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 STORIES = "".join(
     f"1 Mary moved to the room{number % 4}.\n2 John left.\n3 Where is"
     f" {'Mary' if number % 3 else 'John'}?\troom{number % 4}\t1\n"

@@ -28,6 +28,7 @@ def states(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_a_functional_classifier_learns_and_is_loaded_with_equal_outputs(tmp_path) -> None:
     keras.utils.set_random_seed(0)
     # Where halted positions are computed, too, the graph is smaller.

@@ -353,7 +353,8 @@ def _graph(function: Callable[..., Any], signature: list[Any]) -> Any:
     def call(*arguments: Any) -> Any:
         # Every translator has graphs of its own; where their calls traced them, TensorFlow would
         # warn of retracing after a few translators.
-        graph.get_concrete_function()
+        if not tf.config.functions_run_eagerly():
+            graph.get_concrete_function()
         return graph(*arguments)
 
     return call

@@ -114,7 +114,8 @@ class BatchMethod(EvaluationMethod):
                 autograph=False,
             )
             # Where calls trace it, TensorFlow warns of retracing after a few evaluations.
-            graph.get_concrete_function()
+            if not tf.config.functions_run_eagerly():
+                graph.get_concrete_function()
             self._graphs[key] = graph
         return self._graphs[key]
 
