@@ -118,7 +118,8 @@ def _main(argv: list[str]) -> None:
     arguments = problem_arguments(values, names)
     data_dir = absolute(values.data_dir or default_data_dir())
     tmp_dir = absolute(values.tmp_dir or default_tmp_dir())
-    check_readable_files(arguments, data_dir)
+    for name in names:
+        check_readable_files(name, arguments, data_dir)
     ignored = [
         f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None
     ]

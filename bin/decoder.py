@@ -210,7 +210,7 @@ def _check(values: Any) -> None:
     destination = _destination(values)
     refuse_overwriting("decode_to_file", destination, [expanded(source)] if source else [])
     if destination is not None:
-        if destination.is_dir():
+        if os.path.isdir(destination):
             raise FlagError(f"--decode_to_file={destination} is a folder: name a file.")
         # What is there, such as /dev/stdout, may be written in a folder that may not.
         if not os.path.lexists(destination) and (reason := refusal_to_write(destination.parent)):

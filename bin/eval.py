@@ -332,7 +332,7 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     arguments = absolute_files(
         values.test_problem, parse_problem_args(values.test_problem_args, "test_problem_args")
     )
-    check_readable_files(arguments, run.data_dir)
+    check_readable_files(values.test_problem, arguments, run.data_dir)
     import_tensorflow()
     from ut_tf.evaluation.transfer import measure_transfer
 

@@ -25,11 +25,17 @@ if TYPE_CHECKING:
     from ut_tf.evaluation.parallel_sets import ParallelSet
 
 
-def check_readable_files(arguments: Mapping[str, Any], data_dir: Path) -> None:
+def check_readable_files(problem: str, arguments: Mapping[str, Any], data_dir: Path) -> None:
     """Raises UserError where a file in the arguments of a problem that FILE_FLAGS stand for cannot
-    be read and was not prepared in `data_dir`.
+    be read and was not prepared in `data_dir`; arguments that the problem does not declare as files
+    are left to it.
     """
-    values = [arguments[flag.name] for flag in FILE_FLAGS if arguments.get(flag.name)]
+    files = registry.problems.file_arguments(problem)
+    values = [
+        arguments[flag.name]
+        for flag in FILE_FLAGS
+        if flag.name in files and arguments.get(flag.name)
+    ]
     names = [name for value in values for name in (value if isinstance(value, list) else [value])]
     paths = [path for name in names if isinstance(name, str) for path in file_paths(name)]
     check_sources(paths, data_dir)

@@ -67,7 +67,7 @@ def _train(values: Any) -> int:
         raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
     # A sweep's trainings, which the same flags are checked for, may run where other folders are.
     check_writable(plan.output_dir)
-    check_readable_files(plan.problem_args, plan.data_dir)
+    check_readable_files(plan.problem, plan.problem_args, plan.data_dir)
     if warm_start is not None:
         check_checkpoint(warm_start.output_dir, "best")
     join_cluster(values.cluster, functools.partial(tell, COMMAND))

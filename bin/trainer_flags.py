@@ -11,7 +11,6 @@ from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.hparams.first_sets import first_sets
-from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.summaries import check_views
@@ -206,7 +205,7 @@ def _plan(values: Any) -> Run:
 
 def _fitting(values: Any) -> str:
     """Names of sets for the problem, if there is one, as the beginning of a sentence."""
-    sets = first_sets(values.problem) if values.problem in PROBLEMS else ()
+    sets = first_sets(values.problem)
     verb = "fit" if len(sets) > 1 else "fits"
     return f"{' and '.join(sets)} {verb} {values.problem}; " if sets else ""
 

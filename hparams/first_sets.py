@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
+from ut_tf.problems.catalogue import PROBLEMS
+
 # The first pattern that a problem's name matches counts.
 _FIRST_SETS: Mapping[str, tuple[str, ...]] = {
     "algorithmic_addition_*": ("ut_length_generalization_addition",),
@@ -40,5 +42,7 @@ _FIRST_SETS: Mapping[str, tuple[str, ...]] = {
 
 
 def first_sets(problem: str) -> tuple[str, ...]:
-    """The names of the sets for a problem; none where there is no recipe for it."""
+    """The names of the sets for a problem; none for one of a user's."""
+    if problem not in PROBLEMS:
+        return ()
     return next((sets for name, sets in _FIRST_SETS.items() if fnmatchcase(problem, name)), ())

@@ -37,8 +37,8 @@ class ProblemSpec:
         the ids of the inputs.
       max_words: words per fact, for inputs of facts.
       shared_vocab: whether inputs and targets have the same ids.
-      leaf_symbol: id that targets have once for each symbol of the inputs, in the same order, among
-        others (a word of a parse tree); 0: there is none.
+      leaf_symbol: the one id that stands in the targets for every word of the inputs, in their
+        order and among others (XX in a parse tree); 0: there is none.
 
     Raises:
       UserError: lists every field that cannot be.

@@ -91,8 +91,8 @@ def ut_babi_joint() -> HParams:
 
     For all tasks at once: relative positions only, and attention that starts out by likeness and
     away from itself, as in ut_babi_induction, with less dropout than ut_babi. Tasks 19 and 16 are
-    learned last. 17 is not learned, since word masks are drawn around one: alone, and with
-    word_mask_mean=0.0 and word_mask_stddev=1.0, its error falls to 1.5 %.
+    learned last. 17 is not learned: with word_mask_mean=0.0 and word_mask_stddev=1.0 its error on
+    validation falls to 1.5 % alone, but jointly they leave 18.5 % and cost task 3.
     """
     return ut_babi().change(
         dropout=0.05,

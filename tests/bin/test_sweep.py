@@ -422,7 +422,6 @@ def test_a_sweep_that_finds_all_finished_prints_its_summary(tmp_path, capsys):
     assert "2 of them finished before" in err
 
 
-@pytest.mark.slow
 def test_a_sweep_trains_and_evaluates(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     folder, problem = tmp_path / "sweep", "prefix_sums_32"

@@ -256,9 +256,9 @@ def test_targets_have_the_position_of_the_word_that_they_come_to_next() -> None:
     logits = [
         model({"inputs": inputs, "targets": np.array([targets], np.int32)})[0, -1]
         for targets in (
-            [3, 4, leaf, 6, 7, 8, 2],
-            [4, 3, leaf, 7, 6, 8, 2],
-            [3, leaf, 4, 6, 7, 8, 2],
+            [5, 4, leaf, 6, 7, 8, 2],
+            [4, 5, leaf, 7, 6, 8, 2],
+            [5, leaf, 4, 6, 7, 8, 2],
         )
     ]
     assert_close(logits[0], logits[1], 1e-5)
@@ -266,7 +266,7 @@ def test_targets_have_the_position_of_the_word_that_they_come_to_next() -> None:
 
 
 def test_leaves_are_wanted_where_the_targets_have_none() -> None:
-    with pytest.raises(UserError, match="target_position=leaves needs targets with a symbol for"):
+    with pytest.raises(UserError, match="needs targets in which one symbol stands for every word"):
         random_model(spec=LANGUAGE, target_position="leaves")
 
 

@@ -49,14 +49,21 @@ def telling(metrics: Mapping[str, float]) -> dict[str, float]:
     single group, and a compute_share of 1.
     """
     parsed = {name: parse_name(name, metrics, ()) for name in metrics}
-    groups = Counter(name.metric for name in parsed.values() if name.group)
+    groups = Counter(map(_grouping, parsed.values()))
     return {
         name: value
         for name, value in metrics.items()
-        if not (parsed[name].group and groups[parsed[name].metric] == 1)
-        and not (name in _OVER_GROUPS and groups["error"] == 1)
+        if not (parsed[name].group and groups[_grouping(parsed[name])] == 1)
+        and not (name in _OVER_GROUPS and groups["error", ""] == 1)
         and not (name.endswith("compute_share") and value == 1.0)
     }
+
+
+def _grouping(name: MetricName) -> tuple[str, str | None]:
+    """The metric and what its groups are by, such as "supporting_facts" for supporting_facts_2;
+    None: it is not grouped.
+    """
+    return name.metric, name.group.rpartition("_")[0] if name.group else None
 
 
 def set_of(name: str, sets: Iterable[str]) -> str:

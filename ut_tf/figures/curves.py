@@ -85,7 +85,8 @@ def matching_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str
     match, in the order of the first run; a pattern that matches nothing stays.
     """
     known = dict.fromkeys(name for curves in runs.values() for name in curves)
-    return [match for name in names for match in fnmatch.filter(known, name) or [name]]
+    matches = (match for name in names for match in fnmatch.filter(known, name) or [name])
+    return list(dict.fromkeys(matches))
 
 
 def learning_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> Any:

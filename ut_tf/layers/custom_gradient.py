@@ -45,7 +45,7 @@ def _referred(gradient: Callable[..., Any]) -> Callable[..., Any]:
     def refer(operation: Any, *upstream: Any) -> Any:
         referred = reference()
         if referred is None:
-            raise LookupError(f"the graph of the gradient of {operation.name} is gone.")
+            raise LookupError("the graph that this gradient belongs to is gone.")
         return referred(operation, *upstream)
 
     return refer
@@ -63,7 +63,7 @@ def _let_the_graph_hold_the_gradient(result: Any) -> None:
         return
     name = result.op.get_attr("_gradient_op_type").decode()
     registered = getattr(ops.gradient_registry, "_registry", {}).get(name)
-    # A TensorFlow that keeps them elsewhere keeps the graphs, too, and computes the same.
+    # Where it is not found there, the graph is kept, and computes the same.
     if registered is None:
         return
     gradient = registered["type"]

@@ -96,9 +96,9 @@ class AttentionModel(EncoderDecoder):
             )
         if self.network.target_position == "leaves" and not self.spec.leaf_symbol:
             mistakes.append(
-                "target_position=leaves needs targets with a symbol for each symbol of the inputs"
-                " (parse_ptb with leaves=XX), and this problem's have none: choose another"
-                " target_position"
+                "target_position=leaves needs targets in which one symbol stands for every word"
+                " (parse_ptb has them with the problem argument leaves=XX), and this problem has no"
+                " such symbol: give that argument, or another target_position"
             )
         return mistakes
 
