@@ -32,6 +32,7 @@ def arguments(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[st
     return [f"--hparams={TINY}", *sizes, "--repetitions=1", "--peak_repetitions=0"]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_command_prints_a_table_and_json(
     benchmark: ModuleType, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,6 +39,7 @@ def test_growth_is_against_the_length_before_and_the_ratio_against_the_first_mod
     assert (second["a_growth"], second["b_growth"], second["ratio"]) == (2.0, 4.0, 4.0)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_command_prints_a_table_and_json(
     benchmark: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,7 +25,7 @@ from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
 UNIVERSAL = UniversalTransformerConfig
-UNTIMED = settings(deadline=None, max_examples=50)
+UNTIMED = settings(deadline=None, max_examples=25)
 # Single values that no other field forbids: pairs have rules of their own.
 FREE = (
     *("dropout", "word_dropout", "attention_dropout", "relu_dropout", "word_mask_stddev"),

@@ -242,6 +242,7 @@ def test_texts_without_a_word_that_the_model_knows_are_refused(stories: StoryCod
     assert len(list(ours.translate([("Xyzzy.", "xyzzy?"), ("Mary left.", "where")]))) == 2
 
 
+@pytest.mark.slow
 def test_many_translators_are_no_reason_to_warn_of_retracing(
     stories: StoryCodec, caplog: pytest.LogCaptureFixture
 ) -> None:

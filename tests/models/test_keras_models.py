@@ -100,7 +100,13 @@ def test_import_ut_tf_alone_imports_neither_keras_nor_tensorflow() -> None:
 @pytest.mark.parametrize(
     ("name", "network", "spec", "features"),
     [
-        ("universal_transformer", TRANSFORMER, LANGUAGE, {"targets": ids(6, 4)}),
+        pytest.param(
+            "universal_transformer",
+            TRANSFORMER,
+            LANGUAGE,
+            {"targets": ids(6, 4)},
+            marks=pytest.mark.slow,
+        ),
         (
             "lstm",
             {"hidden_size": 8, "dropout": 0.0, "num_layers": 1},

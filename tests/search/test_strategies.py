@@ -307,6 +307,7 @@ def test_temperature_top_k_and_top_p() -> None:
     assert_close(shares(temperature=0.5), squares / squares.sum(), 0.01)
 
 
+@pytest.mark.slow
 def test_a_saved_model_decodes_batches_of_any_size(tmp_path: Path) -> None:
     model = random_model(num_steps=1)
     module = tf.Module()

@@ -95,6 +95,7 @@ def test_examples_that_an_epoch_lacks_are_replaced_by_those_of_the_next_stage() 
     assert list(staged(lengths, above=3, bounds=[4, 6], share=1.0)) == [0, 2, 4]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_an_epoch_without_the_newest_examples_is_no_error(tmp_path: Path) -> None:
     # Nothing is ever answered well enough: epoch after epoch is of the first stage.
     run = toy_run(
@@ -107,6 +108,7 @@ def test_an_epoch_without_the_newest_examples_is_no_error(tmp_path: Path) -> Non
     assert [line["curriculum_length"] for line in lines(run, "train")] == [4.0]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,6 +273,7 @@ GPU: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.usefixtures("eagerly")
 def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None:
     run = toy_run(
         tmp_path,

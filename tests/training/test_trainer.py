@@ -58,6 +58,7 @@ def kill() -> None:
     raise Killed
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_damaged_logs_do_not_keep_a_run_from_resuming(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +73,7 @@ def test_damaged_logs_do_not_keep_a_run_from_resuming(
 
 
 @pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_that_is_too_large_leaves_the_directory_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: bool
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_signal_saves_and_the_same_call_goes_on(
     assert 0 < until_10.wall < all_minutes.wall
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_signal_in_the_last_update_keeps_a_script_from_going_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +170,7 @@ def test_a_signal_in_the_last_update_keeps_a_script_from_going_on(
     assert train(run).step == 3
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def twice() -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -183,6 +187,7 @@ def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.Mo
         signal.signal(signal.SIGINT, found)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_finished_run_says_so_and_does_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,6 +203,7 @@ def test_a_finished_run_says_so_and_does_nothing(
     assert train(run, train_steps=6).step == 6
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_loss_that_is_not_finite_names_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +229,7 @@ def test_a_loss_that_is_not_finite_names_its_step(
     assert all(np.isfinite(weight).all() for weight in saved_weights(run))
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_early_stopping_stops_a_resumed_run_at_the_same_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +268,7 @@ def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_full_disk_stops_with_the_checkpoint_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +313,7 @@ def test_the_average_is_evaluated_but_not_trained_on(
     )
 
 
+@pytest.mark.slow
 def test_the_universal_transformer_trains(tmp_path: Path) -> None:
     run = toy_run(
         tmp_path,
@@ -356,6 +365,7 @@ def test_a_validation_that_cannot_be_is_told_before_the_first_update(
         train(toy_run(tmp_path))
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_first_lines_say_what_is_trained_and_foretell_a_rate_of_0(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -162,6 +162,7 @@ def test_skipping_halted_positions_changes_nothing(
         assert times.max() == (1.0 if bias > 0 else 5.0)
 
 
+@pytest.mark.slow
 @many_batches
 @given(lengths=LENGTHS, bias=st.sampled_from([-1.0, 0.5]))
 def test_a_decoder_with_rotations_and_a_memory(
