@@ -35,7 +35,7 @@ from ut_tf.storage.folders import check_writable, no_empty_folders_left
 from ut_tf.training.cluster import join_cluster
 
 _ENDINGS = {
-    "train_steps": "trained to the last step, {}",
+    "train_steps": "trained to step {}",
     "early_stopping": "stopped early at step {}: validation no longer improves",
     "signal": "interrupted at step {}",
 }

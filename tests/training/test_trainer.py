@@ -199,8 +199,14 @@ def test_a_finished_run_says_so_and_does_nothing(
     assert train(run) == first
     assert "is trained already, to step 4" in capsys.readouterr().err
     assert (tmp_path / "metrics.jsonl").read_bytes() == logged
+    train(run, train_steps=3)
+    assert "is trained already, to step 4" in capsys.readouterr().err
     monkeypatch.undo()
-    assert train(run, train_steps=6).step == 6
+    longer = toy_run(tmp_path, train_steps=9)
+    assert train(longer, train_steps=6).step == 6
+    capsys.readouterr()
+    train(longer, train_steps=5)
+    assert "is at step 6 of 9 already, and `train_steps`=5 asks for no" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("eagerly")

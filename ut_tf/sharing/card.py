@@ -194,7 +194,7 @@ def _scores(scores: Sequence[Statistic], record: Record | None, stored: Stored) 
     if not scores:
         return "It has not been evaluated."
     if record is None:
-        origin = "Of validation, during training; ut-eval has not judged this checkpoint."
+        origin = "Of validation, during training; ut-eval has not evaluated this checkpoint."
     else:
         judged = sum(record.examples.values())
         examples = f"{judged:,} examples of " if judged else ""

@@ -177,9 +177,7 @@ def train(
                     " resumes from it."
                 )
         else:
-            parts.progress.say(
-                f"{run.output_dir} is trained already, to step {parts.state.step} ({stopped_by})."
-            )
+            parts.progress.say(_nothing_to_do(parts, stopped_by))
         if process_log is not None:
             process_log.end(parts.state.step, stopped_by)
     metrics = dict(parts.state.metrics) if workers.is_chief else {}
@@ -188,6 +186,17 @@ def train(
     if stopped_by == "signal" or stop.requested:
         raise TrainingInterrupted(result, run.output_dir)
     return result
+
+
+def _nothing_to_do(parts: _Parts, stopped_by: StoppedBy) -> str:
+    """The line for a training that had ended before."""
+    step, whole = parts.state.step, parts.run.hparams.training.train_steps
+    if stopped_by == "train_steps" and parts.train_steps < step < whole:
+        return (
+            f"{parts.run.output_dir} is at step {step} of {whole} already, and"
+            f" `train_steps`={parts.train_steps} asks for no more: without it training goes on."
+        )
+    return f"{parts.run.output_dir} is trained already, to step {step} ({stopped_by})."
 
 
 @dataclass(frozen=True)

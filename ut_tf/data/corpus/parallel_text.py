@@ -140,8 +140,8 @@ def _paired(source: Path, target: Path) -> Iterator[tuple[str, str]]:
             longest = count + 1 + sum(1 for _ in lines)
             counts = (count, longest) if first is None else (longest, count)
             raise UserError(
-                f"{source} has {counted(counts[0], 'line')}, {target} {counts[1]}: expected as many"
-                " lines in both, of which line n of one translates line n of the other."
+                f"{source} has {counted(counts[0], 'line')}, {target} {counts[1]}: expected the"
+                " same number of lines; line n of one file translates line n of the other."
             )
         count += 1
         yield first, second
@@ -156,7 +156,7 @@ def _tabbed(path: Path) -> Iterator[tuple[str, str]]:
         if len(columns) < 2:
             raise UserError(
                 f"{path}, line {number}: {line[:80]!r} has no tab: expected source, tab, target (or"
-                " name the files of the targets, where these are sources alone)."
+                " give the files of the targets, too, if this one holds only sources)."
             )
         yield columns[0], columns[1]
     if not number:

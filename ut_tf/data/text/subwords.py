@@ -119,7 +119,7 @@ def smaller_vocabulary(name: str, size: int, wanted: int) -> str:
     """
     return (
         f"{name}: the vocabulary has {size:,} subwords instead of {wanted:,}: the training text"
-        " supports no more"
+        " is too small for more"
     )
 
 
