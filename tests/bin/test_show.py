@@ -169,7 +169,7 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
 
 
 @pytest.mark.parametrize("numbers", [("1 ", "2 "), ("", "")])
-def test_a_story_with_unknown_words_leaves_the_others(
+def test_stories_that_cannot_be_read_leave_the_others(
     numbers: tuple[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -177,13 +177,15 @@ def test_a_story_with_unknown_words_leaves_the_others(
 ) -> None:
     first, second = numbers
     whole = [f"{first}Mary went to the {place}.\n{second}Where is Mary?\n" for place in PLACES]
+    whole.append(whole[0].replace("?", ""))
     piped = io.BytesIO("\n".join(whole).encode())
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=piped, isatty=lambda: False))
     assert show.main([f"--output_dir={STORED_RUN}", f"--data_dir={tmp_path}"]) == 1
     printed = capsys.readouterr()
     assert printed.out.count("answer: ") == 2
     assert 'warning: standard input, line 4: the model does not know "kichen"' in printed.err
-    assert printed.err.count("is left out") == 1
+    assert "warning: standard input, line 11: the story has no question: end one" in printed.err
+    assert printed.err.count("is left out") == 2
 
 
 def test_no_word_commands_the_terminal() -> None:
