@@ -125,14 +125,19 @@ def test_configuration_and_checkpoint_make_the_same_layer(
 
 @_layers_and(FITTED)
 def test_compiled_fit_lowers_the_loss(case: Case) -> None:
+    keras.utils.set_random_seed(2)
     probe = made(case)
-    # Of all optimizers, SGD is the one that is quickly compiled.
-    probe.compile(keras.optimizers.SGD(0.05), loss="mse", jit_compile=False)
-    target = case.target(probe(tensors(case)).numpy())
-    losses = probe.fit(case.inputs, target, epochs=8, batch_size=len(target), verbose=0).history[
-        "loss"
-    ]
-    assert losses[-1] < losses[0] or not probe.trainable_variables
+    # SGD is the optimizer that is quickly compiled; large gradients would throw it off.
+    probe.compile(keras.optimizers.SGD(0.05, clipnorm=1.0), loss="mse", jit_compile=False)
+    before = probe(tensors(case)).numpy()
+    target = case.target(before)
+    probe.fit(case.inputs, target, epochs=8, batch_size=len(target), verbose=0)
+    # The losses of the training itself go up and down with what is dropped.
+    after = probe(tensors(case)).numpy()
+    assert (
+        np.square(after - target).mean() < np.square(before - target).mean()
+        or not probe.trainable_variables
+    )
 
 
 @_layers_and(IN_MIXED_PRECISION)

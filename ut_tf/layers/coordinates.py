@@ -235,7 +235,11 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
             state, position_signal, step_signal = self.projected(
                 self.prepare(), state, position_signal, step_signal
             )
-        signals = [signal for signal in (position_signal, step_signal) if signal is not None]
+        signals = [
+            tf.cast(signal, tf.float32)
+            for signal in (position_signal, step_signal)
+            if signal is not None
+        ]
         if not signals:
             return state
         return tf.cast(
