@@ -170,13 +170,18 @@ def test_a_task_that_is_told_to_end_while_it_waits_gives_back_its_claims(
         time.sleep(0.05)
         os.kill(os.getpid(), number)
 
-    with claims.take(CELLS[0].name):
-        killer = threading.Thread(target=end_it_once_it_waits)
-        with pytest.raises(KeyboardInterrupt), interrupted_by_signals():
-            killer.start()
-            share(sweep, silent)
-        killer.join()
-        assert claims.fresh() == [CELLS[0].name]
+    # Under nohup a hangup is ignored.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with claims.take(CELLS[0].name):
+            killer = threading.Thread(target=end_it_once_it_waits)
+            with pytest.raises(KeyboardInterrupt), interrupted_by_signals():
+                killer.start()
+                share(sweep, silent)
+            killer.join()
+            assert claims.fresh() == [CELLS[0].name]
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_local_sweep_does_not_begin_beside_tasks(tmp_path: Path) -> None:
