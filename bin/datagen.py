@@ -15,7 +15,11 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.flag_values import check_readable_files, problem_arguments
+from ut_tf.bin.flag_values import (
+    check_readable_files,
+    problem_arguments,
+    sets_to_begin_with,
+)
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
@@ -23,7 +27,6 @@ from ut_tf.data.arguments import naming_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
-from ut_tf.hparams.first_sets import first_sets
 from ut_tf.paths import absolute
 from ut_tf.storage.folders import default_data_dir, default_tmp_dir
 
@@ -154,7 +157,7 @@ def _next_command(problem: str, values: Any, data_dir: Path) -> str:
         for flag in (*shared_flags.FILE_FLAGS, shared_flags.PROBLEM_ARGS, shared_flags.HPARAMS)
         if values[flag.name].value
     ]
-    hparams_set = values.hparams_set or next(iter(first_sets(problem)), "<set>")
+    hparams_set = values.hparams_set or next(iter(sets_to_begin_with(problem)), "<set>")
     words = [f"--problem={problem}", f"--hparams_set={hparams_set}"]
     if values.data_dir:
         words.append(f"--data_dir={data_dir}")

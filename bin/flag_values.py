@@ -16,6 +16,7 @@ from ut_tf.data.prepared import check_sources
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.factories import parse_problem_args
+from ut_tf.hparams.first_sets import first_sets
 from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
@@ -23,6 +24,11 @@ from ut_tf.search.config import DecodeConfig
 
 if TYPE_CHECKING:
     from ut_tf.evaluation.parallel_sets import ParallelSet
+
+
+def sets_to_begin_with(problem: str) -> tuple[str, ...]:
+    """Names of the sets for a problem; none for one of a user's."""
+    return first_sets(problem) if problem in PROBLEMS else ()
 
 
 def check_readable_files(problem: str, arguments: Mapping[str, Any], data_dir: Path) -> None:

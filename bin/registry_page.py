@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ut_tf import registry
+from ut_tf.bin.flag_values import sets_to_begin_with
 from ut_tf.bin.flags import FlagError
 from ut_tf.errors import did_you_mean
-from ut_tf.hparams.first_sets import first_sets
 from ut_tf.registry import Group, Registry
 
 ALL = "all"
@@ -60,7 +60,7 @@ def _first_sets(pattern: str) -> list[tuple[str, str]]:
     kind = registry.hparams_sets
     shown = {name for name, _ in _matching(kind, pattern)}
     problems = [name for name, _ in _matching(registry.problems, pattern)]
-    names = dict.fromkeys(name for problem in problems for name in first_sets(problem))
+    names = dict.fromkeys(name for problem in problems for name in sets_to_begin_with(problem))
     return [(name, kind.describe(name)) for name in names if name not in shown]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from ut_tf.problems.catalogue import PROBLEMS
-
 # The first pattern that a problem's name matches counts.
 _FIRST_SETS: Mapping[str, tuple[str, ...]] = {
     "algorithmic_addition_*": ("ut_length_generalization_addition",),
@@ -42,7 +40,5 @@ _FIRST_SETS: Mapping[str, tuple[str, ...]] = {
 
 
 def first_sets(problem: str) -> tuple[str, ...]:
-    """The names of the sets for a problem; none for one of a user's."""
-    if problem not in PROBLEMS:
-        return ()
+    """The names of the sets for one of ut-tf's problems; none where there is no recipe for it."""
     return next((sets for name, sets in _FIRST_SETS.items() if fnmatchcase(problem, name)), ())
