@@ -203,7 +203,7 @@ def _other_checkpoint(run: Run, values: Any, step: int) -> str:
     last = max(store.steps(), default=step)
     if values.checkpoint != "best" or last == step or store.best_step() != step:
         return ""
-    return f"\nstep {step} was the best in validation; --checkpoint=last judges step {last}"
+    return f"\nvalidation chose step {step}; --checkpoint=last evaluates step {last}"
 
 
 def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:

@@ -412,7 +412,7 @@ def test_eval_prints_one_json_object_on_stdout_and_in_a_terminal_only_if_asked(
         captured = capsys.readouterr()
         assert captured.out == ""
         assert (
-            "step 70 was the best in validation; --checkpoint=last judges step 90\n"
+            "validation chose step 70; --checkpoint=last evaluates step 90\n"
             "  z  2\n  a  1.00 [0.50, 1.25]\n"
         ) in captured.err
         assert eval_command.main(["--output_dir=x", "--json"]) == 0

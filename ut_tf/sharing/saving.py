@@ -113,9 +113,9 @@ def _check_size(folder: Path, size: int, dtype: StoredType) -> None:
 
 def _stored(name: str, variable: Any, dtype: StoredType) -> npt.NDArray[Any]:
     values: npt.NDArray[Any] = np.asarray(variable, np.float32)
-    largest = float(np.abs(values).max(initial=0.0))
-    if dtype == "float16" and largest > np.finfo(np.float16).max:
-        raise UserError(f"`dtype`=float16: {name} has the value {largest:.3g}; store float32.")
+    greatest = float(np.abs(values).max(initial=0.0))
+    if dtype == "float16" and greatest > np.finfo(np.float16).max:
+        raise UserError(f"`dtype`=float16: {name} has the value {greatest:.3g}; store float32.")
     return values.astype(dtype)
 
 
