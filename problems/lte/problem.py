@@ -3,7 +3,8 @@
 
 The difficulty of an example is the number of digits of its numerals and, for programs, the number
 of nested operations. Training follows the mix strategy of "Learning to Execute" (arXiv 1410.4615):
-both are uniform from 1 to the target, drawn for each example. Evaluation has the target difficulty.
+both are uniform from 1 to the target, drawn for each example. A share of the training examples may
+have the target difficulty instead. Evaluation has the target difficulty.
 
 The checksum of an input decides its split, so that no input of one split appears in another,
 whatever the seed, the epoch and the difficulty; one of ten inputs tests, one of ten validates.
@@ -54,6 +55,8 @@ class LearningToExecute(Problem):
       length: the target's digits per numeral; 0: 5 for programs, 55 for digit strings.
       nesting: the target's operations per program; 0: 2.
       operations: names of the operations of programs, with + between, instead of the task's.
+      target_share: share of the training examples that have the target difficulty, from 0 to 1; the
+        others are mixed.
       train_examples: examples in one epoch.
       validation_examples: examples of the target difficulty, decoded greedily, that choose the
         checkpoint; as many of mixed difficulty are teacher-forced.
@@ -68,6 +71,7 @@ class LearningToExecute(Problem):
         length: int = 0,
         nesting: int = 0,
         operations: str = "",
+        target_share: float = 0.0,
         train_examples: int = 100_000,
         validation_examples: int = 300,
         test_examples: int = 1000,
@@ -78,6 +82,9 @@ class LearningToExecute(Problem):
         default_length, default_nesting = _MEMORY_TARGET if self._memorises else _PROGRAM_TARGET
         self.length = at_least(0, "length", length) or default_length
         self.nesting = at_least(0, "nesting", nesting) or default_nesting
+        if not 0.0 <= target_share <= 1.0:
+            raise UserError(f"`target_share`={target_share}: expected a number from 0 to 1.")
+        self._target_share = target_share
         self.train_examples = at_least(1, "train_examples", train_examples)
         self.validation_examples = at_least(1, "validation_examples", validation_examples)
         self.test_examples = at_least(1, "test_examples", test_examples)
@@ -142,9 +149,13 @@ class LearningToExecute(Problem):
         }[split]
         draws = random.Random(f"{split}/{seed}/{epoch}" if split == "train" else split)
         pairs: list[tuple[str, str]] = []
+        share = self._target_share if split == "train" else 0.0
         for _ in range(_DRAWS_PER_EXAMPLE * (count + 10)):
-            digits = length or 1 + draws.randrange(self.length)
-            nesting = self.nesting if length else 1 + draws.randrange(self.nesting)
+            # Without a share nothing is drawn for it: such runs keep their examples.
+            at_target = share > 0.0 and draws.random() < share
+            fixed = length or (self.length if at_target else 0)
+            digits = fixed or 1 + draws.randrange(self.length)
+            nesting = self.nesting if fixed else 1 + draws.randrange(self.nesting)
             pair = self._write(draws, digits, nesting)
             if split_of(pair[0]) == split:
                 pairs.append(pair)

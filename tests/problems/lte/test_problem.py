@@ -192,6 +192,18 @@ def test_length_and_nesting_are_uniform_in_training_and_the_targets_own_when_jud
     } == {55}
 
 
+def test_a_share_of_the_training_examples_has_the_target_difficulty() -> None:
+    problem = LearningToExecute("addition", target_share=0.5, train_examples=4000)
+    drawn = [
+        (digits_of(program), program.count("+")) for program, _ in problem.pairs("train", seed=1)
+    ]
+    # Half of them, and a tenth of the others: 2200, with a deviation of 31.
+    assert abs(drawn.count((5, 2)) - 2200) < 130 and len({*drawn}) == 10
+    digits = LearningToExecute("copy", target_share=1.0, train_examples=50).pairs("train")
+    assert {len(source) for source, _ in digits} == {55}
+    assert problem.pairs("validation") == LearningToExecute("addition").pairs("validation")
+
+
 @pytest.mark.parametrize("task", ["addition", "copy"])
 def test_no_input_is_in_two_splits(task: Any) -> None:
     # Short inputs are few enough that chance alone would bring every one of them into every split.
@@ -300,6 +312,8 @@ def test_what_cannot_be_is_refused() -> None:
         small().pairs("dev")
     with pytest.raises(UserError, match="`length`=-1"):
         small(length=-1)
+    with pytest.raises(UserError, match=r"`target_share`=1\.5: expected a number from 0 to 1"):
+        small(target_share=1.5)
 
 
 def test_programs_are_written_quickly() -> None:
