@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -150,18 +152,25 @@ def test_mean_ponder_time_of_a_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("direction", "values", "best"),
+    ("direction", "values", "losses", "best", "without_progress"),
     [
-        ("min", [3.0, 2.0, 2.0, float("nan"), 5.0], 2),
-        ("max", [1.0, float("nan"), 4.0, 4.0, 0.0], 3),
+        ("min", [3.0, 2.0, 2.0, math.nan, 5.0], [None] * 5, 2, 3),
+        ("max", [1.0, math.nan, 4.0, 4.0, 0.0], [0.1] * 5, 3, 2),
+        ("max", [0.9, 1.0, 1.0, 1.0, 1.0], [0.5, 0.4, 0.2, 0.3, math.nan], 3, 3),
+        ("min", [5.0, 2.0, 2.0, 3.0, 2.0], [0.5, 0.4, 0.6, 0.1, 0.3], 5, 3),
+        ("min", [5.0, 2.0, 2.0], [math.nan, math.nan, 0.1], 2, 1),
     ],
 )
-def test_the_best_evaluation_is_the_first_of_the_best(
-    direction: str, values: list[float], best: int
+def test_the_best_evaluation_is_the_one_with_the_lowest_loss_of_the_best(
+    direction: Literal["min", "max"],
+    values: list[float],
+    losses: list[float | None],
+    best: int,
+    without_progress: int,
 ) -> None:
     state = TrainingState()
-    for step, value in enumerate(values, 1):
+    for step, (value, loss) in enumerate(zip(values, losses, strict=True), 1):
         state.step = step
-        state.judge(value, direction)  # type: ignore[arg-type]
+        state.judge(value, direction, loss)
     assert state.best_step == best
-    assert state.bad_evaluations == len(values) - best
+    assert state.bad_evaluations == without_progress

@@ -99,7 +99,7 @@ class Saver:
         """
         self._store.set_aside_newer(state.step)
         if state.best_step is not None and not self._store.path(state.best_step).is_dir():
-            state.best_step, state.best_value = None, None
+            state.best_step = state.best_value = state.best_loss = None
         self._store.mark_best(state.best_step)
         self._store.prune(state.best_step)
 

@@ -79,8 +79,9 @@ class TrainingState:
     Fields:
       step: updates so far.
       position: where in the data.
-      best_step, best_value: the best evaluation so far; None before the first.
-      bad_evaluations: evaluations since then.
+      best_step, best_value, best_loss: the best evaluation so far, its selection metric and its
+        loss; None before the first.
+      bad_evaluations: evaluations since the selection metric was last better than before.
       metrics: of the last evaluation.
       evaluated_step: when that was; 0: never.
       window: reports since the last log point.
@@ -91,21 +92,34 @@ class TrainingState:
     position: Position = dataclasses.field(default_factory=Position)
     best_step: int | None = None
     best_value: float | None = None
+    best_loss: float | None = None
     bad_evaluations: int = 0
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     evaluated_step: int = 0
     window: Window = dataclasses.field(default_factory=Window)
     curriculum: CurriculumState = dataclasses.field(default_factory=CurriculumState)
 
-    def judge(self, value: float, direction: Literal["min", "max"]) -> None:
-        """Takes in the value of the selection metric measured at this step."""
-        best = self.best_value
-        if not math.isnan(value) and (
-            best is None or (value < best if direction == "min" else value > best)
-        ):
-            self.best_step, self.best_value, self.bad_evaluations = self.step, value, 0
-        else:
-            self.bad_evaluations += 1
+    def judge(
+        self, value: float, direction: Literal["min", "max"], loss: float | None = None
+    ) -> None:
+        """Takes in the value of the selection metric measured at this step, and the loss.
+
+        Of equal values the one with the lower loss is the best: a metric that has become perfect
+        tells nothing more. It is no progress by which early stopping would wait longer.
+        """
+        better = self._compared(value, direction)
+        if better > 0 or (better == 0 and _lower(loss, self.best_loss)):
+            self.best_step, self.best_value, self.best_loss = self.step, value, loss
+        self.bad_evaluations = 0 if better > 0 else self.bad_evaluations + 1
+
+    def _compared(self, value: float, direction: Literal["min", "max"]) -> int:
+        """1 where `value` is better than the best so far, 0 where it equals it, otherwise -1."""
+        if math.isnan(value):
+            return -1
+        if self.best_value is None:
+            return 1
+        gain = self.best_value - value if direction == "min" else value - self.best_value
+        return (gain > 0) - (gain < 0)
 
     def out_of_patience(self, patience: int) -> bool:
         """Whether so many evaluations brought no better one; with patience 0 never."""
@@ -141,3 +155,8 @@ class TrainingState:
                 f"{STATE_FILE} of a checkpoint is of another version, or damaged ({error}): train"
                 " with the version that wrote it, or remove that checkpoint."
             ) from error
+
+
+def _lower(loss: float | None, than: float | None) -> bool:
+    # Comparisons with NaN are false: such a loss is not lower.
+    return loss is not None and than is not None and loss < than

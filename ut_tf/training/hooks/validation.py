@@ -69,7 +69,7 @@ class Validation(Hook):
                 f" measured: {', '.join(sorted(metrics))}."
             )
         state.metrics, state.evaluated_step = metrics, state.step
-        state.judge(metrics[name], direction)
+        state.judge(metrics[name], direction, metrics.get("loss"))
         # Logged first: a run that is killed in between drops the line again, and does not miss it.
         if self.draws_pondering:
             log.pondering(state.step)
