@@ -41,6 +41,7 @@ _BABI = {
     "ut_babi_unordered": "bAbI on a CPU, for tasks whose facts may stand in any order",
     "ut_babi_induction": "bAbI on a CPU, for task 16",
     "ut_babi_joint": "all bAbI tasks at once, 10k stories each, on a CPU",
+    "ut_babi_1k": "one bAbI task of a thousand questions, on a CPU",
     "ut_babi_joint_1k": "all bAbI tasks at once, 1k stories each, on a CPU",
     "ut_pondernet_babi": "bAbI on a CPU with PonderNet's halting",
     "transformer_babi": "Transformer for bAbI on a CPU, as many parameters as ut_babi",
