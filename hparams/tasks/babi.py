@@ -89,11 +89,19 @@ def ut_babi_induction() -> HParams:
 def ut_babi_1k() -> HParams:
     """``ut-trainer --problem=babi_qa_task5_1k --hparams_set=ut_babi_1k``
 
-    ut_babi_induction with dropout of states, attention and words, for a task of which there are a
-    thousand questions. Its validation error on task 5 is 11 %, where ut_babi's is 16 %.
+    ut_babi for a task of which there are a thousand questions: attention starts out by likeness and
+    away from itself, nearly plain sums of words, no convolutions, and dropout of states, attention
+    and words. Its validation error on task 14 is 3 %, where ut_babi's is 16 %.
     """
-    return ut_babi_induction().change(
-        dropout=0.2, attention_dropout=0.1, word_dropout=0.1, train_steps=1000
+    return ut_babi().change(
+        transition="fc",
+        query_key_init="equal",
+        relative_self_bias=-5.0,
+        word_mask_stddev=0.2,
+        dropout=0.2,
+        attention_dropout=0.1,
+        word_dropout=0.1,
+        train_steps=1000,
     )
 
 
