@@ -19,7 +19,7 @@ _FIRST_SETS: Mapping[str, tuple[str, ...]] = {
     "babi_*task17*": ("ut_babi_unordered",),
     "babi_*task18*": ("ut_babi_unordered",),
     "babi_*task19*": ("ut_babi_unordered",),
-    "babi_*_1k": ("ut_babi_1k",),
+    "babi_*_1k": ("ut_babi_1k", "ut_babi"),
     "babi_*": ("ut_babi", "ut_act_babi"),
     "lte_copy": ("ut_lte_memory",),
     "lte_double": ("ut_lte_double",),

@@ -87,11 +87,11 @@ def ut_babi_induction() -> HParams:
 
 
 def ut_babi_1k() -> HParams:
-    """``ut-trainer --problem=babi_qa_task5_1k --hparams_set=ut_babi_1k``
+    """``ut-trainer --problem=babi_qa_task14_1k --hparams_set=ut_babi_1k``
 
     ut_babi for a task of which there are a thousand questions: attention starts out by likeness and
     away from itself, nearly plain sums of words, no convolutions, and dropout of states, attention
-    and words. Its validation error on task 14 is 3 %, where ut_babi's is 16 %.
+    and words. Its validation error on task 14 is 3 %, that of ut_babi with as many updates 16 %.
     """
     return ut_babi().change(
         transition="fc",

@@ -43,6 +43,19 @@ def test_every_problem_has_sets_to_begin_with_that_are_there() -> None:
             registry.hparams_sets.check(name)
 
 
+@pytest.mark.parametrize(
+    ("problem", "first"),
+    [
+        ("babi_qa_task5_1k", "ut_babi_1k"),
+        ("babi_qa_task5_10k", "ut_babi"),
+        ("babi_qa_task16_1k", "ut_babi_induction"),
+        ("babi_qa_1k", "ut_babi_joint_1k"),
+    ],
+)
+def test_the_set_to_begin_with_fits_the_number_of_questions(problem: str, first: str) -> None:
+    assert first_sets(problem)[0] == first
+
+
 def test_every_name_is_on_some_page() -> None:
     for kind in (registry.models, registry.hparams_sets, registry.problems):
         for name in kind.names():

@@ -181,6 +181,7 @@ def test_a_page_of_html_shows_each_run(tmp_path: Path) -> None:
         ("t: {figures: [{title: a}]}", "a figure has no metrics"),
         ("t: 3", "t is 3: expected names with values"),
         ("[1", "cannot be read"),
+        ("t: {facts: [minutes]}\nt: {}", "lays out t twice: remove one of the two"),
     ],
 )
 def test_mistakes_in_a_layout_name_their_place(tmp_path: Path, layout: str, expected: str) -> None:

@@ -158,7 +158,8 @@ def test_mean_ponder_time_of_a_window() -> None:
         ("max", [1.0, math.nan, 4.0, 4.0, 0.0], [0.1] * 5, 3, 2),
         ("max", [0.9, 1.0, 1.0, 1.0, 1.0], [0.5, 0.4, 0.2, 0.3, math.nan], 3, 3),
         ("min", [5.0, 2.0, 2.0, 3.0, 2.0], [0.5, 0.4, 0.6, 0.1, 0.3], 5, 3),
-        ("min", [5.0, 2.0, 2.0], [math.nan, math.nan, 0.1], 2, 1),
+        ("min", [5.0, 2.0, 2.0, 2.0], [math.nan, math.nan, 0.1, math.nan], 3, 2),
+        ("min", [2.0, 2.0], [None, 0.1], 2, 1),
     ],
 )
 def test_the_best_evaluation_is_the_one_with_the_lowest_loss_of_the_best(

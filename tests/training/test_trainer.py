@@ -262,6 +262,27 @@ def test_early_stopping_stops_a_resumed_run_at_the_same_step(
     assert train(run).stopped_by == "early_stopping"
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_the_lowest_loss_decides_between_equally_good_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = toy_run(tmp_path, eval_frequency=2, train_steps=8)
+    values = iter([0.4, 0.2, 0.3, 0.25])
+    monkeypatch.setattr(ToyCopy, "selection_metric", ("accuracy", "max"))
+    monkeypatch.setattr(
+        Evaluator,
+        "evaluate",
+        lambda self, sets: {"loss": next(values), "accuracy": 1.0},  # noqa: ARG005
+    )
+    with monkeypatch.context() as patch:
+        stop_at(patch, 5, kill)
+        with pytest.raises(Killed):
+            train(run)
+    # The loss of the best so far is not forgotten when the run goes on.
+    assert train(run).step == 8
+    assert CheckpointStore(tmp_path).best_step() == 4
+
+
 def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(
     whole: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

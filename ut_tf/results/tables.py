@@ -207,19 +207,25 @@ def read_tables(folder: Path) -> dict[str, ResultTable]:
     """The tables that ``tables.yaml`` in a folder lays out, by name; none where it is missing.
 
     Raises:
-      UserError: the file is no YAML, or lays out what is not known.
+      UserError: the file is no YAML, lays a table out twice, or lays out what is not known.
     """
     import yaml
 
     path = folder / TABLES_FILE
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        text = path.read_text(encoding="utf-8")
+        values, node = yaml.safe_load(text) or {}, yaml.compose(text, yaml.SafeLoader)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from error
     if not isinstance(values, dict):
         raise UserError(f"{path} holds no names of tables with their layouts.")
+    # Of equal names YAML would take the last without a word.
+    names = [key.value for key, _ in node.value] if node else []
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{path} lays out {name} twice: remove one of the two.")
     return {name: _table(str(name), layout, f"{path}, {name}") for name, layout in values.items()}
 
 

@@ -175,7 +175,7 @@ def best_steps(run: Run, best: int | None = None) -> list[int]:
       best: how many; without it all that were judged, at most MOST.
 
     Best is by the problem's selection_metric, as metrics.jsonl has it of the evaluation at that
-    step.
+    step; of equals the one with the lower loss.
 
     Raises:
       UserError: fewer than `best` of the checkpoints that are there were judged by that metric,
@@ -192,8 +192,10 @@ def best_steps(run: Run, best: int | None = None) -> list[int]:
             f"{file} has no {name} of any checkpoint of {sorted(there)}: average the last ones, or"
             " name the steps to average."
         )
+    losses = dict(_judged(run.output_dir / METRICS_FILE, "loss"))
+    sign = 1.0 if direction == "min" else -1.0
     ranking = sorted(
-        values, key=lambda step: (values[step] if direction == "min" else -values[step], -step)
+        values, key=lambda step: (sign * values[step], losses.get(step, math.inf), -step)
     )
     return _chosen(run, ranking, "best", best, f"intact checkpoints judged by {name}")
 

@@ -105,7 +105,7 @@ class TrainingState:
         """Takes in the value of the selection metric measured at this step, and the loss.
 
         Of equal values the one with the lower loss is the best: a metric that has become perfect
-        tells nothing more. It is no progress by which early stopping would wait longer.
+        tells nothing more. Such a checkpoint does not reset the patience of early stopping.
         """
         better = self._compared(value, direction)
         if better > 0 or (better == 0 and _lower(loss, self.best_loss)):
@@ -137,7 +137,7 @@ class TrainingState:
           UserError: an entry is not what ``to_dict`` writes.
         """
         parts = {"position": Position, "window": Window, "curriculum": CurriculumState}
-        # Checkpoints from before there was a curriculum do not know it.
+        # Older checkpoints lack newer fields.
         known = {
             field.name: values[field.name]
             for field in dataclasses.fields(cls)
@@ -158,5 +158,7 @@ class TrainingState:
 
 
 def _lower(loss: float | None, than: float | None) -> bool:
-    # Comparisons with NaN are false: such a loss is not lower.
-    return loss is not None and than is not None and loss < than
+    """Whether `loss` is a number, and below the other if that is one, too."""
+    if loss is None or math.isnan(loss):
+        return False
+    return than is None or math.isnan(than) or loss < than

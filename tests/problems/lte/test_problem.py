@@ -202,6 +202,9 @@ def test_a_share_of_the_training_examples_has_the_target_difficulty() -> None:
     digits = LearningToExecute("copy", target_share=1.0, train_examples=50).pairs("train")
     assert {len(source) for source, _ in digits} == {55}
     assert problem.pairs("validation") == LearningToExecute("addition").pairs("validation")
+    # Without a share the examples are those of before there was one.
+    mixed = LearningToExecute("addition").pairs("train", seed=1)
+    assert mixed[:2] == [("(18631+53124)+70667", "142422"), ("(13+97)+34", "144")]
 
 
 @pytest.mark.parametrize("task", ["addition", "copy"])
