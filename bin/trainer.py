@@ -32,6 +32,7 @@ from ut_tf.bin.training_plan import plan_text
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.folders import check_writable, no_empty_folders_left
+from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.cluster import join_cluster
 
 _ENDINGS = {
@@ -90,7 +91,8 @@ def _train(values: Any) -> int:
     with no_empty_folders_left(plan.output_dir), stdout_to_stderr():
         run = plan.start(on_accelerator(strategy))
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
-        if hint := made_for_others(run.problem, run.hparams_set):
+        hint = made_for_others(run.problem, run.hparams_set)
+        if hint and not checkpoint_steps(run.output_dir):
             tell(COMMAND, hint)
         try:
             result = train(

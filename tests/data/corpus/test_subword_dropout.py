@@ -63,6 +63,16 @@ def test_the_text_stays_and_the_end_too(
     assert (split.lengths >= side.lengths).all() and split.lengths.sum() == len(split.ids)
 
 
+def test_the_text_stays_where_blocks_meet(
+    monkeypatch: pytest.MonkeyPatch, subwords: Subwords, parts: Parts
+) -> None:
+    monkeypatch.setattr("ut_tf.data.corpus.subword_dropout._IDS_AT_ONCE", 7)
+    side = Side.of(subwords.encode([*TEXT, ""]), subwords.size)
+    split = split_at_random(side, parts, 0.5, np.random.default_rng(0))
+    assert spelled(subwords, split) == spelled(subwords, side)
+    assert split.ids.dtype == side.ids.dtype and len(split.ids) > len(side.ids)
+
+
 def test_the_share_that_is_split(subwords: Subwords, parts: Parts) -> None:
     number = max(subwords.merges().values(), key=lambda number: parts[number, 0] > 0)
     ids = np.full(20_000, number, np.uint16)
@@ -88,10 +98,10 @@ def test_earlier_merges_come_first() -> None:
             pass
 
         def merges(self) -> dict[str, int]:
-            return {"bc": 3, "ab": 4, "abc": 5, "a": 6, "b": 7, "c": 8}
+            return {"bc": 4, "ab": 3, "abc": 5, "a": 6, "b": 7, "c": 8}
 
     # "ab" and "c" make up the third, too, but "bc" was merged before "ab" could be.
-    assert subword_parts(Merged())[3:6].tolist() == [[7, 8], [6, 7], [6, 3]]
+    assert subword_parts(Merged())[3:6].tolist() == [[6, 7], [7, 8], [6, 4]]
 
 
 def test_draws_decide(subwords: Subwords, parts: Parts) -> None:

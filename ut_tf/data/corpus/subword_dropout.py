@@ -23,6 +23,8 @@ from ut_tf.data.text.subwords import Subwords
 from ut_tf.errors import UserError
 
 Parts = npt.NDArray[np.int32]
+# Ids split at once: each takes some thirty bytes while it is.
+_IDS_AT_ONCE = 1 << 22
 
 
 def subword_parts(subwords: Any) -> Parts:
@@ -34,17 +36,18 @@ def subword_parts(subwords: Any) -> Parts:
     Raises:
       UserError: the vocabulary is no byte pair encoding.
     """
-    ranks = subwords.merges() if isinstance(subwords, Subwords) else {}
-    if not ranks:
+    ids = subwords.merges() if isinstance(subwords, Subwords) else {}
+    if not ids:
         raise UserError(
             "`subword_dropout` needs a byte pair encoding: set it to 0, or give `subword_model`=bpe"
             " or a sentencepiece model of that kind as `vocab_file`."
         )
+    ranks = {piece: rank for rank, piece in enumerate(ids)}
     parts = np.zeros((subwords.size, 2), np.int32)
-    for piece, number in ranks.items():
+    for piece, number in ids.items():
         symbols = _merged(piece, ranks)
-        if len(symbols) == 2 and all(symbol in ranks for symbol in symbols):
-            parts[number] = [ranks[symbol] for symbol in symbols]
+        if len(symbols) == 2 and all(symbol in ids for symbol in symbols):
+            parts[number] = [ids[symbol] for symbol in symbols]
     return parts
 
 
@@ -67,6 +70,23 @@ def split_at_random(side: Side, parts: Parts, rate: float, rng: np.random.Genera
       rate: the probability that a subword which can be split is split.
       rng: draws which ones.
     """
+    ends = np.cumsum(side.lengths, dtype=np.int64)
+    count = int(ends[-1] // _IDS_AT_ONCE) + 1 if len(ends) else 1
+    cuts = np.searchsorted(ends, np.arange(1, count, dtype=np.int64) * _IDS_AT_ONCE)
+    blocks = zip(
+        np.split(side.ids, np.concatenate([[0], ends])[cuts]),
+        np.split(side.lengths, cuts),
+        strict=True,
+    )
+    split = [_split_block(Side(*block), parts, rate, rng) for block in blocks]
+    return Side(
+        np.concatenate([block.ids for block in split]),
+        np.concatenate([block.lengths for block in split]),
+    )
+
+
+def _split_block(side: Side, parts: Parts, rate: float, rng: np.random.Generator) -> Side:
+    """``split_at_random`` of texts whose ids and their rows fit into memory several times."""
     ids = side.ids.astype(np.int32)
     rows = np.repeat(np.arange(len(side.lengths), dtype=np.int32), side.lengths)
     fresh = np.ones(len(ids), np.bool_)

@@ -166,8 +166,8 @@ class Subwords:
         return encoded
 
     def merges(self) -> dict[str, int]:
-        """Our id of each subword of a byte pair encoding, characters included, where a lower id
-        means an earlier merge; empty for other models.
+        """Our id of each subword of a byte pair encoding, characters included, the earliest merge
+        first (that of the highest score); empty for other models.
         """
         from sentencepiece import sentencepiece_model_pb2
 
@@ -175,10 +175,9 @@ class Subwords:
         if proto.trainer_spec.model_type != sentencepiece_model_pb2.TrainerSpec.BPE:
             return {}
         normal = sentencepiece_model_pb2.ModelProto.SentencePiece.NORMAL
+        merged = sorted(enumerate(proto.pieces), key=lambda entry: -entry[1].score)
         return {
-            piece.piece: number + self.shift
-            for number, piece in enumerate(proto.pieces)
-            if piece.type == normal
+            piece.piece: number + self.shift for number, piece in merged if piece.type == normal
         }
 
 
