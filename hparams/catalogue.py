@@ -84,7 +84,10 @@ _LTE = {
     "ut_lte": "learning to execute on a CPU: programs",
     "ut_act_lte": "ut_lte with dynamic halting",
     "transformer_lte": "a Transformer with about as many parameters as ut_lte",
+    "lstm_lte": "an LSTM with attention and about as many parameters as ut_lte",
     "ut_lte_memory": "learning to execute on a CPU: copying",
+    "transformer_lte_memory": "a Transformer with about as many parameters as ut_lte_memory",
+    "lstm_lte_memory": "lstm_lte, trained as ut_lte_memory",
     "ut_lte_double": "learning to execute on a CPU: doubling",
     "ut_lte_reverse": "learning to execute on a CPU: reversal",
 }

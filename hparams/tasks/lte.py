@@ -6,7 +6,7 @@ How it is used::
 
 How it works: cosine to zero over train_steps: give ``--hparams=train_steps=...`` to train longer,
 not ``--train_steps`` alone. Examples are new in every epoch, so nothing is dropped out. Matrix
-products are in bfloat16, except for ``ut_lte_double``.
+products are in bfloat16, except for ``ut_lte_double`` and the LSTMs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ut_tf.config.hparams import HParams
-from ut_tf.hparams.tasks.recipes import PRE_NORM, halting
+from ut_tf.hparams.tasks.recipes import COSINE, halting
 
 
 def ut_lte() -> HParams:
@@ -42,14 +42,48 @@ def transformer_lte() -> HParams:
     return HParams("transformer").change(hidden_size=64, filter_size=256, num_layers=4, **_PROGRAMS)
 
 
+def lstm_lte() -> HParams:
+    """``ut-trainer --problem=lte_addition --hparams_set=lstm_lte``
+
+    d 144, one layer that reads both ways, with Bahdanau's attention: about as many parameters as
+    ut_lte.
+    """
+    return HParams("lstm").change(
+        hidden_size=144,
+        num_layers=1,
+        lstm_direction="both",
+        lstm_attention="bahdanau",
+        **{**_TRAINING, "learning_rate": 0.003, "adam_beta2": 0.999, "adam_epsilon": 1e-8},
+    )
+
+
 def ut_lte_memory() -> HParams:
     """``ut-trainer --problem=lte_copy --hparams_set=ut_lte_memory``
 
     ut_lte with 2 steps and the fully connected transition, for digit strings to be copied.
     """
-    return ut_lte().change(
-        num_steps=2, transition="fc", batch_size=2048, train_steps=2000, eval_frequency=250
+    return ut_lte().change(num_steps=2, transition="fc", **_STRINGS)
+
+
+def transformer_lte_memory() -> HParams:
+    """``ut-trainer --problem=lte_copy --hparams_set=transformer_lte_memory``
+
+    88 / 388 / 4, 2 layers on either side, trained as ut_lte_memory: about as many parameters.
+    """
+    return HParams("transformer").change(
+        hidden_size=88,
+        filter_size=388,
+        num_layers=2,
+        **{**_PROGRAMS, **_STRINGS, "transition": "fc"},
     )
+
+
+def lstm_lte_memory() -> HParams:
+    """``ut-trainer --problem=lte_copy --hparams_set=lstm_lte_memory``
+
+    lstm_lte, with the batches and updates of ut_lte_memory.
+    """
+    return lstm_lte().change(**_STRINGS)
 
 
 def ut_lte_double() -> HParams:
@@ -70,22 +104,27 @@ def ut_lte_reverse() -> HParams:
     return ut_lte_memory().change(position_from="end")
 
 
-_PROGRAMS: dict[str, Any] = {
-    **PRE_NORM,
-    "num_heads": 4,
-    "transition": "sepconv",
+_TRAINING: dict[str, Any] = {
+    **COSINE,
     "batch_size": 1024,
     "train_steps": 14_000,
     "eval_frequency": 1000,
-    "query_key_init": "equal",
     "shared_embedding": False,
     "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "relu_dropout": 0.0,
     "min_length_bucket": 11,
     "length_bucket_step": 1.5,
     "learning_rate": 0.001,
     "warmup_steps": 200,
     "label_smoothing": 0.0,
+}
+_PROGRAMS: dict[str, Any] = {
+    **_TRAINING,
+    "norm": "pre",
+    "num_heads": 4,
+    "transition": "sepconv",
+    "query_key_init": "equal",
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
     "dtype_policy": "mixed_bfloat16",
 }
+_STRINGS: dict[str, Any] = {"batch_size": 2048, "train_steps": 2000, "eval_frequency": 250}
