@@ -256,6 +256,11 @@ CASES = [
         bias=lambda _: causal_bias(LENGTH),
     ),
     _layer(
+        "MultiHeadAttention, narrow heads",
+        lambda dtype: MultiHeadAttention(8, 3, 0.1, True, head_size=2, dtype=dtype),
+        bias=lambda _: causal_bias(LENGTH),
+    ),
+    _layer(
         "Coordinates",
         lambda dtype: Coordinates(8, 3, step_encoding="learned", dtype=dtype),
         step=1,

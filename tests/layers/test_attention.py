@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
@@ -24,16 +25,17 @@ def states(*shape: int) -> tf.Tensor:
     return tf.constant(np.random.default_rng(2).normal(size=shape), tf.float32)
 
 
-def test_equals_the_formula() -> None:
-    attention, x = made(), states(1, 3, 8)
+@pytest.mark.parametrize("head_size", [4, 3, 7])
+def test_equals_the_formula(head_size: int) -> None:
+    attention, x = made(head_size=head_size), states(1, 3, 8)
     output, weights = attention(x)
     q, k, v = (
         x.numpy()[0] @ getattr(attention, f"{name}_kernel").numpy()
         for name in ("query", "key", "value")
     )
     mixed = []
-    for head in (slice(0, 4), slice(4, 8)):
-        logits = q[:, head] @ k[:, head].T / math.sqrt(4)
+    for head in (slice(0, head_size), slice(head_size, 2 * head_size)):
+        logits = q[:, head] @ k[:, head].T / math.sqrt(head_size)
         softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         mixed.append(softmax @ v[:, head])
     expected = np.concatenate(mixed, -1) @ attention.output_transform.kernel.numpy()

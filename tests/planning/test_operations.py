@@ -41,6 +41,7 @@ def _graph_flop(graph: Any) -> int:
             pytest.param(model, f"num_steps=2{overrides}", TRANSLATION, marks=pytest.mark.slow)
             for model, overrides in (
                 ("universal_transformer", ",mix_layers_before=1"),
+                ("universal_transformer", ",head_size=5"),
                 ("universal_transformer", ",recurrence=skip,recurrence_layers=2"),
                 ("universal_transformer", ",coordinate_form=concat"),
                 ("conditional_universal_transformer", ""),

@@ -34,6 +34,7 @@ UT, TRANSFORMER = "universal_transformer", "transformer"
         (UT, "halting=random,transition=sepconv", TRANSLATION),
         (UT, "recurrence=gru,step_encoding=learned,eval_num_steps=3", CLASSES),
         (UT, "recurrence=lstm", WORDS),
+        (UT, "head_size=5,attention_bias=True", TRANSLATION),
         (UT, "coordinate_form=concat,step_encoding=learned,eval_num_steps=3", TRANSLATION),
         (UT, "coordinate_form=concat,position=learned", LANGUAGE_MODEL),
         (UT, "coordinate_form=concat,step_encoding=none", ALIGNED),

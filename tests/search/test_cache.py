@@ -81,6 +81,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
     "dwa": {"recurrence": "dwa", "num_steps": 3},
     "layers": {"recurrence_layers": 2, "relative_bias": 2},
+    "wide heads, rotary": {"head_size": 6, "position": "rotary", "position_from": "both"},
     "mixed": {
         "mix_layers_before": 1,
         "mix_layers_after": 2,
@@ -109,6 +110,7 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
         "position_offset": "mixed",
         "max_position_offset": 99,
     },
+    "narrow heads": {"num_heads": 3, "head_size": 2, "attention_bias": True},
     "learned, backward": {
         "position": "learned",
         "target_position": "backward",
@@ -126,7 +128,7 @@ MEMORIES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "mem_transformer, learned": (
         MemTransformer,
-        {"memory_size": 2, "position": "learned", "relative_bias": 2},
+        {"memory_size": 2, "position": "learned", "relative_bias": 2, "head_size": 6},
     ),
     "mem_bottleneck_transformer, learned": (
         MemBottleneckTransformer,

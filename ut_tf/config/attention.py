@@ -22,7 +22,9 @@ class BlockConfig(NormConfig, SizeConfig):
     title: ClassVar[str] = "The block"
 
     num_heads: int = option(4, at_least=1)
-    """Attention heads; divides hidden_size."""
+    """Attention heads; divides hidden_size, unless head_size is set."""
+    head_size: int = option(0, at_least=0, is_structure=True)
+    """Width of a head's queries, keys and values (0: hidden_size / num_heads)."""
     filter_size: int = option(512, at_least=1)
     """Width of the transition's inner layer."""
     norm: Literal["post", "pre"] = option("post")
@@ -63,11 +65,22 @@ class BlockConfig(NormConfig, SizeConfig):
     def mistakes(self) -> list[str]:
         """Heads must divide the width."""
         mistakes = super().mistakes()
-        if self.hidden_size % self.num_heads:
+        if not self.head_size and self.hidden_size % self.num_heads:
             mistakes.append(
-                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}"
+                f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}:"
+                " change one of them, or set head_size"
             )
         return mistakes
+
+    @property
+    def width_of_head(self) -> int:
+        """Width of a head's queries, keys and values."""
+        return self.head_size or self.hidden_size // self.num_heads
+
+    @property
+    def width_of_heads(self) -> int:
+        """Width of the queries, keys or values of all heads together."""
+        return self.num_heads * self.width_of_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +196,8 @@ class AttentionModelConfig(TargetStartConfig, PositionConfig, EmbeddingConfig, B
     def mistakes(self) -> list[str]:
         """Rotary positions turn pairs of numbers."""
         mistakes = super().mistakes()
-        size = self.hidden_size // self.num_heads
-        if self.position == "rotary" and size % 2 and self.hidden_size % self.num_heads == 0:
+        size = self.width_of_head
+        divided = self.head_size or self.hidden_size % self.num_heads == 0
+        if self.position == "rotary" and size % 2 and divided:
             mistakes.append(f"position=rotary needs an even size per head, not {size}")
         return mistakes

@@ -66,7 +66,7 @@ def _batch_matmul(x: Any, y: Any, transpose_b: bool = False) -> Any:
 
 
 def _without_heads(values: Any) -> Any:
-    """Values [batch, num_heads, length, head_size] as [batch, length, hidden_size]."""
+    """Values [batch, num_heads, length, head_size] as [batch, length, num_heads * head_size]."""
     joined = values.shape[1] * values.shape[3]
     values = tf.transpose(values, [0, 2, 1, 3])
     return tf.reshape(values, [*leading_sizes(values, 2), joined])
@@ -88,7 +88,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
 
     Args:
       hidden_size: width of states and output.
-      num_heads: divides hidden_size.
+      num_heads: without head_size it divides hidden_size.
       attention_dropout: rate, on the attention weights.
       attention_bias: whether the projections have a bias.
       kernel_init: "glorot" or "unit_scaling".
@@ -97,6 +97,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
       relative_bias: reach of a learned bias per head and relative position; 0: none. For
         self-attention only.
       relative_self_bias: its initial value at distance 0.
+      head_size: width of a head's queries, keys and values; 0: hidden_size / num_heads.
 
     Call arguments:
       x: [batch, queries, hidden_size].
@@ -127,12 +128,14 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         query_key_init: str = "independent",
         relative_bias: int = 0,
         relative_self_bias: float = 0.0,
+        head_size: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.hidden_size = hidden_size
         self.num_heads = num_heads
-        self.head_size = hidden_size // num_heads
+        self.head_size = head_size or hidden_size // num_heads
+        self.inner_size = num_heads * self.head_size
         self.attention_bias = attention_bias
         self.kernel_init = kernel_init
         self.query_key_init = query_key_init
@@ -150,12 +153,18 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             if name == "key" and self.query_key_init == "equal":
                 initializer = _copy_of(self.query_kernel)
             kernel = self.add_weight(
-                shape=(width, width), initializer=initializer, name=f"{name}_kernel", autocast=False
+                shape=(width, self.inner_size),
+                initializer=initializer,
+                name=f"{name}_kernel",
+                autocast=False,
             )
             setattr(self, f"{name}_kernel", kernel)
             if self.attention_bias:
                 bias = self.add_weight(
-                    shape=(width,), initializer="zeros", name=f"{name}_bias", autocast=False
+                    shape=(self.inner_size,),
+                    initializer="zeros",
+                    name=f"{name}_bias",
+                    autocast=False,
                 )
                 setattr(self, f"{name}_bias", bias)
         self.relative_table = None
@@ -165,7 +174,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             self.relative_table = self.add_weight(
                 shape=shape, initializer=initializer, name="relative_table", autocast=False
             )
-        self.output_transform.build((*input_shape[:-1], width))
+        self.output_transform.build((*input_shape[:-1], self.inner_size))
 
     def call(
         self,
@@ -388,7 +397,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         attention = _attention_weights(queries, keys, bias, logit_scale)
         mixed = tf.matmul(tf.cast(attention, values.dtype), values)
         mixed = tf.transpose(mixed, [0, 2, 1, 3]) if running is None else running.collect(mixed)
-        return affine(tf.reshape(mixed, [-1, self.hidden_size]), weights["output"])
+        return affine(tf.reshape(mixed, [-1, self.inner_size]), weights["output"])
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:
         """One [batch, num_heads, length, head_size] per name, queries times head_size^-0.5; several
@@ -406,8 +415,8 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         return unflatten(projected, x)
 
     def _heads(self, projected: Any, count: int) -> list[Any]:
-        """`count` of [batch, num_heads, length, head_size], of [batch, length, count *
-        hidden_size].
+        """`count` of [batch, num_heads, length, head_size], of [batch, length, count * num_heads *
+        head_size].
         """
         heads = tf.reshape(
             projected, [*leading_sizes(projected, 2), count, self.num_heads, self.head_size]

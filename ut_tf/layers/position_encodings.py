@@ -195,13 +195,16 @@ class RotaryPositions(PositionEncoding):
 
     Args:
       hidden_size: width of the states.
-      num_heads: attention heads; the size of a head is even.
+      num_heads: attention heads.
       position_from: "both": half of the heads are turned by positions from the end.
+      head_size: width of a head, an even number; 0: hidden_size / num_heads.
     """
 
-    def __init__(self, hidden_size: int, num_heads: int, position_from: str = "start") -> None:
+    def __init__(
+        self, hidden_size: int, num_heads: int, position_from: str = "start", head_size: int = 0
+    ) -> None:
         self.num_heads = num_heads
-        self.head_size = hidden_size // num_heads
+        self.head_size = head_size or hidden_size // num_heads
         self.position_from = position_from
 
     def rotation(self, positions: Any, backward: Any) -> tuple[Any, Any]:

@@ -125,15 +125,15 @@ class RunningPositions(NamedTuple):
         return tf.ensure_shape(tf.expand_dims(rows, 0), [1, None, *values.shape[2:]])
 
     def spread(self, rows: Any, num_heads: int) -> Any:
-        """The rows [1, rows, hidden_size] by example and head: [batch, num_heads, width,
+        """The rows [1, rows, num_heads * head_size] by example and head: [batch, num_heads, width,
         head_size], where an example has fewer rows some others.
         """
         spread, _ = self._movers(num_heads)
         return spread(tf.reshape(rows, [-1, rows.shape[-1] // num_heads]))
 
     def collect(self, values: Any) -> Any:
-        """The inverse of ``spread``: [batch, num_heads, width, head_size] -> [1, rows,
-        hidden_size].
+        """The inverse of ``spread``: [batch, num_heads, width, head_size] -> [1, rows, num_heads *
+        head_size].
         """
         num_heads, head_size = values.shape[1], values.shape[3]
         _, collect = self._movers(num_heads)

@@ -253,7 +253,7 @@ class AttentionModel(EncoderDecoder):
             cache["visible"],
             step + self.cache_offset,
             self.network.num_heads,
-            self.network.hidden_size // self.network.num_heads,
+            self.network.width_of_head,
             self.compute_dtype,
         )
         cache = self._with_leaves(cache, symbols)

@@ -104,7 +104,7 @@ def _stack(sizes: Sizes, stack: Stack, shape: tuple[int, int, int], compute: int
         step += _cell(network, compute, gates)
         step += _HALTING * width * _FLOAT if sizes.halts else 0
         kept += stack.steps * step
-    projections = (stack.layers + stack.shared) * 2 * width * compute
+    projections = (stack.layers + stack.shared) * 2 * network.width_of_heads * compute
     return int(examples * (length * kept + memory * projections))
 
 
@@ -113,21 +113,21 @@ def _block(
 ) -> float:
     """The bytes that the backward pass reads of a block at one position.
 
-    With c the bytes of a number in the compute dtype (float32 4, otherwise 2), K keys and h heads:
-    the input, queries, keys, values and mixture of an attention, 5 d c (over a memory 3 d c); its
-    weights, before and after dropout, and the dropout's mask, h K (4 + c + 1); the input of the
-    transition and its inner layer, (d + f) c, of sepconv with what each convolution reads and
-    gives, (2 d + 3 f) c; behind each sublayer the normalised sum in float32, 4 d, and the mask of
-    its dropout, d.
+    With c the bytes of a number in the compute dtype (float32 4, otherwise 2), K keys and h heads,
+    a wide together: the input, queries, keys, values and mixture of an attention, (d + 4 a) c (over
+    a memory (d + 2 a) c); its weights, before and after dropout, and the dropout's mask, h K (4 + c
+    + 1); the input of the transition and its inner layer, (d + f) c, of sepconv with what each
+    convolution reads and gives, (2 d + 3 f) c; behind each sublayer the normalised sum in float32,
+    4 d, and the mask of its dropout, d.
     """
     _, length, memory = shape
-    width, heads = network.hidden_size, network.num_heads
+    width, heads, together = network.hidden_size, network.num_heads, network.width_of_heads
     mask = 1 if network.dropout else 0
     dropped = compute + 1 if network.attention_dropout else 0
     end = _FLOAT * width + mask * width
-    numbers, keys = 5 * width * compute + end, length
+    numbers, keys = (width + 4 * together) * compute + end, length
     if memory:
-        numbers, keys = numbers + 3 * width * compute + end, length + memory
+        numbers, keys = numbers + (width + 2 * together) * compute + end, length + memory
     if transition:
         inner = network.filter_size
         is_fc = network.transition == "fc"

@@ -72,22 +72,23 @@ def _stack(
         products += examples * length * repeated * step
         products += repeated * _coordinates(network, examples, length)
         products += examples * length * _recurrent_layer(network, stack)
-    # Keys and values of the encoder's states: 2 d² each position, once for all steps.
-    projections = (stack.layers + stack.shared) * 2 * network.hidden_size**2
+    # Keys and values of the encoder's states: 2 d a each position, once for all steps.
+    projections = (stack.layers + stack.shared) * 2 * network.hidden_size * network.width_of_heads
     return float(products + examples * memory * projections)
 
 
 def _block(network: Any, keys: int, memory: int, transition: bool) -> float:
     """The multiplications of a block at one position.
 
-    With d = hidden_size and f = filter_size: 4 d² for the projections of self-attention and 2 K d
-    for logits and mixture over K keys; 2 d² + 2 M d for attention over M positions of an encoder,
-    whose keys and values are counted with the stack; 2 d f for the transition.
+    With d = hidden_size, f = filter_size and a the width of all heads (d, unless head_size is set):
+    4 d a for the projections of self-attention and 2 K a for logits and mixture over K keys; 2 d a
+    + 2 M a for attention over M positions of an encoder, whose keys and values are counted with the
+    stack; 2 d f for the transition.
     """
-    width = network.hidden_size
-    products = 4 * width**2 + 2 * keys * width
+    width, inner = network.hidden_size, network.width_of_heads
+    products = 4 * width * inner + 2 * keys * inner
     if memory:
-        products += 2 * width**2 + 2 * memory * width
+        products += 2 * width * inner + 2 * memory * inner
     return float(products + (2 * width * network.filter_size if transition else 0))
 
 

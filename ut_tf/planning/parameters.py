@@ -30,8 +30,9 @@ def parameters_by_part(sizes: Sizes) -> dict[str, int]:
 def block_parameters(sizes: Sizes, stack: Stack, is_shared: bool) -> int:
     """The parameters of one block.
 
-    Attention has 4 d² (query, key, value, output), with attention_bias 4 d more, and in
-    self-attention with relative_bias r another (2 r + 1) h. A layer norm of 2 d stands behind
+    Attention has 4 d a (query, key, value, output) with a the width of all heads, which is d unless
+    head_size is set; with attention_bias 3 a + d more, and in self-attention with relative_bias r
+    another (2 r + 1) h. A layer norm of 2 d stands behind
     (pre-norm: before) each sublayer.
 
     Args:
@@ -41,7 +42,8 @@ def block_parameters(sizes: Sizes, stack: Stack, is_shared: bool) -> int:
     """
     network = sizes.network
     width: int = network.hidden_size
-    projections = 4 * width**2 + (4 * width if network.attention_bias else 0)
+    inner = network.width_of_heads
+    projections = 4 * width * inner + (3 * inner + width if network.attention_bias else 0)
     relative = (2 * network.relative_bias + 1) * network.num_heads if network.relative_bias else 0
     total: int = projections + relative + 2 * width
     if stack.with_memory:

@@ -49,6 +49,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "step_encoding": "none",
         "relative_bias": 3,
     },
+    "wide heads": {"halting": "basic", "head_size": 6, "attention_bias": True},
     "concatenated": {"halting": "basic", "coordinate_form": "concat", "step_encoding": "learned"},
     "fixed depth": {"halting": "none"},
 }

@@ -60,7 +60,7 @@ class MemTransformer(AttentionModel):
             return cache
         network, weights = self.network, cache["constants"]["decoder"]
         rows = tf.cast(features["batch_size"], tf.int32) * beam_size
-        head_size = network.hidden_size // network.num_heads
+        head_size = network.width_of_head
 
         def remember(number: Any, visible: Any, blocks: Any) -> tuple[Any, Any, Any]:
             cache_position, visible = next_cache_position(
