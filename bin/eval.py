@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ut_tf import registry
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
-from ut_tf.bin.flag_values import check_readable_files, check_split
+from ut_tf.bin.flag_values import check_readable_files, check_split, decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.terminal import width_of
@@ -45,6 +45,7 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
   ut-eval --output_dir=runs/copy --lengths=40,80,400 > metrics.json
   ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
   ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
+  ut-eval --output_dir=runs/ende --decode_hparams=alpha=1.2
   ut-eval --output_dir=runs/task1 --exit_sweep
   ut-eval --output_dir=runs/task1 --figures
   ut-eval --model=babi
@@ -100,6 +101,14 @@ FLAGS = (
         shown_default="none",
     ),
     Flag(
+        "decode_hparams",
+        "Options for problems that have texts written, name=value,name=value, such as"
+        " beam_size=8,alpha=1.2: as of ut-decoder, in place of the problem's.",
+        "What",
+        default="",
+        shown_default="the problem's",
+    ),
+    Flag(
         "exit_sweep",
         "Compares exit rules at some thresholds: names such as kl,state_difference, or alone for"
         " all that the model can take; the table is kept in exit_sweep.csv and exit_sweep.json.",
@@ -140,9 +149,12 @@ def _main(argv: list[str]) -> None:
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
     _check_exit_sweep(values)
+    _check_decode(values)
     _check_figures(values)
     with stdout_to_stderr():
         run = load_run(values)
+        # With the run's user code, which may have a strategy of its own.
+        decode_config(values.decode_hparams)
         trained, run = run.hparams, run.in_use(values.hparams)
         check_checkpoint(run.output_dir, values.checkpoint)
         other = values.test_problem
@@ -191,8 +203,9 @@ def _table(measured: CheckpointMeasurement) -> str:
 
 
 def _title(run: Run, values: Any, step: int, other: str = "") -> str:
+    used = ",".join(filter(None, [values.hparams, values.decode_hparams]))
     particular = (f", evaluated on {other}" if other else "") + (
-        f", used with {values.hparams}" if values.hparams else ""
+        f", used with {used}" if used else ""
     )
     return f"{run.problem} with {run.hparams_set}, checkpoint of step {step}{particular}"
 
@@ -295,6 +308,16 @@ def _check_exit_sweep(values: Any) -> None:
             raise FlagError(f"--exit_sweep and --{flag} do not go together: leave one flag out.")
 
 
+def _check_decode(values: Any) -> None:
+    if not values.decode_hparams:
+        return
+    for flag in ("test_problem", "exit_sweep"):
+        if values[flag].value:
+            raise FlagError(
+                f"--decode_hparams and --{flag} do not go together: leave one flag out."
+            )
+
+
 def _check_test_problem(values: Any) -> None:
     if values.test_problem_args and not values.test_problem:
         raise FlagError(
@@ -323,7 +346,12 @@ def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasu
     run = run.prepare(problem)
     _check_lengths(run, problem, lengths)
     return measure_checkpoint(
-        run, checkpoint=values.checkpoint, lengths=lengths, split=values.split, problem=problem
+        run,
+        checkpoint=values.checkpoint,
+        lengths=lengths,
+        split=values.split,
+        problem=problem,
+        decode=values.decode_hparams,
     )
 
 
@@ -374,6 +402,7 @@ def _record(
         signatures=measured.signatures,
         headlines=measured.headlines,
         groups={name: dataclasses.asdict(group) for name, group in measured.groups.items()},
+        decode=measured.decode,
     )
 
 

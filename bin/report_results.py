@@ -224,6 +224,8 @@ class _TypedCommands:
             words += [f"--test_problem_args={arguments}"] if arguments else []
         if evaluation.hparams:
             words.append(f"--hparams={evaluation.hparams}")
+        if evaluation.decode:
+            words.append(f"--decode_hparams={evaluation.decode}")
         return shlex.join(words)
 
 

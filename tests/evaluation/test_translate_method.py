@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ import tensorflow as tf
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
-from ut_tf.evaluation.evaluator import Evaluator
+from ut_tf.evaluation.evaluator import Evaluator, decoded_with
 from ut_tf.metrics.intervals import wilson
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.problem import Algorithmic
+from ut_tf.search.config import DecodeConfig
 
 SOURCES = ["12345", "1", "", "777777", "908070605"]
 
@@ -112,6 +114,22 @@ def test_the_options_are_those_of_the_set() -> None:
         [EvaluationSet("", "validation", "translate", decode="beam_size=1,max_length=2")]
     )
     assert cut["chrf"] < 50
+
+
+def test_options_of_an_evaluation_stand_in_place_of_the_sets() -> None:
+    run: Any = SimpleNamespace(problem="numbers")
+    sets = [
+        EvaluationSet("", "validation", "teacher_forced"),
+        EvaluationSet("", "validation", "translate", decode="beam_size=4,alpha=0.6,n_best=1"),
+    ]
+    replaced, changed = decoded_with(run, sets, "max_length=2, alpha=1.2,beam_size=4")
+    assert changed == "alpha=1.2,max_length=2"
+    assert replaced[0] == sets[0]
+    expected = DecodeConfig(beam_size=4, alpha=1.2, n_best=1, max_length=2)
+    assert DecodeConfig.from_text(replaced[1].decode) == expected
+    assert decoded_with(run, sets, "") == (sets, "")
+    with pytest.raises(UserError, match="numbers has no texts written"):
+        decoded_with(run, sets[:1], "alpha=1.2")
 
 
 def test_a_codec_must_be_had() -> None:

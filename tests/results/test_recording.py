@@ -112,6 +112,19 @@ def test_another_training_length_or_warm_start_is_another_run(tmp_path: Path, ke
     assert len({item.curve for item in records}) == 4
 
 
+def test_what_was_changed_for_the_evaluation_is_in_the_command(tmp_path: Path, kept: Path) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
+    record(run, kept)
+    evaluate(run, {"error": 0.5}, 1.0, hparams="eval_num_steps=5", decode="alpha=1.2,beam_size=8")
+    record(run, kept)
+    plain, changed = read_records([kept])
+    assert (plain.used_with, plain.value) == ("", 1.0)
+    assert (changed.used_with, changed.value) == ("eval_num_steps=5,alpha=1.2,beam_size=8", 0.5)
+    assert changed.recipe.endswith(", used with eval_num_steps=5,alpha=1.2,beam_size=8")
+    words = shlex.split(str(changed.evaluation))[-2:]
+    assert words == ["--hparams=eval_num_steps=5", "--decode_hparams=alpha=1.2,beam_size=8"]
+
+
 @pytest.mark.parametrize(("loss", "expected"), [(0.5, "typo"), (math.inf, "loss, typo")])
 def test_each_figure_that_is_named_must_be_there(
     tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str], loss: float, expected: str

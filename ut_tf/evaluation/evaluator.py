@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
+from ut_tf.config.overrides import parse_assignments
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
@@ -26,6 +27,7 @@ from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
+from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 
 
@@ -45,6 +47,7 @@ def measure_checkpoint(
     lengths: Iterable[int] = (),
     split: str | None = None,
     problem: Problem | None = None,
+    decode: str = "",
 ) -> CheckpointMeasurement:
     """The metrics of a run's checkpoint on its problem's evaluation sets, with their intervals.
 
@@ -57,12 +60,16 @@ def measure_checkpoint(
       split: replaces the split that the sets name ("test" as a rule). Training text is not kept, so
         nothing of "train" is translated.
       problem: the run's problem, where it has been made already.
+      decode: replaces options of ``DecodeConfig`` with which the problem has texts written,
+        "name=value,name=value".
 
     Raises:
-      UserError: there is no such checkpoint, or the problem has no such split.
+      UserError: there is no such checkpoint, the problem has no such split, or it has no texts
+        written for `decode`.
     """
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
+    sets, changed = decoded_with(run, sets, decode)
     model = run.make_model()
     # Looked up once: where the run is still being trained, the best one may be another a moment
     # later.
@@ -78,6 +85,7 @@ def measure_checkpoint(
         training_minutes=training_minutes(run.output_dir, step),
         selection=selection_of(problem, directory),
         headlines=evaluator.headlines(sets),
+        decode=changed,
     )
 
 
@@ -104,6 +112,36 @@ def chosen_sets(
             " no training text."
         )
     return sets
+
+
+def decoded_with(
+    run: Run, sets: list[EvaluationSet], decode: str
+) -> tuple[list[EvaluationSet], str]:
+    """The sets with some options of their search replaced, and those that differ now,
+    "name=value,name=value" in alphabetical order; errors as of ``measure_checkpoint``.
+    """
+    if not decode:
+        return sets, ""
+    before = {
+        number: DecodeConfig.from_text(evaluation_set.decode)
+        for number, evaluation_set in enumerate(sets)
+        if evaluation_set.method == "translate"
+    }
+    if not before:
+        raise UserError(
+            f"`decode`={decode}: problem {run.problem} has no texts written that are searched for;"
+            " leave it out."
+        )
+    given, _ = parse_assignments(decode)
+    changed: dict[str, Any] = {}
+    replaced = list(sets)
+    for number, config in before.items():
+        own, _ = parse_assignments(sets[number].decode)
+        text = ",".join(f"{name}={value}" for name, value in {**own, **given}.items())
+        after = DecodeConfig.from_text(text)
+        replaced[number] = dataclasses.replace(sets[number], decode=text)
+        changed |= dict(vars(after).items() - vars(config).items())
+    return replaced, ",".join(f"{name}={value}" for name, value in sorted(changed.items()))
 
 
 def selection_of(problem: Problem, checkpoint: Path) -> dict[str, Any] | None:

@@ -62,6 +62,7 @@ class CheckpointMeasurement(Measurement):
         not tell.
       headlines: the metric that says most of each method, without the names of the sets.
       selection: what validation said of it, {"metric", "direction", "value"}; None: nothing.
+      decode: the decoding options that were other than the problem's, "name=value,name=value".
     """
 
     step: int = 0
@@ -71,3 +72,4 @@ class CheckpointMeasurement(Measurement):
     training_minutes: float | None = None
     selection: dict[str, Any] | None = None
     headlines: tuple[str, ...] = ()
+    decode: str = ""

@@ -42,6 +42,7 @@ _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
         "data_note",
         "test_problem",
         "hparams",
+        "decode",
     ),
     int: ("seed", "step"),
     dict: ("metrics", "intervals", "examples", "signatures", "groups"),
@@ -73,6 +74,8 @@ class Record:
       test_problem: the problem whose data was judged, where it is another than the run's; otherwise
         empty.
       hparams: what was changed of the run's hyperparameters for this evaluation; empty: nothing.
+      decode: what was changed of the options with which the problem has its texts written; empty:
+        nothing.
       parameters: numbers in the model's weights; None: not known.
       training_minutes: that the training up to the checkpoint took, evaluations included; None: the
         run directory does not tell.
@@ -100,6 +103,7 @@ class Record:
     data_note: str = ""
     test_problem: str = ""
     hparams: str = ""
+    decode: str = ""
     parameters: int | None = None
     training_minutes: float | None = None
     selection: dict[str, Any] | None = None
@@ -155,15 +159,22 @@ class Record:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The key of one measurement: checkpoint, split, lengths and hyperparameters. Records with
-        the same key replace each other.
+        """The key of one measurement: checkpoint, split, lengths, hyperparameters and options.
+        Records with the same key replace each other.
         """
         place = (
             ""
             if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal()
             else self.checkpoint
         )
-        return self.step, place, self.split, self.lengths, self.test_problem, self.hparams
+        return self.step, place, self.split, self.lengths, self.test_problem, self.used_with
+
+    @property
+    def used_with(self) -> str:
+        """What was changed for the evaluation, hyperparameters and decoding options; empty:
+        nothing.
+        """
+        return ",".join(filter(None, [self.hparams, self.decode]))
 
 
 def now() -> str:

@@ -160,7 +160,7 @@ def _is_unjudged(run: FoundRun) -> bool:
     """Whether the run's own sets were never judged, whatever it did on another problem's
     data; of another use nothing is missed.
     """
-    return all(record.test_problem and not record.hparams for record in run.records)
+    return all(record.test_problem and not record.used_with for record in run.records)
 
 
 def is_number(table: Table, number: str) -> bool:
@@ -204,7 +204,7 @@ def _fill(table: Table, tables: Tables, runs: Sequence[FoundRun], used: set[int]
             reading.note,
             reading.run.system,
             reading.run.recipe,
-            reading.record.hparams,
+            reading.record.used_with,
         )
         _, cell = rows.setdefault(key, {}).setdefault(column.title, (source, {}))
         _keep(cell.setdefault(problem, {}), reading, left_out)

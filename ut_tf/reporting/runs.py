@@ -144,14 +144,14 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
 
 def _by_use(run: FoundRun) -> list[FoundRun]:
     """The run with its evaluations as trained, if any or none at all, and once more for
-    each other depth or memory in use.
+    each other depth, memory or search in use.
     """
-    uses = list(dict.fromkeys(record.hparams for record in run.records)) or [""]
+    uses = list(dict.fromkeys(record.used_with for record in run.records)) or [""]
     return [
         dataclasses.replace(
             run,
             recipe=f"{run.recipe}, used with {use}" if use else run.recipe,
-            records=[record for record in run.records if record.hparams == use],
+            records=[record for record in run.records if record.used_with == use],
         )
         for use in sorted(uses)
     ]

@@ -83,7 +83,7 @@ class ResultRecord:
       test_problem: the problem that they are of, where it is another than the run's.
       problem, problem_args: that the run was trained on; files by their names alone.
       hparams_set, overrides: the hyperparameters.
-      used_with: hyperparameters that were changed for the evaluation.
+      used_with: hyperparameters and decoding options that were changed for the evaluation.
       train_steps: updates of the training, where they are other than those of the set with its
         overrides; None: they are not.
       warm_start: name of the run directory that the first weights came from; empty: none.

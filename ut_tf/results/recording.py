@@ -217,7 +217,7 @@ def _record(
         problem_args=config["problem_args"],
         hparams_set=run.hparams_set,
         overrides=config["overrides"],
-        used_with=evaluation.hparams,
+        used_with=evaluation.used_with,
         train_steps=facts.train_steps,
         warm_start=facts.warm_start,
         seed=run.seed,
