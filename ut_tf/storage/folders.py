@@ -47,6 +47,9 @@ def refusal_to_write(folder: Path) -> str | None:
     nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not nearest.is_dir():
         return os.strerror(errno.ENOTDIR)
+    longest = os.pathconf(nearest, "PC_NAME_MAX")
+    if any(len(os.fsencode(name)) > longest for name in folder.parts):
+        return os.strerror(errno.ENAMETOOLONG)
     return None if os.access(nearest, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
 
 
