@@ -100,9 +100,11 @@ _LAMBADA = {
     "ut_lambada": "LAMBADA as a language model on a CPU",
     "ut_act_lambada": "ut_lambada with dynamic halting",
     "transformer_lambada": "a Transformer with as many parameters as ut_lambada",
+    "lstm_lambada": "an LSTM with as many parameters as ut_lambada",
     "ut_lambada_rc": "reading LAMBADA on a CPU",
     "ut_act_lambada_rc": "ut_lambada_rc with dynamic halting",
     "transformer_lambada_rc": "a Transformer with as many parameters as ut_lambada_rc",
+    "lstm_lambada_rc": "an LSTM with as many parameters as ut_lambada_rc",
 }
 _AGREEMENT = {
     "ut_agreement": "agreement of subject and verb on a CPU",

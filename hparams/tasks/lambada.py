@@ -1,5 +1,5 @@
 """Recipes for LAMBADA on a CPU: as a language model, and for reading; a Universal Transformer, one
-that halts, and a Transformer.
+that halts, a Transformer and an LSTM.
 
 How it is used::
 
@@ -9,10 +9,13 @@ How it is used::
 How it works: pre-norm, a cosine to zero over train_steps (give ``--hparams=train_steps=...`` to
 train longer, not ``--train_steps`` alone), matrix products in bfloat16. A softmax over 60,000 words
 takes most of a language model's time, so its states are narrow and its transition is wide. The
-Transformers have as many parameters, in four layers with narrower transitions.
+Transformers have as many parameters, in four layers with narrower transitions; so have the LSTMs,
+in two layers.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from ut_tf.config.hparams import HParams
 from ut_tf.hparams.tasks.recipes import NARROW, halting
@@ -43,6 +46,14 @@ def transformer_lambada() -> HParams:
     return HParams(model="transformer").change(num_layers=4, filter_size=320, **_LANGUAGE_MODEL)
 
 
+def lstm_lambada() -> HParams:
+    """``ut-trainer --problem=lambada_lm --hparams_set=lstm_lambada``
+
+    d 134, 2 layers, in float32: as many parameters as ut_lambada.
+    """
+    return HParams("lstm").change(**_without_attention(_LANGUAGE_MODEL))
+
+
 def ut_lambada_rc() -> HParams:
     """``ut-trainer --problem=lambada_rc --hparams_set=ut_lambada_rc``
 
@@ -67,14 +78,29 @@ def transformer_lambada_rc() -> HParams:
     return HParams(model="transformer").change(num_layers=4, filter_size=320, **_READING)
 
 
-_SHARED = {
+def lstm_lambada_rc() -> HParams:
+    """``ut-trainer --problem=lambada_rc --hparams_set=lstm_lambada_rc``
+
+    d 134, 2 layers that read both ways, in float32: as many parameters as ut_lambada_rc.
+    """
+    return HParams("lstm").change(**_without_attention(_READING), lstm_direction="both")
+
+
+def _without_attention(values: dict[str, Any]) -> dict[str, Any]:
+    """The values that an LSTM has, too, for two layers in float32."""
+    left_out = {"norm", "num_heads", "attention_dropout", "relu_dropout", "relative_bias"}
+    kept = {name: value for name, value in values.items() if name not in left_out}
+    return {**kept, "hidden_size": 134, "num_layers": 2, "dtype_policy": "float32"}
+
+
+_SHARED: dict[str, Any] = {
     **NARROW,
     "attention_dropout": 0.0,
     "relu_dropout": 0.0,
     "adam_epsilon": 1e-9,
     "dtype_policy": "mixed_bfloat16",
 }
-_LANGUAGE_MODEL = {
+_LANGUAGE_MODEL: dict[str, Any] = {
     **_SHARED,
     # Less than one pass over the novels is made: nothing is learnt by heart.
     "dropout": 0.0,
@@ -85,7 +111,7 @@ _LANGUAGE_MODEL = {
     "train_steps": 3600,
     "eval_frequency": 600,
 }
-_READING = {
+_READING: dict[str, Any] = {
     **_SHARED,
     "dropout": 0.1,
     "relative_bias": 32,

@@ -34,11 +34,15 @@ class CharacterCodec(TextCodec):
 
     Args:
       symbols: the characters, in the order of their ids from 2.
+      little_endian: the symbols of a target stand from its last character to its first; its text
+        is written as ever.
     """
 
-    def __init__(self, symbols: str) -> None:
+    def __init__(self, symbols: str, little_endian: bool = False) -> None:
         super().__init__(name="character_codec")
         self._symbols = symbols
+        self._little_endian = little_endian
+        self.order = "lowest digit of the result first" if little_endian else ""
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(symbols),) * 2
         # By id; an id that stands for nothing is written as nothing.
         self._written = tf.constant(
@@ -49,28 +53,23 @@ class CharacterCodec(TextCodec):
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
         padded with 0.
         """
-        return {"inputs": self.encode_targets(texts[0])}
+        return {"inputs": self._ids(texts[0])}
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded
         with 0.
         """
-        stripped = tf.strings.strip(texts)
-        return symbol_ids(
-            (
-                tf.strings.regex_replace(stripped, r"\\n", "\n")
-                if _LINE_END in self._symbols
-                else stripped
-            ),
-            self._symbols,
-        )
+        ids = self._ids(texts)
+        return _turn(ids, ids > END_ID) if self._little_endian else ids
 
     def decode(self, outputs: Any) -> Any:
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        return tf.strings.reduce_join(tf.gather(self._written, outputs * kept), axis=1)
+        ids = outputs * kept
+        ids = _turn(ids, ids > END_ID) if self._little_endian else ids
+        return tf.strings.reduce_join(tf.gather(self._written, ids), axis=1)
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """Returns the character at each position of features["inputs"], strings [batch, length]; ""
@@ -109,12 +108,30 @@ class CharacterCodec(TextCodec):
                 )
             yield line
 
+    def _ids(self, texts: Any) -> Any:
+        stripped = tf.strings.strip(texts)
+        return symbol_ids(
+            (
+                tf.strings.regex_replace(stripped, r"\\n", "\n")
+                if _LINE_END in self._symbols
+                else stripped
+            ),
+            self._symbols,
+        )
+
     def _shown(self) -> str:
         plain = "".join(sorted({*self._symbols} - {_LINE_END, _BLANK}))
         others = (", blanks" if _BLANK in self._symbols else "") + (
             r", and \n where a line of it ends" if _LINE_END in self._symbols else ""
         )
         return f"characters of {plain!r}{others}"
+
+
+def _turn(ids: Any, symbols: Any) -> Any:
+    """Reverses the first ids of each row, as many as it has symbols: int32 [batch, length], of
+    which bool [batch, length] are symbols.
+    """
+    return tf.reverse_sequence(ids, tf.math.count_nonzero(symbols, axis=1), seq_axis=1)
 
 
 def text_rows(

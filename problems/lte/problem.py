@@ -55,6 +55,8 @@ class LearningToExecute(Problem):
       length: the target's digits per numeral; 0: 5 for programs, 55 for digit strings.
       nesting: the target's operations per program; 0: 2.
       operations: names of the operations of programs, with + between, instead of the task's.
+      little_endian: the model writes the results of programs from their last digit to their first.
+        Texts keep the usual order.
       target_share: share of the training examples that have the target difficulty, from 0 to 1; the
         others are mixed.
       train_examples: examples in one epoch.
@@ -71,6 +73,7 @@ class LearningToExecute(Problem):
         length: int = 0,
         nesting: int = 0,
         operations: str = "",
+        little_endian: bool = False,
         target_share: float = 0.0,
         train_examples: int = 100_000,
         validation_examples: int = 300,
@@ -84,6 +87,12 @@ class LearningToExecute(Problem):
         self.nesting = at_least(0, "nesting", nesting) or default_nesting
         if not 0.0 <= target_share <= 1.0:
             raise UserError(f"`target_share`={target_share}: expected a number from 0 to 1.")
+        if little_endian and self._memorises:
+            raise UserError(
+                f"`little_endian`=true: {self.name} is about the order of its digits; it is for"
+                " program, control and addition."
+            )
+        self._little_endian = little_endian
         self._target_share = target_share
         self.train_examples = at_least(1, "train_examples", train_examples)
         self.validation_examples = at_least(1, "validation_examples", validation_examples)
@@ -123,7 +132,8 @@ class LearningToExecute(Problem):
             at_least(1, "length", length)
         pairs = self.pairs(split, seed, epoch, length)
         inputs, input_lengths = text_rows([source for source, _ in pairs], self._symbols)
-        targets, target_lengths = text_rows([target for _, target in pairs], self._symbols)
+        step = -1 if self._little_endian else 1
+        targets, target_lengths = text_rows([target[::step] for _, target in pairs], self._symbols)
         tensors = {"inputs": tf.constant(inputs), "targets": tf.constant(targets)}
 
         def batch(numbers: Any) -> dict[str, Any]:
@@ -189,7 +199,7 @@ class LearningToExecute(Problem):
     def text_codec(self, vocab_dir: Path) -> CharacterCodec:
         """The codec of programs and results, which needs no file."""
         del vocab_dir
-        return CharacterCodec(self._symbols)
+        return CharacterCodec(self._symbols, self._little_endian)
 
     def _writer(self, task: Task, form: Form, operations: str) -> tuple[Write, str]:
         """The function that writes an example, and the characters that it may hold."""

@@ -332,9 +332,36 @@ def texts(values: Any) -> list[str]:
     return [one.decode() for one in values.numpy()]
 
 
-@pytest.mark.parametrize("name", ["lte_program", "lte_zaremba_program", "lte_double"])
-def test_lines_become_the_features_of_training_and_outputs_the_results(name: str) -> None:
-    problem: Any = registry.problems.get(name)(test_examples=50)
+def written_tokens(codec: CharacterCodec, features: Any) -> list[list[str]]:
+    return [texts(row) for row in codec.tokens(features)]
+
+
+def test_a_little_endian_model_writes_results_from_their_last_digit() -> None:
+    plain, turned = small("addition"), small("addition", little_endian=True)
+    assert plain.pairs("test") == turned.pairs("test")
+    row = turned.examples("test", DATA_DIR).batch(np.arange(1, dtype=np.int32))
+    codec = CharacterCodec(lte_programs.DIGITS)
+    assert texts(codec.decode(row["targets"])) == [plain.pairs("test")[0][1][::-1]]
+    decoded = turned.text_codec(Path()).decode(row["targets"])
+    assert texts(decoded) == [plain.pairs("test")[0][1]]
+    with pytest.raises(UserError, match=r"^`little_endian`=true: lte_copy is about the order"):
+        small("copy", little_endian=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "little_endian"),
+    [
+        ("lte_program", False),
+        ("lte_program", True),
+        ("lte_zaremba_program", False),
+        ("lte_zaremba_program", True),
+        ("lte_double", False),
+    ],
+)
+def test_lines_become_the_features_of_training_and_outputs_the_results(
+    name: str, little_endian: bool
+) -> None:
+    problem: Any = registry.problems.get(name)(test_examples=50, little_endian=little_endian)
     codec = problem.text_codec(Path())
     pairs = problem.pairs("test", length=4)
     lines = [program.replace("\n", r"\n") for program, _ in pairs]
@@ -345,7 +372,7 @@ def test_lines_become_the_features_of_training_and_outputs_the_results(name: str
         codec.encode_targets([result for _, result in pairs]), features["targets"]
     )
     assert texts(codec.decode(features["targets"])) == [result for _, result in pairs]
-    assert texts(codec.decode(features["inputs"])) == lines
+    assert [codec.input_text(tokens) for tokens in written_tokens(codec, features)] == lines
     assert codec.vocab_sizes == (problem.spec(DATA_DIR).input_vocab_size,) * 2
 
 
