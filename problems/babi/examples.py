@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.text.vocabulary import WordVocabulary
+from ut_tf.problems.babi.exchange import WordExchange
 from ut_tf.symbols import END_ID
 
 Form = Literal["facts", "tokens"]
@@ -81,13 +82,20 @@ class QuestionSplit:
             supporting=supporting.numpy().astype(np.int32),
         )
 
-    def table(self, order: npt.NDArray[Any], form: Form, max_facts: int) -> ExampleTable:
+    def table(
+        self,
+        order: npt.NDArray[Any],
+        form: Form,
+        max_facts: int,
+        exchange: WordExchange | None = None,
+    ) -> ExampleTable:
         """The examples in an order: int [questions].
 
         Args:
           order: numbers of the questions.
           form: "facts" or "tokens", see StoryQuestions.
           max_facts: an example has the last so many facts before its question.
+          exchange: of the words of each question; None: they stay.
         """
         ends, questions = self.ends[order], self.questions[order]
         begins = np.maximum(self.stories[order], ends - max_facts)
@@ -97,17 +105,20 @@ class QuestionSplit:
             sizes = np.count_nonzero(self.words, axis=1)
             before = np.concatenate([[0], np.cumsum(sizes[self.statements])])
             lengths = before[ends] - before[begins] + sizes[questions] + 1
-        labels = (self.answers[order], self.tasks[order], self.supporting[order])
+        exchanges = exchange.numbers if exchange else np.zeros_like(self.tasks)
+        labels = (self.answers[order], self.tasks[order], self.supporting[order], exchanges[order])
         columns = [tf.constant(column, tf.int32) for column in (begins, ends, questions, *labels)]
         statements = tf.constant(self.statements, tf.int32)
         words = tf.constant(self.words, tf.int32)
         empty = words.shape[0] - 1
 
         def batch(numbers: Any) -> dict[str, Any]:
-            begin, end, question, answer, task, supporting = (
+            begin, end, question, answer, task, supporting, exchange_number = (
                 tf.gather(column, numbers) for column in columns
             )
             rows = tf.gather(words, _sentences(statements, begin, end, question, empty))
+            if exchange:
+                rows, answer = exchange.exchanged(exchange_number, rows, answer)
             return {
                 "inputs": rows if form == "facts" else _flatten(rows),
                 "targets": answer,

@@ -58,6 +58,8 @@ class BabiQA(StoryQuestions):
       simulated_tasks: the task or tasks of `tasks` whose training split has simulated questions,
         too (``simulated_lines`` of the seed 0).
       simulated_questions: that are added to each of them; 0: 10,000.
+      exchange_words: in every epoch the people, places, things and verbs of each training question
+        are exchanged for others of their kind (``exchange``).
       name: the problem's name, for messages.
 
     Raises:
@@ -72,6 +74,7 @@ class BabiQA(StoryQuestions):
         max_facts: int = 0,
         simulated_tasks: tuple[int, ...] | int = (),
         simulated_questions: int = 0,
+        exchange_words: bool = False,
         name: str = "babi_qa",
     ) -> None:
         if size not in _FOLDERS:
@@ -86,7 +89,8 @@ class BabiQA(StoryQuestions):
         if self.simulated_tasks:
             added = "_".join(map(str, self.simulated_tasks))
             label += f"_simulated{added}_n{self._simulated_questions}"
-        super().__init__(name, f"{label}_{size}", form, max_facts or default_facts(self.tasks))
+        facts = max_facts or default_facts(self.tasks)
+        super().__init__(name, f"{label}_{size}", form, facts, exchange_words)
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The archive's stories; see the module's text for the validation split."""
@@ -107,7 +111,7 @@ class BabiQA(StoryQuestions):
 
     def data_note(self, data_dir: Path) -> str:
         """What differs from the published archive: another one was read, simulated training stories
-        were added; otherwise nothing.
+        were added or words exchanged; otherwise nothing.
         """
         summary = self._prepared(data_dir).summary()
         notes = [] if summary.get("source_sha256") == ARCHIVE.sha256 else ["other archive"]
@@ -115,6 +119,8 @@ class BabiQA(StoryQuestions):
             several = ", ".join(map(str, self.simulated_tasks))
             noun = "tasks" if len(self.simulated_tasks) > 1 else "task"
             notes.append(f"simulated training stories added to {noun} {several}")
+        if self.exchange_words:
+            notes.append("words of training stories exchanged")
         return "; ".join(notes)
 
     def source(self, tmp_dir: Path) -> Path:

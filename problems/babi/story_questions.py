@@ -29,6 +29,7 @@ from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.babi.codec import ANSWERS_FILE, WORDS_FILE, StoryCodec
 from ut_tf.problems.babi.examples import Form, QuestionSplit
+from ut_tf.problems.babi.exchange import WordExchange
 from ut_tf.problems.babi.records import VERSION, BabiStories, read_records, write_records
 from ut_tf.problems.babi.stories import Story
 from ut_tf.storage.files import sha256_of
@@ -47,11 +48,20 @@ class StoryQuestions(Problem):
       form: "facts" ([facts + 1, words], the question last) or "tokens" (one sequence: the facts'
         words, the question's, the end).
       max_facts: an example has the last so many facts before its question.
+      exchange_words: in every epoch the words of each training question are exchanged for others of
+        their kind (``exchange``).
     """
 
     selection_metric = ("error", "min")
 
-    def __init__(self, name: str, config: str, form: Form = "facts", max_facts: int = 70) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: str,
+        form: Form = "facts",
+        max_facts: int = 70,
+        exchange_words: bool = False,
+    ) -> None:
         if form not in ("facts", "tokens"):
             raise UserError(f"`form`={form!r}: expected facts or tokens.")
         if max_facts < 1:
@@ -59,6 +69,7 @@ class StoryQuestions(Problem):
         self.name = name
         self.form: Form = form
         self.max_facts = max_facts
+        self.exchange_words = exchange_words
         self._config = config
         self._loaded: dict[tuple[Path, str], QuestionSplit] = {}
 
@@ -107,7 +118,14 @@ class StoryQuestions(Problem):
         del length
         loaded = self._load(split, data_dir)
         order = example_order(split, len(loaded.ends), seed, epoch)
-        return loaded.table(order, self.form, self.max_facts)
+        exchange = None
+        if split == "train" and self.exchange_words:
+            folder = self._prepared(data_dir)
+            words, answers = (
+                read_symbols(folder.path / name) for name in (WORDS_FILE, ANSWERS_FILE)
+            )
+            exchange = WordExchange.drawn(loaded.tasks, words, answers, seed, epoch)
+        return loaded.table(order, self.form, self.max_facts, exchange)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """The test split, with metrics for each task and ponder times by supporting facts;

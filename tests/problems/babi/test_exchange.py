@@ -1,0 +1,136 @@
+"""Exchanged words: stories stay consistent, answers stay right, and only training changes."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.problems.babi.archive import write_archive
+from ut_tf.data.text.vocabulary import WordVocabulary, read_symbols
+from ut_tf.problems.babi.exchange import KINDS, WordExchange
+from ut_tf.problems.babi.problem import BabiQA
+from ut_tf.problems.babi.simulator.tasks import simulated_lines
+from ut_tf.symbols import FIRST_SYMBOL_ID
+
+STEPS = {"n": (0, 1), "e": (1, 0), "s": (0, -1), "w": (-1, 0)}
+DIRECTIONS = {"north": "n", "east": "e", "south": "s", "west": "w"}
+
+
+def exchanged_examples(problem: BabiQA, data_dir: Path, epoch: int) -> list[tuple[list[str], str]]:
+    """The rows of each training example of an epoch, in words, and its answer."""
+    words, answers = problem.vocab_files(data_dir)
+    vocabulary, classes = WordVocabulary(words), read_symbols(answers)
+    table = problem.examples("train", data_dir, seed=3, epoch=epoch)
+    features = table.batch(tf.range(len(table)))
+    return [
+        ([vocabulary.decode(row) for row in rows if row.any()], classes[answer])
+        for rows, answer in zip(
+            features["inputs"].numpy(), features["targets"].numpy(), strict=True
+        )
+    ]
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tasks 1, 16 and 19 from simulated stories, as an archive."""
+    folder = tmp_path_factory.mktemp("exchange")
+    files = {}
+    for task in (1, 16, 19):
+        lines = "\n".join(simulated_lines(task, 60))
+        files |= {f"en/qa{task}_x_train.txt": lines + "\n", f"en/qa{task}_x_test.txt": lines + "\n"}
+    write_archive(folder, files)
+    BabiQA((1, 16, 19), "1k").prepare(folder / "data", folder)
+    return folder
+
+
+def test_exchanged_stories_of_movements_have_the_answers_that_they_tell(simulated: Path) -> None:
+    problem = BabiQA((1,), "1k", exchange_words=True)
+    problem.prepare(simulated / "data", simulated)
+    seen = set()
+    for epoch in range(3):
+        for rows, answer in exchanged_examples(problem, simulated / "data", epoch):
+            *facts, question = rows
+            person = question.split()[-1]
+            last = [fact for fact in facts if fact.split()[0] == person][-1]
+            assert last.split()[-1] == answer
+            seen.add((person, answer))
+    assert len(seen) == 4 * 6
+
+
+def test_exchanged_paths_lead_where_they_say(simulated: Path) -> None:
+    problem = BabiQA((19,), "1k", exchange_words=True)
+    problem.prepare(simulated / "data", simulated)
+    checked = 0
+    for rows, answer in exchanged_examples(problem, simulated / "data", 1):
+        *facts, question = rows
+        offsets: dict[tuple[str, str], Any] = {}
+        for fact in facts:
+            there, direction, here = (fact.split()[number] for number in (1, 3, 6))
+            step = np.array(STEPS[DIRECTIONS[direction]])
+            offsets |= {(here, there): step, (there, here): -step}
+        start, end = question.split()[6], question.split()[-1]
+        steps = [STEPS[letter] for letter in answer.split(",")]
+        rooms = {room for pair in offsets for room in pair}
+        ways = [
+            (offsets[start, middle], offsets[middle, end])
+            for middle in rooms
+            if (start, middle) in offsets and (middle, end) in offsets
+        ]
+        # The bedroom is called so wherever a fact says "the bedroom".
+        assert any(
+            all(np.array_equal(a, b) for a, b in zip(way, steps, strict=True)) for way in ways
+        )
+        checked += 1
+    assert checked == 54
+
+
+def test_an_epoch_is_decided_by_its_seed_and_validation_stays(simulated: Path) -> None:
+    data_dir = simulated / "data"
+    problem, plain = (BabiQA((1, 16, 19), "1k", exchange_words=one) for one in (True, False))
+    first, again, later = (exchanged_examples(problem, data_dir, epoch) for epoch in (0, 0, 1))
+    assert first == again and sorted(map(str, first)) != sorted(map(str, later))
+    for split in ("validation", "test"):
+        tables = [one.examples(split, data_dir) for one in (problem, plain)]
+        batches = [table.batch(tf.range(len(table))) for table in tables]
+        for name, values in batches[0].items():
+            np.testing.assert_array_equal(values, batches[1][name])
+
+
+def test_an_answer_that_nobody_writes_keeps_its_story(tmp_path: Path) -> None:
+    lines = "1 Mary took the milk there.\n2 What is Mary carrying?\tmilk,apple\t1\n"
+    write_archive(tmp_path, {"en/qa8_x_train.txt": lines * 30, "en/qa8_x_test.txt": lines})
+    problem = BabiQA((8,), "1k", exchange_words=True)
+    problem.prepare(tmp_path / "data", tmp_path)
+    told = exchanged_examples(problem, tmp_path / "data", 0)
+    assert {answer for _, answer in told} == {"milk,apple"}
+    kept = [rows for rows, _ in told if "milk" in rows[0]]
+    assert len(kept) == len(told)
+
+
+def test_every_task_has_kinds_whose_things_are_exchanged_one_for_one() -> None:
+    for task, kinds in KINDS.items():
+        forms = [form for kind in kinds for thing in kind.things for form in {*thing}]
+        assert len(forms) == len({*forms}), task
+        words = sorted({*forms})
+        exchange = WordExchange.drawn(np.full(500, task), words, words, seed=0, epoch=0)
+        for row in exchange.word_ids:
+            assert sorted(row) == list(range(FIRST_SYMBOL_ID + len(words)))
+        assert (exchange.classes >= 0).all() and len({*exchange.numbers.tolist()}) > 100
+    turned = KINDS[19][1]
+    assert len({*turned.orders}) == 8
+    for order, number in itertools.product(turned.orders, range(4)):
+        assert (order[number] - order[(number + 2) % 4]) % 4 == 2
+
+
+def test_a_kind_lacks_things_that_the_stories_lack() -> None:
+    rooms, compass = KINDS[19]
+    assert rooms.known({"garden", "office"}, {"kitchen"}).things == (("garden",), ("office",))
+    words, steps = {"north", "east", "south", "west"}, {"n,e", "s,w"}
+    assert compass.known(words, steps) == compass
+    assert compass.known(words, {"n,e", "s,s"}).things == ()
+    assert compass.known({"north"}, steps).drawn(np.random.default_rng(0), 5).shape == (5, 0)
