@@ -71,6 +71,17 @@ def test_gru_goes_without_the_step_embedding() -> None:
     assert network_from_hparams(_hparams("ut_gru")).step_encoding == "none"
 
 
+def test_equal_channels_of_keys_and_values_are_the_width_of_the_heads() -> None:
+    def head_size(keys: int | None, values: int | None) -> int:
+        channels = {"attention_key_channels": keys, "attention_value_channels": values}
+        return network_from_hparams({**_hparams(), **channels}).head_size
+
+    assert _hparams()["hidden_size"] == 32
+    heads = _hparams()["num_heads"]
+    assert head_size(16 * heads, 16 * heads) == 16
+    assert head_size(32, 0) == head_size(0, None) == 0
+
+
 @pytest.mark.parametrize(
     ("name", "returned"), [("ut_lstm", True), ("ut_gru", False), ("act_basic", False)]
 )
@@ -105,7 +116,11 @@ def test_every_unsupported_field_is_named_at_once() -> None:
         ({"gates_inputs": "si"}, "gates_inputs=si cannot be imported, only sti"),
         ({"gate_ffn_layer": "dense_dropconnect"}, "only dense"),
         ({"couple_carry_transform_gates": False}, "tensor2tensor normalises twice what the carry"),
-        ({"attention_key_channels": 8}, "attention_key_channels=8 cannot be imported, only 0, 32"),
+        ({"attention_key_channels": 8}, "attention_key_channels=8 and attention_value_channels=32"),
+        (
+            {"attention_key_channels": 31, "attention_value_channels": 31},
+            "31 cannot be imported: ut-tf's keys and values are both num_heads",
+        ),
     ],
 )
 def test_what_no_form_of_ours_equals_is_refused_with_the_reason(

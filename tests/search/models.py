@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -47,6 +48,7 @@ def random_model(
     """Returns a network whose weights all lie well away from their initial values, so that its
     symbols vary.
     """
+    keras.utils.set_random_seed(seed)
     model = kind(small_config(kind, SIZES, **changes), spec, dtype=policy)
     generator = np.random.default_rng(seed)
     for weight in model.trainable_variables:

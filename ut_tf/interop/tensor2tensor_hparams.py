@@ -173,6 +173,9 @@ def _shared_values(hparams: Mapping[str, Any], model: str) -> dict[str, Any]:
     }
     if model.endswith("_encoder"):
         values["summary"] = "mean"
+    channels, _ = _attention_channels(hparams)
+    if channels != hparams["hidden_size"]:
+        values["head_size"] = channels // int(hparams["num_heads"])
     depth_scale = hparams.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth"
     unit_scaling = hparams.get("initializer", "uniform_unit_scaling") == "uniform_unit_scaling"
     return values | {
@@ -298,10 +301,12 @@ def _unsupported(hparams: Mapping[str, Any], is_universal: bool) -> list[str]:
         value = hparams.get(name, allowed[0])
         if not _is_among(name, value, allowed):
             mistakes.append(_not_imported(name, value, allowed))
-    for name in ("attention_key_channels", "attention_value_channels"):
-        allowed = (0, hparams.get("hidden_size", 0))
-        if hparams.get(name, 0) not in allowed:
-            mistakes.append(_not_imported(name, hparams[name], allowed))
+    keys, values = _attention_channels(hparams)
+    if keys != values or keys % max(int(hparams.get("num_heads", 1)), 1):
+        mistakes.append(
+            f"attention_key_channels={keys} and attention_value_channels={values} cannot be"
+            " imported: ut-tf's keys and values are both num_heads * head_size wide"
+        )
     if hparams.get("shared_embedding") and not hparams.get(
         "shared_embedding_and_softmax_weights", True
     ):
@@ -310,6 +315,16 @@ def _unsupported(hparams: Mapping[str, Any], is_universal: bool) -> list[str]:
             " ut-tf shares the output's matrix with the embeddings, or none of them"
         )
     return mistakes
+
+
+def _attention_channels(hparams: Mapping[str, Any]) -> tuple[int, int]:
+    """The channels of keys and values over all heads; 0 and absent ones are hidden_size."""
+    hidden_size = int(hparams.get("hidden_size", 0))
+    keys, values = (
+        int(hparams.get(f"attention_{name}_channels") or 0) or hidden_size
+        for name in ("key", "value")
+    )
+    return keys, values
 
 
 def _unsupported_layers(hparams: Mapping[str, Any]) -> list[str]:
