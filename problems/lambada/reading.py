@@ -138,6 +138,15 @@ class LambadaRC(LambadaProblem):
         """Accuracy, the share of the passages answered rightly, from "error" (percent)."""
         return {"accuracy": 1.0 - metrics["error"] / 100.0} if "error" in metrics else {}
 
+    def summarize_intervals(
+        self, intervals: dict[str, tuple[float, float]]
+    ) -> dict[str, tuple[float, float]]:
+        """That of accuracy, from that of "error"."""
+        if "error" not in intervals:
+            return {}
+        low, high = intervals["error"]
+        return {"accuracy": (1.0 - high / 100.0, 1.0 - low / 100.0)}
+
     def text_codec(self, vocab_dir: Path) -> PassageCodec:
         """The codec of contexts and questions in LAMBADA's form."""
         return PassageCodec(vocab_dir, self._settings.unknown_words)

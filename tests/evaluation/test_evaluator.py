@@ -61,6 +61,11 @@ class CopyProblem(Problem):
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
         return {"count": float(len(metrics))}
 
+    def summarize_intervals(
+        self, intervals: dict[str, tuple[float, float]]
+    ) -> dict[str, tuple[float, float]]:
+        return {"count": (0.0, float(len(intervals)))}
+
 
 class ClassProblem(CopyProblem):
     """The class is the first input."""
@@ -339,8 +344,9 @@ def test_intervals_and_numbers_of_examples_by_set() -> None:
     ]
     found = Evaluator(CopyModel(), CopyProblem(), Path()).measure(sets)
     assert found.examples == {"forced": 4, "written": 4}
-    # What the problem computes of the others has no interval.
-    assert found.metrics.keys() - found.intervals.keys() == {"count"}
+    assert found.metrics.keys() == found.intervals.keys()
+    # What the problem computes of the others, it computes of all of them.
+    assert found.intervals["count"] == (0, len(found.intervals) - 1)
     assert (
         found.intervals["written/seq_acc"] == found.intervals["forced/seq_accuracy"] == wilson(3, 4)
     )

@@ -173,6 +173,13 @@ class Problem(ABC):
         del metrics
         return {}
 
+    def summarize_intervals(
+        self, intervals: dict[str, tuple[float, float]]
+    ) -> dict[str, tuple[float, float]]:
+        """Intervals of metrics of ``summarize``, computed from those of all sets; default: none."""
+        del intervals
+        return {}
+
     def text_codec(self, vocab_dir: Path) -> TextCodec:
         """The codec from raw text to features and from outputs to text.
 

@@ -212,8 +212,8 @@ class Evaluator:
         return self._measure(sets, with_intervals=False).metrics
 
     def measure(self, sets: Iterable[EvaluationSet]) -> Measurement:
-        """The metrics of all `sets` with their intervals, and the problem's summary, which has
-        none; errors as for ``evaluate``.
+        """The metrics of all `sets` and the problem's summary, with their intervals; errors as for
+        ``evaluate``.
         """
         return self._measure(sets, with_intervals=True)
 
@@ -234,7 +234,9 @@ class Evaluator:
                 )
             for name, values in vars(total).items():
                 values.update(getattr(measured, name))
-        total.metrics.update(self._context.problem.summarize(total.metrics))
+        problem = self._context.problem
+        total.metrics.update(problem.summarize(total.metrics))
+        total.intervals.update(problem.summarize_intervals(total.intervals))
         return total
 
     def _metric_names(self, evaluation_set: EvaluationSet) -> list[str] | None:

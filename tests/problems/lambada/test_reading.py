@@ -171,3 +171,8 @@ def test_passages_as_text_have_the_features_of_training(tmp_path: Path) -> None:
 
 def test_accuracy_is_the_share_that_is_not_wrong() -> None:
     assert LambadaRC().summarize({"error": 40.0, "loss": 1.0}) == {"accuracy": pytest.approx(0.6)}
+    (interval,) = (
+        LambadaRC().summarize_intervals({"error": (30.0, 45.0), "loss": (1.0, 2.0)}).items()
+    )
+    assert interval == ("accuracy", (pytest.approx(0.55), pytest.approx(0.7)))
+    assert LambadaRC().summarize_intervals({}) == {}
