@@ -128,7 +128,7 @@ FLAGS: dict[str, Counterpart] = {
     "autotune_max_trials": _renamed("ut-sweep"),
     "autotune_parallel_trials": _renamed("ut-sweep"),
     # Decoding.
-    "decode_hparams": _same("ut-decoder ut-exporter ut-translate-all ut-bleu"),
+    "decode_hparams": _same("ut-decoder ut-eval ut-exporter ut-translate-all ut-bleu"),
     "decode_from_file": _same("ut-decoder ut-query"),
     "decode_to_file": _same("ut-decoder"),
     "decode_interactive": _same("ut-decoder"),

@@ -42,7 +42,7 @@ class CharacterCodec(TextCodec):
         super().__init__(name="character_codec")
         self._symbols = symbols
         self._little_endian = little_endian
-        self.order = "lowest digit of the result first" if little_endian else ""
+        self.target_order = "lowest digit first" if little_endian else ""
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(symbols),) * 2
         # By id; an id that stands for nothing is written as nothing.
         self._written = tf.constant(

@@ -128,8 +128,11 @@ def test_options_of_an_evaluation_stand_in_place_of_the_sets() -> None:
     expected = DecodeConfig(beam_size=4, alpha=1.2, n_best=1, max_length=2)
     assert DecodeConfig.from_text(replaced[1].decode) == expected
     assert decoded_with(run, sets, "") == (sets, "")
-    with pytest.raises(UserError, match="numbers has no texts written"):
+    with pytest.raises(UserError, match="nothing is searched for when numbers is evaluated"):
         decoded_with(run, sets[:1], "alpha=1.2")
+    with pytest.raises(UserError, match="write_beam_scores has no effect on an evaluation"):
+        decoded_with(run, sets, "alpha=1.2,write_beam_scores=true")
+    assert decoded_with(run, sets, "batch_size=8")[1] == ""
 
 
 def test_a_codec_must_be_had() -> None:

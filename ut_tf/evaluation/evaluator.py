@@ -30,15 +30,32 @@ from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import find_checkpoint, read_state
 
+_WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
+"""Options of the search that add to what ut-decoder writes."""
+
 
 def evaluate(
-    run: Run, checkpoint: str = "best", lengths: Iterable[int] = (), split: str | None = None
+    run: Run,
+    checkpoint: str = "best",
+    lengths: Iterable[int] = (),
+    split: str | None = None,
+    decode: str = "",
 ) -> dict[str, float]:
-    """The metrics of a run's checkpoint on its problem's evaluation sets.
+    """The metrics of a run's checkpoint on its problem's evaluation sets, name -> number, as
+    ut-eval prints them.
 
-    Args and errors as of ``measure_checkpoint``.
+    Args:
+      run: a trained run; ``run.in_use("eval_num_steps=8")`` uses it with other hyperparameters.
+      checkpoint: "best" (by validation; the last where none was judged), "last", or a checkpoint's
+        path.
+      lengths: replaces the lengths that the problem evaluates at.
+      split: replaces the split that the sets name ("test" as a rule).
+      decode: options of the search in place of the problem's, "alpha=1.2,beam_size=8".
+
+    Raises:
+      UserError: as of ``evaluator.measure_checkpoint``.
     """
-    return measure_checkpoint(run, checkpoint, lengths, split).metrics
+    return measure_checkpoint(run, checkpoint, lengths, split, decode=decode).metrics
 
 
 def measure_checkpoint(
@@ -129,10 +146,15 @@ def decoded_with(
     }
     if not before:
         raise UserError(
-            f"`decode`={decode}: problem {run.problem} has no texts written that are searched for;"
-            " leave it out."
+            f"`decode_hparams`={decode}: nothing is searched for when {run.problem} is evaluated on"
+            " this split; leave the options out."
         )
     given, _ = parse_assignments(decode)
+    if useless := sorted(_WITHOUT_EFFECT & given.keys()):
+        raise UserError(
+            f"`decode_hparams`={decode}: {useless[0]} has no effect on an evaluation, which judges"
+            " the best text alone; leave it out."
+        )
     changed: dict[str, Any] = {}
     replaced = list(sets)
     for number, config in before.items():
@@ -141,6 +163,8 @@ def decoded_with(
         after = DecodeConfig.from_text(text)
         replaced[number] = dataclasses.replace(sets[number], decode=text)
         changed |= dict(vars(after).items() - vars(config).items())
+    # It decides the speed, not the texts.
+    changed.pop("batch_size", None)
     return replaced, ",".join(f"{name}={value}" for name, value in sorted(changed.items()))
 
 

@@ -231,8 +231,8 @@ def _facts(thinker: Thinker, halting: str) -> dict[str, str]:
     }
     sizes = [
         f"{name.replace('_', ' ')} {getattr(network, name)}"
-        for name in ("hidden_size", "num_heads", "num_layers", "num_steps")
-        if hasattr(network, name) and (name != "num_steps" or halting == "none")
+        for name in ("hidden_size", "num_heads", "head_size", "num_layers", "num_steps")
+        if getattr(network, name, 0) and (name != "num_steps" or halting == "none")
     ]
     facts["sizes"] = ", ".join(sizes)
     if hasattr(network, "halting"):

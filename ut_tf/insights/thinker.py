@@ -271,7 +271,7 @@ class Thinker:
             )
             label = "source" if self.model.has_decoder else "text"
             label = "facts and question" if spec.inputs == "facts" else label
-            label = "board" if self.codec.board is not None else self._in_order(label)
+            label = "board" if self.codec.board is not None else _in_order(label, self.codec.order)
             logits = () if self.model.has_decoder else observed.step_logits
             part = self._part("encoder", label, positions, steps, logits)
             answered = observed.step_logits if spec.targets == "aligned" else ()
@@ -281,15 +281,12 @@ class Thinker:
             positions = target_positions(
                 self.codec, features["targets"][0], len(steps.ponder_times), steps.memory_size
             )
-            label = self._in_order("text" if self.is_language_model else "output")
+            label = "text" if self.is_language_model else "output"
+            label = _in_order(label, self.codec.target_order or self.codec.order)
             part = self._part("decoder", label, positions, steps, observed.step_logits)
             exits = exit_steps(self.rules, steps, observed.step_logits)
             parts.append({**part, "exit_steps": exits})
         return parts
-
-    def _in_order(self, label: str) -> str:
-        """A part's label with the order of its symbols, where that is not the reader's."""
-        return f"{label} ({self.codec.order})" if self.codec.order else label
 
     def _part(
         self,
@@ -365,3 +362,8 @@ class Thinker:
     def _symbols(self, ids: np.ndarray) -> list[str]:
         """The texts of target symbols."""
         return texts_of(self.codec.target_tokens(tf.constant(ids[np.newaxis], tf.int32))[0])
+
+
+def _in_order(label: str, order: str) -> str:
+    """A part's label with the order of its symbols, where that is not the reader's."""
+    return f"{label} ({order})" if order else label

@@ -302,7 +302,9 @@ def _unsupported(hparams: Mapping[str, Any], is_universal: bool) -> list[str]:
         if not _is_among(name, value, allowed):
             mistakes.append(_not_imported(name, value, allowed))
     keys, values = _attention_channels(hparams)
-    if keys != values or keys % max(int(hparams.get("num_heads", 1)), 1):
+    heads = max(int(hparams.get("num_heads", 1)), 1)
+    # A hidden_size that is no multiple of num_heads is refused with the network.
+    if keys != values or (keys != hparams.get("hidden_size") and keys % heads):
         mistakes.append(
             f"attention_key_channels={keys} and attention_value_channels={values} cannot be"
             " imported: ut-tf's keys and values are both num_heads * head_size wide"

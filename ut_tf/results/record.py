@@ -100,7 +100,7 @@ class ResultRecord:
       version: of ut_tf.
       versions: of tensorflow, keras and python.
       selection: what chose the checkpoint, {"metric", "direction", "value"} on validation data.
-      test_read: when the run's figures on this split were read, each time.
+      test_read: when figures on this split were read in the same use (`used_with`), each time.
       paper: the figure of the publication, as printed; None: it has none.
       note: in a few words, what is other than in the published benchmark.
       curve: file of the learning curve, beside the records.

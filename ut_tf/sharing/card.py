@@ -29,6 +29,7 @@ _SIZES = (
     "hidden_size",
     "filter_size",
     "num_heads",
+    "head_size",
     "num_steps",
     "num_layers",
     "recurrence",
@@ -91,7 +92,7 @@ def _record(run: Run, step: int) -> Record | None:
     own = [
         record
         for record in latest(read_records(run.output_dir))
-        if record.step == step and not record.test_problem and not record.hparams
+        if record.step == step and not record.test_problem and not record.used_with
     ]
     return own[-1] if own else None
 
@@ -221,7 +222,12 @@ def _pondering(statistics: Sequence[Statistic], halted_in: str, run: Run) -> str
 def _hyperparameters(run: Run) -> str:
     network = vars(run.hparams.network)
     unread = "num_steps" if network.get("halting", "none") != "none" else ""
-    sizes = [(name, network[name]) for name in _SIZES if name in network and name != unread]
+    # A head_size of 0 is hidden_size / num_heads.
+    sizes = [
+        (name, network[name])
+        for name in _SIZES
+        if name in network and name != unread and (name != "head_size" or network[name])
+    ]
     changed = f" with `{run.overrides}`" if run.overrides else ""
     return f"Set `{run.hparams_set}`{changed}: {_code(sizes)}. config.json has all of them."
 

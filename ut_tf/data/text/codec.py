@@ -58,6 +58,9 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     order: str = ""
     """The order of the symbols of inputs and targets, where it is not that of reading."""
 
+    target_order: str = ""
+    """That of targets, where inputs have another."""
+
     board: Board | None = None
     """How inputs that are cells lie on a board, to be shown so; None: they are no cells."""
 
