@@ -92,6 +92,7 @@ def ut_babi_1k() -> HParams:
     ut_babi for a task of which there are a thousand questions: attention starts out by likeness and
     away from itself, nearly plain sums of words, no convolutions, and dropout of states, attention
     and words. Its validation error on task 14 is 3 %, that of ut_babi with as many updates 16 %.
+    With the problem's exchange_words=true that of ut_babi is 0.
     """
     return ut_babi().change(
         transition="fc",

@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -55,8 +54,7 @@ PUZZLES = ["1... ..3. .4.. ...2", "..4. 4231 .... 3..2", "1.......2......."]
 @pytest.mark.parametrize(("kind", "changes"), MODELS.values(), ids=MODELS)
 def test_every_model_answers_at_every_position(kind: Any, changes: dict[str, Any]) -> None:
     # How far an answer changes depends on the weights.
-    keras.utils.set_random_seed(0)
-    model = random_model(kind, spec=ALIGNED, **changes)
+    model = random_model(kind, spec=ALIGNED, first_seed=0, **changes)
     logits, details = model({"inputs": INPUTS}, return_details=True)
     assert logits.shape == (3, 6, 5) and details.decoder is None
     alone = model({"inputs": INPUTS[1:2, :3]})
@@ -89,8 +87,7 @@ def _options() -> Any:
 
 def seeded(**changes: Any) -> Any:
     """A Universal Transformer, the same for the same sizes."""
-    keras.utils.set_random_seed(0)
-    return random_model(spec=ALIGNED, **changes)
+    return random_model(spec=ALIGNED, first_seed=0, **changes)
 
 
 def test_what_has_no_symbols_to_answer_at_is_refused() -> None:
@@ -142,8 +139,7 @@ def test_halting_computes_running_positions_alone() -> None:
 def test_pondernet_lets_each_position_stop_for_itself() -> None:
     options = {"halting": "pondernet", "act_max_steps": 6}
     # Whether positions differ at inference depends on the initial weights.
-    keras.utils.set_random_seed(0)
-    model = random_model(spec=ALIGNED, **options)
+    model = random_model(spec=ALIGNED, first_seed=0, **options)
     features = {"inputs": INPUTS}
     scores, details = model(features, training=True, return_details=True)
     assert scores.shape == (3, 6, 5)

@@ -42,13 +42,14 @@ def random_model(
     kind: Any = UniversalTransformer,
     spec: ProblemSpec = SPEC,
     seed: int = 5,
+    first_seed: int = 5,
     policy: str = "float32",
     **changes: Any,
 ) -> Any:
     """Returns a network whose weights all lie well away from their initial values, so that its
-    symbols vary.
+    symbols vary: `first_seed` draws those, and `seed` what is added to them.
     """
-    keras.utils.set_random_seed(seed)
+    keras.utils.set_random_seed(first_seed)
     model = kind(small_config(kind, SIZES, **changes), spec, dtype=policy)
     generator = np.random.default_rng(seed)
     for weight in model.trainable_variables:

@@ -153,9 +153,8 @@ def test_a_halted_position_whose_memory_the_block_reads_is_decoded_on(
 ) -> None:
     monkeypatch.setitem(registry.cells._registered, "own", (Remembering, "here"))
     monkeypatch.setitem(registry.halting_forms._registered, "own", (AtOnceOrLate, "here"))
-    keras.utils.set_random_seed(6)
     names = {name: own_names[name] for name in ("recurrence", "halting")}
-    model = random_model(act_max_steps=6, **names)
+    model = random_model(act_max_steps=6, first_seed=6, **names)
     _, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
     assert details.decoder.ponder_times[0, 1] < details.decoder.ponder_times[0, 2]
     check_decoding(model)
