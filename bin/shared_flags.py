@@ -41,8 +41,8 @@ HPARAMS = Flag(
 )
 HPARAMS_IN_USE = Flag(
     "hparams",
-    "Hyperparameters that may differ from training, eval_num_steps=8 for one: depth, memory and"
-    " positions in use.",
+    "Hyperparameters that may differ from training: depth, memory and positions in use, such as"
+    " eval_num_steps=8, or eval_act_max_steps=8 of a model that halts.",
     _WHAT,
     default="",
     shown_default="the run's",

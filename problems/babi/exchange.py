@@ -1,9 +1,9 @@
 """Words of training stories exchanged for others of their kind.
 
-A story about Mary in the kitchen is, for who knows only how the words are used, as true of Daniel
-in the garden. In every epoch each training question is read with its people, places, things and
-verbs exchanged, the same everywhere in facts, question and answer. A thousand questions then teach
-rules; they cannot be learned by heart.
+A story about Mary in the kitchen could as well be one about Daniel in the garden. In every epoch,
+each training question is read with its people, places, things and verbs exchanged, in the same way
+in facts, question and answer. A thousand questions then teach rules; they cannot be learned by
+heart.
 
 How it is used::
 
@@ -96,7 +96,7 @@ class WordExchange:
           words: of the vocabulary, from FIRST_SYMBOL_ID on.
           answers: by their classes.
         """
-        generator = np.random.default_rng([seed, epoch])
+        generator = np.random.default_rng([seed % 2**63, epoch])
         ids = {word: number for number, word in enumerate(words, start=FIRST_SYMBOL_ID)}
         numbers = np.zeros(len(tasks), np.int32)
         word_ids = [np.arange(FIRST_SYMBOL_ID + len(words))[np.newaxis]]

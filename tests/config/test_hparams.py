@@ -237,7 +237,11 @@ def test_what_a_user_sets_without_effect_is_told(model, override, expected):
             "num_layers=4",
             "the depth of the model universal_transformer is num_steps",
         ),
-        ("memn2n", "num_heads=2", "the model memn2n does not have it; conditional_universal"),
+        (
+            "memn2n",
+            "num_heads=2",
+            "the model memn2n does not have it; transformer, universal_transformer",
+        ),
         ("lstm", "conv_kernel=5", "lstm does not have it; bytenet, convs2s, extended_neural_gpu"),
         ("lstm", "max_dilation=4", r"does not have it; bytenet does\)"),
         ("convs2s", "target_start=zeros", "the model convs2s does not have it"),

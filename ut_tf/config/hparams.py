@@ -196,9 +196,12 @@ class HParams:
 # A depth in steps and one in layers: who means the one often types the other.
 _DEPTHS = {"num_steps": "num_layers", "num_layers": "num_steps"}
 _SHOWN_MODELS = 4
+_COMMON_MODELS = ("transformer", "universal_transformer")
 
 
 def _listed(models: list[str]) -> str:
+    # The models that most people mean come first.
+    models = sorted(models, key=lambda name: (name not in _COMMON_MODELS, name))
     if len(models) == 1:
         return f"{models[0]} does"
     if len(models) <= _SHOWN_MODELS:

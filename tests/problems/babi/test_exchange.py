@@ -121,6 +121,7 @@ def test_every_task_has_kinds_whose_things_are_exchanged_one_for_one() -> None:
         for row in exchange.word_ids:
             assert sorted(row) == list(range(FIRST_SYMBOL_ID + len(words)))
         assert (exchange.classes >= 0).all() and len({*exchange.numbers.tolist()}) > 100
+        assert WordExchange.drawn(np.array([task]), words, words, seed=-1, epoch=0).numbers[0] > 0
     turned = KINDS[19][1]
     assert len({*turned.orders}) == 8
     for order, number in itertools.product(turned.orders, range(4)):
