@@ -103,8 +103,8 @@ _LAMBADA = {
     "lstm_lambada": "an LSTM with as many parameters as ut_lambada",
     "ut_lambada_rc": "reading LAMBADA on a CPU",
     "ut_act_lambada_rc": "ut_lambada_rc with dynamic halting",
-    "transformer_lambada_rc": "a Transformer with as many parameters as ut_lambada_rc",
-    "lstm_lambada_rc": "an LSTM with as many parameters as ut_lambada_rc",
+    "transformer_lambada_rc": "a Transformer with about as many parameters as ut_lambada_rc",
+    "lstm_lambada_rc": "an LSTM with about as many parameters as ut_lambada_rc",
 }
 _AGREEMENT = {
     "ut_agreement": "agreement of subject and verb on a CPU",

@@ -8,7 +8,8 @@ How it is used::
 
 How it works: pre-norm, a cosine to zero over train_steps (give ``--hparams=train_steps=...`` to
 train longer, not ``--train_steps`` alone), matrix products in bfloat16. A softmax over 60,000 words
-takes most of a language model's time, so its states are narrow and its transition is wide. The
+takes most of a language model's time, so its states are narrow and its transition is wide. Those
+that read have narrow convolutions. The
 Transformers have as many parameters, in four layers with narrower transitions; so have the LSTMs,
 in two layers.
 """
@@ -57,9 +58,10 @@ def lstm_lambada() -> HParams:
 def ut_lambada_rc() -> HParams:
     """``ut-trainer --problem=lambada_rc --hparams_set=ut_lambada_rc``
 
-    128 / 2048 / 4, 4 steps, with a learned bias per relative position.
+    128 / 512 / 4, 4 steps, separable convolutions as transition, and a learned bias per relative
+    position. With the fully connected transition it finds half as many words.
     """
-    return HParams().change(num_steps=4, filter_size=2048, **_READING)
+    return HParams().change(num_steps=4, filter_size=512, **_READING)
 
 
 def ut_act_lambada_rc() -> HParams:
@@ -73,7 +75,7 @@ def ut_act_lambada_rc() -> HParams:
 def transformer_lambada_rc() -> HParams:
     """``ut-trainer --problem=lambada_rc --hparams_set=transformer_lambada_rc``
 
-    128 / 320 / 4, 4 layers: as many parameters as ut_lambada_rc.
+    128 / 320 / 4, 4 layers with separable convolutions: about as many parameters as ut_lambada_rc.
     """
     return HParams(model="transformer").change(num_layers=4, filter_size=320, **_READING)
 
@@ -81,14 +83,21 @@ def transformer_lambada_rc() -> HParams:
 def lstm_lambada_rc() -> HParams:
     """``ut-trainer --problem=lambada_rc --hparams_set=lstm_lambada_rc``
 
-    d 134, 2 layers that read both ways, in float32: as many parameters as ut_lambada_rc.
+    d 134, 2 layers that read both ways, in float32: about as many parameters as ut_lambada_rc.
     """
     return HParams("lstm").change(**_without_attention(_READING), lstm_direction="both")
 
 
 def _without_attention(values: dict[str, Any]) -> dict[str, Any]:
     """The values that an LSTM has, too, for two layers in float32."""
-    left_out = {"norm", "num_heads", "attention_dropout", "relu_dropout", "relative_bias"}
+    left_out = {
+        "norm",
+        "num_heads",
+        "transition",
+        "attention_dropout",
+        "relu_dropout",
+        "relative_bias",
+    }
     kept = {name: value for name, value in values.items() if name not in left_out}
     return {**kept, "hidden_size": 134, "num_layers": 2, "dtype_policy": "float32"}
 
@@ -113,12 +122,16 @@ _LANGUAGE_MODEL: dict[str, Any] = {
 }
 _READING: dict[str, Any] = {
     **_SHARED,
-    "dropout": 0.1,
+    "transition": "sepconv",
+    "dropout": 0.2,
+    "attention_dropout": 0.1,
     "relative_bias": 32,
     "batch_size": 32,
     "batch_unit": "examples",
     "learning_rate": 0.001,
     "warmup_steps": 300,
-    "train_steps": 4000,
-    "eval_frequency": 400,
+    # An epoch of 200,000 passages; in a second one they are learned by heart.
+    "train_steps": 6000,
+    "eval_frequency": 600,
+    "average_decay": 0.998,
 }
