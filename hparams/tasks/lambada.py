@@ -8,10 +8,9 @@ How it is used::
 
 How it works: pre-norm, a cosine to zero over train_steps (give ``--hparams=train_steps=...`` to
 train longer, not ``--train_steps`` alone), matrix products in bfloat16. A softmax over 60,000 words
-takes most of a language model's time, so its states are narrow and its transition is wide. Those
-that read have narrow convolutions. The
-Transformers have as many parameters, in four layers with narrower transitions; so have the LSTMs,
-in two layers.
+takes most of a language model's time, so its states are narrow and its transition is wide; for
+reading, separable convolutions take its place. The Transformers have about as many parameters in
+four layers, the LSTMs in two.
 """
 
 from __future__ import annotations

@@ -81,7 +81,6 @@ def test_exchanged_paths_lead_where_they_say(simulated: Path) -> None:
             for middle in rooms
             if (start, middle) in offsets and (middle, end) in offsets
         ]
-        # The bedroom is called so wherever a fact says "the bedroom".
         assert any(
             all(np.array_equal(a, b) for a, b in zip(way, steps, strict=True)) for way in ways
         )
