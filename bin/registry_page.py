@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from ut_tf import registry
 from ut_tf.bin.flag_values import sets_to_begin_with
 from ut_tf.bin.flags import FlagError
+from ut_tf.data.argument_help import argument_help
 from ut_tf.errors import did_you_mean
 from ut_tf.registry import Group, Registry
 
@@ -44,6 +45,7 @@ def registry_page(pattern: str = ALL) -> str:
     sections = [_section(_title(kind), _matching(kind, pattern)) for kind in _SECTIONS]
     sections += [_section("Sets to begin with", _first_sets(pattern))]
     sections += [_part_section(option, pattern) for option in _PARTS]
+    sections.append(_arguments(pattern))
     shown = [section for section in sections if section]
     if not shown:
         known = {name for kind in _all_kinds() for name in kind.names()} | {*_PARTS}
@@ -53,6 +55,14 @@ def registry_page(pattern: str = ALL) -> str:
             f" group{did_you_mean(pattern, known) or '.'}"
         )
     return "\n\n".join(shown)
+
+
+def _arguments(pattern: str) -> str:
+    """The arguments of the one problem that is called so."""
+    if pattern not in registry.problems.names():
+        return ""
+    rows = argument_help(registry.problems.get(pattern))
+    return _section(f"Arguments of {pattern} (--problem_args=NAME=VALUE,...)", list(rows.items()))
 
 
 def _first_sets(pattern: str) -> list[tuple[str, str]]:

@@ -27,9 +27,7 @@ class LambadaLM(LambadaProblem):
     """The passages' words, each guessed from those before it; trained on windows of the novels.
 
     Args:
-      name, control, evaluate_on: as for LambadaProblem.
-      train_files: folder or tar file of texts (*.txt) to train on instead of the archive's novels;
-        a relative path is also looked for in the temporary directory and its folder lambada.
+      name, control, evaluate_on, train_files: as for LambadaProblem.
       tokenize: whether these are running text, to be put in lower case and divided into words as
         LAMBADA's files are.
       vocab_size: words of the vocabulary at most: the most frequent ones of the vocabulary file or,

@@ -32,7 +32,8 @@ class LambadaProblem(Problem):
       name: the problem's name, for messages.
       control: whether the control passages are judged instead of the test passages.
       settings: what decides the prepared data.
-      train_files: see the subclasses.
+      train_files: folder or tar file of texts (*.txt) to train on instead of the archive's novels;
+        a relative path is also looked for in the temporary directory and its folder lambada.
       evaluate_on: what ut-eval judges: the test passages, or the development passages where one has
         no others.
     """

@@ -41,8 +41,14 @@ class LambadaRC(LambadaProblem):
     trained on.
 
     Args:
-      name, control, evaluate_on, train_files, tokenize, vocab_size, min_books, unknown_words: as
-      for LambadaLM.
+      name, control, evaluate_on, train_files: as for LambadaProblem.
+      tokenize: whether one's own training texts are running text, to be put in lower case and
+        divided into words.
+      vocab_size: words of the vocabulary at most, the most frequent ones.
+      min_books: of a vocabulary made from the training text: a word stands in at least that many
+        books.
+      unknown_words: how many different unknown words of a passage are told apart, by their order;
+        0: all are one symbol.
       passages: how many passages are cut from the novels, evenly spaced over all that there are; 0:
         none, and no novels are needed.
       longest: words of such a passage at most.

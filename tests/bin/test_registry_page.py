@@ -118,3 +118,9 @@ def _rows(page: str) -> list[str]:
 def test_a_pattern_that_matches_nothing_is_told() -> None:
     with pytest.raises(FlagError, match="did you mean babi"):
         registry_page("bbi")
+
+
+def test_a_problem_named_in_full_shows_its_arguments():
+    page = registry_page("lte_control")
+    assert "Arguments of lte_control (--problem_args=NAME=VALUE,...):\n  task " in page
+    assert "Arguments of" not in registry_page("lte")

@@ -49,7 +49,7 @@ def checked_arguments(
       UserError: names the argument that the factory does not have, or whose value is of another
         type than its annotation.
     """
-    parameters = _signature(factory).parameters
+    parameters = signature_of(factory).parameters
     known = [
         name
         for name, parameter in parameters.items()
@@ -119,7 +119,7 @@ def hyperparameter_arguments(
     Raises:
       UserError: one of them is set and the factory takes no argument of that name.
     """
-    default, parameters = TrainingConfig(), _signature(factory).parameters
+    default, parameters = TrainingConfig(), signature_of(factory).parameters
     values = {
         name: getattr(training, name)
         for name in _DATA_FIELDS
@@ -157,10 +157,11 @@ def naming_problem_args(names: Collection[str]) -> Iterator[None]:
 
 def parameters_of(factory: Callable[..., Any]) -> frozenset[str]:
     """The names of the parameters of what makes a problem."""
-    return frozenset(_signature(factory).parameters)
+    return frozenset(signature_of(factory).parameters)
 
 
-def _signature(factory: Callable[..., Any]) -> inspect.Signature:
+def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
+    """The factory's signature, with the arguments of its TypedDict each on its own."""
     try:
         signature = inspect.signature(factory, eval_str=True)
     except (
@@ -189,11 +190,11 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
         example = (
             ""
             if default in (parameter.empty, "", None)
-            else f", such as its default {_shown(default)}"
+            else f", such as its default {as_written(default)}"
         )
         raise UserError(
-            f"`{name}`={_shown(value)} of problem {problem!r}: expected"
-            f" {_described(annotation)}{example}."
+            f"`{name}`={as_written(value)} of problem {problem!r}: expected"
+            f" {described_type(annotation)}{example}."
         )
     wants_tuple = any(
         typing.get_origin(kind) is tuple or kind is tuple for kind in _alternatives(annotation)
@@ -228,7 +229,8 @@ def _fits_one(annotation: Any, value: Any) -> bool:
     return isinstance(value, annotation) and (annotation is bool or not isinstance(value, bool))
 
 
-def _described(annotation: Any) -> str:
+def described_type(annotation: Any) -> str:
+    """What an argument of that type expects, such as "a whole number" or "1k or 10k"."""
     return " or ".join(map(_described_one, _alternatives(annotation)))
 
 
@@ -240,7 +242,8 @@ def _described_one(annotation: Any) -> str:
     return _NAMED.get(annotation, str(annotation))
 
 
-def _shown(value: Any) -> str:
+def as_written(value: Any) -> str:
+    """The value of an argument as a command line has it: (1, 2) is "1+2"."""
     return "+".join(map(str, value)) if isinstance(value, tuple | list) and value else str(value)
 
 

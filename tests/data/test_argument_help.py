@@ -1,0 +1,88 @@
+"""The text of a problem's arguments."""
+
+from __future__ import annotations
+
+import functools
+from typing import ClassVar, Literal, TypedDict, Unpack
+
+import pytest
+
+from ut_tf import registry
+from ut_tf.data.argument_help import argument_help
+
+
+class First(TypedDict, total=False):
+    """Options.
+
+    Args:
+      size: how large
+        it is.
+    """
+
+    size: int
+
+
+class Options(First, total=False):
+    """More options.
+
+    Args:
+      kind: "old" or "new".
+    """
+
+    kind: Literal["old", "new"]
+
+
+class Base:
+    """A base.
+
+    Args:
+      name: of the problem.
+      seed: of every draw.
+    """
+
+    def __init__(self, name: str, size: int = 3, seed: int = 0) -> None:
+        self.name, self.size, self.seed = name, size, seed
+
+
+class Made(Base):
+    """A problem.
+
+    Args:
+      name, seed: as for Base.
+      files: what it reads.
+    """
+
+    file_arguments: ClassVar[dict[str, str]] = {"files": "files"}
+
+    def __init__(
+        self, name: str = "made", files: str = "", seed: int = 7, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(name, options.get("size", 3), seed)
+        self.files = files
+
+
+def test_texts_come_from_the_class_its_base_and_its_options() -> None:
+    assert argument_help(Made) == {
+        "files": "what it reads; files with + between",
+        "seed": "of every draw; a whole number; default: 7",
+        "size": "how large it is; a whole number; default: 3",
+        "kind": '"old" or "new"',
+    }
+
+
+def test_what_a_name_is_bound_to_is_its_default() -> None:
+    assert argument_help(functools.partial(Made, seed=9))["seed"].endswith("default: 9")
+
+
+def test_a_factory_without_docstring_has_types_alone() -> None:
+    assert argument_help(lambda digits=3: digits) == {"digits": "default: 3"}
+
+
+@pytest.mark.parametrize(
+    "name", ["babi_qa", "lambada_lm", "lte_program", "parse_ptb", "sudoku_6x6", "prefix_sums_32"]
+)
+def test_every_argument_of_a_problem_is_described(name: str) -> None:
+    described = argument_help(registry.problems.get(name))
+    bare = {"a text", "a number", "a whole number", "true or false", "a file"}
+    assert described
+    assert not [key for key, text in described.items() if text.partition(";")[0] in bare]
