@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,15 @@ def test_the_best_seed_is_validation_s_and_failed_tasks_are_counted() -> None:
     assert "| 16 | `ut_babi_induction` | 1 | 1.0 | 6.0 |  | 0 |" in text
     # (0 + 9 + 6) / 3 and, over the seeds, (0 + 5 + 6) / 3.
     assert "| **5.00** (2 failed) | **3.67** (1 failed) | 0.23 (0) |" in text
+
+
+def test_a_column_without_total_has_none() -> None:
+    ponder_time = Figure("ponder time", ("ponder_time",), digits=1, total=False)
+    table = dataclasses.replace(SINGLE, figures=(*SINGLE.figures, ponder_time))
+    records = [error(2, 1.0, 1.0), error(10, 3.0, 1.0)]
+    steps = [dataclasses.replace(one, metric="ponder_time", value=4.0) for one in records]
+    last = as_markdown(render(table, [*records, *steps])).splitlines()[-1]
+    assert last == "| **2 of 20** |  |  | **2.00** (0 failed) | 0.23 (0) |  |"
 
 
 def test_runs_on_other_data_are_no_seeds_of_a_line() -> None:

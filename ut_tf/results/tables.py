@@ -60,6 +60,7 @@ class Figure:
       from_error: whether the metric is an error in percent that is shown as an accuracy.
       paper: the publication's figures as printed, by "task, row", task or row.
       paper_title: the heading of their column.
+      total: whether the table's total, where it has one, has this column.
     """
 
     title: str
@@ -71,6 +72,7 @@ class Figure:
     from_error: bool = False
     paper: Mapping[str, str] = field(default_factory=dict)
     paper_title: str = "the paper's"
+    total: bool = True
 
     def paper_of(self, metric: str, names: Sequence[str]) -> str | None:
         """The publication's figure of a metric for the first of the names that it has."""

@@ -34,7 +34,11 @@ class TotalLine:
 def make_totals(
     table: ResultTable, figure: Figure, total: Total, records: Iterable[ResultRecord]
 ) -> list[TotalLine]:
-    """A total for each row that has several tasks in a column of a single metric."""
+    """A total for each row that has several tasks in a column of a single metric; none for a column
+    that has no totals.
+    """
+    if not figure.total:
+        return []
     rows: dict[str, dict[str, list[ResultRecord]]] = {}
     for record in records:
         if table.fits(record, figure):
