@@ -74,7 +74,7 @@ def test_a_column_without_total_has_none() -> None:
     records = [error(2, 1.0, 1.0), error(10, 3.0, 1.0)]
     steps = [dataclasses.replace(one, metric="ponder_time", value=4.0) for one in records]
     last = as_markdown(render(table, [*records, *steps])).splitlines()[-1]
-    assert last == "| **2 of 20** |  |  | **2.00** (0 failed) | 0.23 (0) |  |"
+    assert last == "| **2 of 20** |  |  | **2.00** (0 failed) | 0.23 (0) |  |  |"
 
 
 def test_runs_on_other_data_are_no_seeds_of_a_line() -> None:
