@@ -253,7 +253,26 @@ def _decode(
         return translated_lines(translator, texts, 1, "standard input"), None
     read = list(codec.read(lines, values.decode_from_file))
     examples, first = share(read, values.decode_shards, values.shard)
-    return translated_lines(translator, examples, first, values.decode_from_file), len(examples)
+    answers = translated_lines(translator, examples, first, values.decode_from_file)
+    return telling_of_blanks(answers), len(examples)
+
+
+def telling_of_blanks(answers: Iterable[str]) -> Iterator[str]:
+    """The answers as they are; then a note, where most are blank.
+
+    Training that has hardly begun gives such answers, and nothing else says so.
+    """
+    blank = count = 0
+    for answer in answers:
+        count += 1
+        blank += not answer.strip()
+        yield answer
+    if 2 * blank > count:
+        tell(
+            COMMAND,
+            f"{blank:,} of {counted(count, 'answer')} are blank; if their lines are not, the model"
+            " was trained for too few steps: ut-eval says how good it is.",
+        )
 
 
 def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Iterator[str], int]:
