@@ -50,11 +50,13 @@ class LearningToExecute(Problem):
 
     Args:
       task: "program", "control" and "addition" compute, "copy", "double" and "reverse" memorise.
-      form: of programs: "expressions" (``lte_programs``), or "statements" with variables and print
-        (``lte_zaremba``).
+      form: of programs: "expressions", or "statements" with variables and print, as in the paper of
+        Zaremba and Sutskever (arXiv 1410.4615).
       length: the target's digits per numeral; 0: 5 for programs, 55 for digit strings.
       nesting: the target's operations per program; 0: 2.
-      operations: names of the operations of programs, with + between, instead of the task's.
+      operations: names of the operations of programs, with + between, instead of the task's: of
+        add, subtract, multiply, if, for in expressions, of pair, multiply, if, loop, assign in
+        statements.
       little_endian: the model writes the results of programs from their last digit to their first.
         Texts keep the usual order.
       target_share: share of the training examples that have the target difficulty, from 0 to 1; the

@@ -60,3 +60,11 @@ def test_numbers_longer_than_in_training_are_added() -> None:
 def test_what_is_no_sum_is_refused() -> None:
     with pytest.raises(UserError, match="two numbers with"):
         ut_tf.load("addition").answer("1+")
+
+
+def test_a_folder_without_a_model_does_not_hide_a_shipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "babi").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert model_folder("babi") == shipped_models()["babi"]

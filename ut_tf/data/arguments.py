@@ -237,7 +237,7 @@ def described_type(annotation: Any) -> str:
 def _described_one(annotation: Any) -> str:
     if typing.get_origin(annotation) is typing.Literal:
         return " or ".join(map(str, typing.get_args(annotation)))
-    if typing.get_origin(annotation) in (tuple, list):
+    if typing.get_origin(annotation) in (tuple, list, Sequence):
         return "several with + between, such as 1+2+3"
     return _NAMED.get(annotation, str(annotation))
 

@@ -22,7 +22,8 @@ from ut_tf.storage.model_folder import check_model_folder, holds_model
 def model_folder(place: str | Path) -> Path:
     """The folder of a saved model, whose files are there and not too large.
 
-    A folder comes before the name of a shipped model.
+    A folder that holds a saved model comes before the name of a shipped one; any other folder of
+    that name does not.
 
     Args:
       place: a folder, "hf://user/model" (with "@revision" if wanted), or a shipped model's name.
@@ -32,15 +33,15 @@ def model_folder(place: str | Path) -> Path:
     """
     name = str(place)
     folder = download(name) if name.startswith(PREFIX) else absolute(place)
-    if not folder.is_dir():
-        shipped = shipped_models()
-        if name not in shipped:
-            raise UserError(
-                f"`model`={name}: there is no such folder{did_you_mean(name, shipped) or '.'}"
-                f" Give a saved model's folder, {PREFIX}user/model, or one of"
-                f" {', '.join(shipped) or 'none that come with ut-tf'}."
-            )
+    shipped = shipped_models()
+    if name in shipped and not holds_model(folder):
         folder = shipped[name]
+    if not folder.is_dir():
+        raise UserError(
+            f"`model`={name}: there is no such folder{did_you_mean(name, shipped) or '.'}"
+            f" Give a saved model's folder, {PREFIX}user/model, or one of"
+            f" {', '.join(shipped) or 'none that come with ut-tf'}."
+        )
     check_model_folder(folder)
     return folder
 
