@@ -1,5 +1,5 @@
 """The page of registered names: models, sets that train on a CPU, other sets, problems, and the
-parts of models, searches and evaluations.
+parts of models, searches and evaluations; of a problem named in full, its arguments, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ut_tf import registry
 from ut_tf.bin.flag_values import sets_to_begin_with
 from ut_tf.bin.flags import FlagError
 from ut_tf.data.argument_help import argument_help
-from ut_tf.errors import did_you_mean
+from ut_tf.errors import UserError, did_you_mean
 from ut_tf.registry import Group, Registry
 
 ALL = "all"
@@ -61,8 +61,12 @@ def _arguments(pattern: str) -> str:
     """The arguments of the one problem that is called so."""
     if pattern not in registry.problems.names():
         return ""
-    rows = argument_help(registry.problems.get(pattern))
-    return _section(f"Arguments of {pattern} (--problem_args=NAME=VALUE,...)", list(rows.items()))
+    title = f"Arguments of {pattern} (--problem_args=NAME=VALUE,...)"
+    try:
+        rows = argument_help(registry.problems.get(pattern))
+    except UserError as error:  # Names and sets are known without what the problem needs.
+        return f"{title}:\n  not known: {error}"
+    return _section(title, list(rows.items()) or [("none", "")])
 
 
 def _first_sets(pattern: str) -> list[tuple[str, str]]:

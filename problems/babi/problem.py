@@ -53,13 +53,13 @@ class BabiQA(StoryQuestions):
     Args:
       tasks: the task or tasks whose questions are asked; vocabularies and answers are theirs alone.
       size: "1k" or "10k" training questions per task (a tenth of them is the validation split).
-      form: "facts" or "tokens", see StoryQuestions.
+      form: "facts" (a row for each fact, the question last) or "tokens" (one sequence).
       max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70.
       simulated_tasks: the task or tasks of `tasks` whose training split has simulated questions,
-        too (``simulated_lines`` of the seed 0).
-      simulated_questions: that are added to each of them; 0: 10,000.
+        too, drawn with seed 0.
+      simulated_questions: questions added to each of the simulated tasks; 0: 10,000.
       exchange_words: in every epoch the people, places, things and verbs of each training question
-        are exchanged for others of their kind (``exchange``).
+        are exchanged for others of their kind.
       name: the problem's name, for messages.
 
     Raises:

@@ -28,8 +28,8 @@ class LambadaLM(LambadaProblem):
 
     Args:
       name, control, evaluate_on, train_files: as for LambadaProblem.
-      tokenize: whether these are running text, to be put in lower case and divided into words as
-        LAMBADA's files are.
+      tokenize: whether one's own training texts are running text, to be put in lower case and
+        divided into words as LAMBADA's files are.
       vocab_size: words of the vocabulary at most: the most frequent ones of the vocabulary file or,
         without it, of the training text.
       min_books: of a vocabulary made from the training text: a word stands in at least that many

@@ -34,8 +34,8 @@ class LambadaProblem(Problem):
       settings: what decides the prepared data.
       train_files: folder or tar file of texts (*.txt) to train on instead of the archive's novels;
         a relative path is also looked for in the temporary directory and its folder lambada.
-      evaluate_on: what ut-eval judges: the test passages, or the development passages where one has
-        no others.
+      evaluate_on: what ut-eval judges: the "test" passages, or those of "development" where one
+        has no others.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ def test_a_pattern_that_matches_nothing_is_told() -> None:
         registry_page("bbi")
 
 
-def test_a_problem_named_in_full_shows_its_arguments():
+def test_a_problem_named_in_full_shows_its_arguments() -> None:
     page = registry_page("lte_control")
     assert "Arguments of lte_control (--problem_args=NAME=VALUE,...):\n  task " in page
     assert "Arguments of" not in registry_page("lte")

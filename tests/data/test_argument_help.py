@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import ClassVar, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict, Unpack
 
+import numpy as np
 import pytest
 
 from ut_tf import registry
 from ut_tf.data.argument_help import argument_help
+
+if TYPE_CHECKING:
+    from missing import Missing
 
 
 class First(TypedDict, total=False):
@@ -63,7 +67,7 @@ class Made(Base):
 
 def test_texts_come_from_the_class_its_base_and_its_options() -> None:
     assert argument_help(Made) == {
-        "files": "what it reads; files with + between",
+        "files": "what it reads; a file or several",
         "seed": "of every draw; a whole number; default: 7",
         "size": "how large it is; a whole number; default: 3",
         "kind": '"old" or "new"',
@@ -76,6 +80,28 @@ def test_what_a_name_is_bound_to_is_its_default() -> None:
 
 def test_a_factory_without_docstring_has_types_alone() -> None:
     assert argument_help(lambda digits=3: digits) == {"digits": "default: 3"}
+
+
+def test_own_problems_may_have_any_annotation_default_and_style_of_docstring() -> None:
+    class Own:
+        """An own problem.
+
+        Args:
+            digits (int): how many.
+            low,
+                high: the bounds.
+            kind: as many as wanted.
+        """
+
+        def __init__(
+            self, digits: Missing = 3, low: int = 0, high: object = np.zeros(2), kind: str = ""
+        ) -> None:
+            self.values = digits, low, high, kind
+
+    described = argument_help(Own)
+    assert described["digits"].startswith("how many") and described["digits"].endswith("default: 3")
+    assert described["high"] == "the bounds"
+    assert described["kind"].startswith("as many as wanted")
 
 
 @pytest.mark.parametrize(

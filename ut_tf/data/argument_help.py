@@ -6,29 +6,32 @@ How it is used::
         ...
 
 How it works: an argument's text is its entry under "Args:" in the docstring of the problem's class,
-of one that it extends, or of the TypedDict that names its options. Its default is that of the first
-``__init__`` that gives one.
+of one that it extends, or of the TypedDict that names its options. Its default is what the name
+is bound to, or that of the first ``__init__`` that gives one, from the class to those it extends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
 import sys
+import textwrap
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ut_tf.data.arguments import as_written, described_type, signature_of
+from ut_tf.data.arguments import as_written, described_type, is_writable, signature_of
 
 # Each problem is given its registered name.
 _LEFT_OUT = ("self", "name")
-_ENTRY = re.compile(r"^  (\w+(?:,\s\w+)*): (.*(?:\n    .*)*)", re.MULTILINE)
+_EMPTY: tuple[Any, ...] = ("", (), [])
+_ENTRY = re.compile(r"^(\w+(?:,\s+\w+)*)(?: \(.*\))?:\s+(.*(?:\n\s+.*)*)", re.MULTILINE)
 
 
 def argument_help(factory: Callable[..., Any]) -> dict[str, str]:
-    """What each argument is, by name: "the largest number of digits; a whole number (40)".
+    """What each argument is, by name: "the most digits; a whole number; default: 40".
 
     Args:
       factory: what makes a problem; its class, or a partial of it.
@@ -45,9 +48,12 @@ def argument_help(factory: Callable[..., Any]) -> dict[str, str]:
 
 
 def _text(documented: str, expected: str, default: Any) -> str:
-    # Texts often name the choices.
-    stated = all(part in documented for part in expected.split(" or "))
-    shown = "" if default in (None, "", (), []) else f"default: {_lower(as_written(default))}"
+    # Texts often name the choices, in quotes.
+    stated = expected and all(f'"{part}"' in documented for part in expected.split(" or "))
+    writable = (
+        isinstance(default, bool | int | float | str | tuple | list) and default not in _EMPTY
+    )
+    shown = f"default: {_lower(as_written(default))}" if writable else ""
     return "; ".join(part for part in (documented, "" if stated else expected, shown) if part)
 
 
@@ -55,9 +61,8 @@ def _expected(made_by: Any, parameter: inspect.Parameter) -> str:
     """What its type or, of files, its class says that it takes."""
     files = getattr(made_by, "file_arguments", {})
     if parameter.name in files:
-        return "a file" if files[parameter.name] == "file" else "files with + between"
-    known = parameter.annotation is not parameter.empty
-    return described_type(parameter.annotation) if known else ""
+        return "a file" if files[parameter.name] == "file" else "a file or several"
+    return described_type(parameter.annotation) if is_writable(parameter.annotation) else ""
 
 
 def _lower(value: str) -> str:
@@ -83,7 +88,7 @@ def _options(made_by: Any) -> Iterator[Any]:
 
 
 def _extended(options: Any) -> list[Any]:
-    # A TypedDict does not know what it extends: those of its module with some of its keys.
+    # A TypedDict does not know what it extends: others of its module with some of its keys count.
     names = typing.get_type_hints(options).keys()
     return [
         other
@@ -95,12 +100,12 @@ def _extended(options: Any) -> list[Any]:
 def _entries(source: Any) -> list[tuple[str, str]]:
     """The arguments in a docstring, each with its text on one line."""
     _, _, arguments = inspect.cleandoc(source.__doc__ or "").partition("Args:\n")
-    section = arguments.partition("\n\n")[0]
+    section = textwrap.dedent(arguments.partition("\n\n")[0])
     return [
         (name, " ".join(match[2].split()).rstrip(".").replace("`", ""))
         for match in _ENTRY.finditer(section)
-        if not match[2].startswith("as ")  # What it refers to documents it.
-        for name in match[1].split(", ")
+        if not match[2].startswith(("as for ", "as of "))  # What it refers to documents it.
+        for name in re.split(r",\s+", match[1])
     ]
 
 
@@ -116,7 +121,8 @@ def _defaults(made_by: Any) -> dict[str, Any]:
 
 def _parameters(made_by: Any) -> dict[str, inspect.Parameter]:
     """Its parameters with their types; none for what has no signature, such as ``object``."""
-    try:
-        return dict(inspect.signature(made_by, eval_str=True).parameters)
-    except (ValueError, TypeError, NameError):
-        return {}
+    for evaluated in (True, False):
+        # An annotation may be any expression, of names that exist for type checkers alone.
+        with contextlib.suppress(Exception):
+            return dict(inspect.signature(made_by, eval_str=evaluated).parameters)
+    return {}

@@ -229,6 +229,16 @@ def _fits_one(annotation: Any, value: Any) -> bool:
     return isinstance(value, annotation) and (annotation is bool or not isinstance(value, bool))
 
 
+def is_writable(annotation: Any) -> bool:
+    """Whether all values of a type can be written on a command line, and are checked."""
+    return all(
+        kind in _NAMED
+        or kind is None
+        or typing.get_origin(kind) in (typing.Literal, tuple, list, Sequence)
+        for kind in _alternatives(annotation)
+    )
+
+
 def described_type(annotation: Any) -> str:
     """What an argument of that type expects, such as "a whole number" or "1k or 10k"."""
     return " or ".join(map(_described_one, _alternatives(annotation)))

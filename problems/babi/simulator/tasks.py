@@ -78,7 +78,7 @@ class SimulatedTasks(StoryQuestions):
       distractors: statements besides in each story that bear on no question.
       questions_per_story: 0: as in the official files.
       seed: decides the stories.
-      form: "facts" or "tokens", see StoryQuestions.
+      form: "facts" (a row for each fact, the question last) or "tokens" (one sequence).
       max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70, and more where
         longer stories or distractors are asked for.
       name: the problem's name, for messages.
