@@ -250,7 +250,8 @@ def _decode(
         texts: Iterable[Texts] = codec.read(
             input_lines(standard_input(), "standard input"), "standard input"
         )
-        return translated_lines(translator, texts, 1, "standard input"), None
+        answers = translated_lines(translator, texts, 1, "standard input")
+        return telling_of_blanks(answers), None
     read = list(codec.read(lines, values.decode_from_file))
     examples, first = share(read, values.decode_shards, values.shard)
     answers = translated_lines(translator, examples, first, values.decode_from_file)
@@ -270,7 +271,7 @@ def telling_of_blanks(answers: Iterable[str]) -> Iterator[str]:
     if 2 * blank > count:
         tell(
             COMMAND,
-            f"{blank:,} of {counted(count, 'answer')} are blank; if their lines are not, the model"
+            f"{blank} of {counted(count, 'answer')} are blank; if their lines are not, the model"
             " was trained for too few steps: ut-eval says how good it is.",
         )
 

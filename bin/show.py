@@ -33,6 +33,7 @@ from ut_tf.inference.text_files import input_lines, read_input, readable
 from ut_tf.insights.story_lines import stories, story_lines
 from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
+from ut_tf.sharing.places import shipped_models
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ def _main(argv: list[str]) -> int:
         lines = input_lines(standard_input(), "standard input")
         texts = [("standard input", "\n".join(lines))]
     if not (values.output_dir or values.model):
-        values.model = _SHIPPED
+        # Its folder: one of that name in the working directory was not asked for.
+        values.model = str(shipped_models().get(_SHIPPED, _SHIPPED))
     run = load_run(values).in_use(values.hparams)
     check_checkpoint(run.output_dir, values.checkpoint)
     import_tensorflow()

@@ -88,8 +88,7 @@ def test_own_problems_may_have_any_annotation_default_and_style_of_docstring() -
 
         Args:
             digits (int): how many.
-            low,
-                high: the bounds.
+            low, high: the bounds.
             kind: as many as wanted.
         """
 

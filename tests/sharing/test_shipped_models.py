@@ -68,3 +68,6 @@ def test_a_folder_without_a_model_does_not_hide_a_shipped_one(
     (tmp_path / "babi").mkdir()
     monkeypatch.chdir(tmp_path)
     assert model_folder("babi") == shipped_models()["babi"]
+    (tmp_path / "babi" / "checkpoints").mkdir()
+    with pytest.raises(UserError, match="is a run directory"):
+        model_folder("babi")

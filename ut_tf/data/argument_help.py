@@ -12,22 +12,27 @@ is bound to, or that of the first ``__init__`` that gives one, from the class to
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import re
 import sys
-import textwrap
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ut_tf.data.arguments import as_written, described_type, is_writable, signature_of
+from docstring_parser import google
+
+from ut_tf.data.arguments import (
+    as_written,
+    described_type,
+    is_writable,
+    plain_signature,
+    signature_of,
+)
 
 # Each problem is given its registered name.
 _LEFT_OUT = ("self", "name")
 _EMPTY: tuple[Any, ...] = ("", (), [])
-_ENTRY = re.compile(r"^(\w+(?:,\s+\w+)*)(?: \(.*\))?:\s+(.*(?:\n\s+.*)*)", re.MULTILINE)
 
 
 def argument_help(factory: Callable[..., Any]) -> dict[str, str]:
@@ -53,7 +58,7 @@ def _text(documented: str, expected: str, default: Any) -> str:
     writable = (
         isinstance(default, bool | int | float | str | tuple | list) and default not in _EMPTY
     )
-    shown = f"default: {_lower(as_written(default))}" if writable else ""
+    shown = f"default: {as_written(default)}" if writable else ""
     return "; ".join(part for part in (documented, "" if stated else expected, shown) if part)
 
 
@@ -65,22 +70,16 @@ def _expected(made_by: Any, parameter: inspect.Parameter) -> str:
     return described_type(parameter.annotation) if is_writable(parameter.annotation) else ""
 
 
-def _lower(value: str) -> str:
-    """Truth values as a command line has them."""
-    return value.lower() if value in ("True", "False") else value
-
-
 def _sources(made_by: Any) -> Iterator[Any]:
     """What may document an argument, the last word last."""
-    parents = list(reversed(inspect.getmro(made_by))) if inspect.isclass(made_by) else [made_by]
-    for parent in parents:
+    for parent in _parents(made_by):
         yield from _options(parent)
         yield parent
 
 
 def _options(made_by: Any) -> Iterator[Any]:
     """The TypedDicts of its options, those that they extend first."""
-    for parameter in _parameters(made_by).values():
+    for parameter in plain_signature(made_by).parameters.values():
         if typing.get_origin(parameter.annotation) is typing.Unpack:
             (options,) = typing.get_args(parameter.annotation)
             yield from _extended(options)
@@ -99,30 +98,27 @@ def _extended(options: Any) -> list[Any]:
 
 def _entries(source: Any) -> list[tuple[str, str]]:
     """The arguments in a docstring, each with its text on one line."""
-    _, _, arguments = inspect.cleandoc(source.__doc__ or "").partition("Args:\n")
-    section = textwrap.dedent(arguments.partition("\n\n")[0])
     return [
-        (name, " ".join(match[2].split()).rstrip(".").replace("`", ""))
-        for match in _ENTRY.finditer(section)
-        if not match[2].startswith(("as for ", "as of "))  # What it refers to documents it.
-        for name in re.split(r",\s+", match[1])
+        (name, " ".join(text.split()).rstrip(".").replace("`", ""))
+        for entry in google.parse(source.__doc__ or "").params
+        if (text := entry.description or "")
+        and not text.startswith(("as for ", "as of "))  # What it refers to documents it.
+        for name in re.split(r",\s+", entry.arg_name)
     ]
 
 
 def _defaults(made_by: Any) -> dict[str, Any]:
-    parents = reversed(inspect.getmro(made_by)) if inspect.isclass(made_by) else [made_by]
     return {
         name: parameter.default
-        for parent in parents
-        for name, parameter in _parameters(parent).items()
+        for parent in _parents(made_by)
+        for name, parameter in plain_signature(parent).parameters.items()
         if parameter.default is not parameter.empty
     }
 
 
-def _parameters(made_by: Any) -> dict[str, inspect.Parameter]:
-    """Its parameters with their types; none for what has no signature, such as ``object``."""
-    for evaluated in (True, False):
-        # An annotation may be any expression, of names that exist for type checkers alone.
-        with contextlib.suppress(Exception):
-            return dict(inspect.signature(made_by, eval_str=evaluated).parameters)
-    return {}
+def _parents(made_by: Any) -> list[Any]:
+    """What it extends and itself, the last, but for what has no ``__init__`` of its own."""
+    if not inspect.isclass(made_by):
+        return [made_by]
+    written = [each for each in inspect.getmro(made_by) if "__init__" in vars(each)]
+    return [each for each in reversed(written) if each is not object]

@@ -162,14 +162,18 @@ def parameters_of(factory: Callable[..., Any]) -> frozenset[str]:
 
 def signature_of(factory: Callable[..., Any]) -> inspect.Signature:
     """The factory's signature, with the arguments of its TypedDict each on its own."""
-    try:
-        signature = inspect.signature(factory, eval_str=True)
-    except (
-        Exception
-    ):  # An annotation may be any expression, of names that exist for type checkers alone.
-        return inspect.signature(factory)
+    signature = plain_signature(factory)
     parameters = [each for one in signature.parameters.values() for each in _unpacked(one)]
     return signature.replace(parameters=parameters)
+
+
+def plain_signature(factory: Callable[..., Any]) -> inspect.Signature:
+    """The factory's signature; annotations that cannot be evaluated are texts."""
+    try:
+        return inspect.signature(factory, eval_str=True)
+    except Exception:
+        # An annotation may be any expression, of names that exist for type checkers alone.
+        return inspect.signature(factory)
 
 
 def _unpacked(parameter: inspect.Parameter) -> list[inspect.Parameter]:
@@ -254,6 +258,8 @@ def _described_one(annotation: Any) -> str:
 
 def as_written(value: Any) -> str:
     """The value of an argument as a command line has it: (1, 2) is "1+2"."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return "+".join(map(str, value)) if isinstance(value, tuple | list) and value else str(value)
 
 

@@ -16,14 +16,17 @@ import ut_tf
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import absolute
 from ut_tf.sharing.hub import PREFIX, download
+from ut_tf.storage.layout import CHECKPOINTS_FOLDER, CONFIG_FILE, WEIGHTS_FILE
 from ut_tf.storage.model_folder import check_model_folder, holds_model
+
+_PARTS = (CONFIG_FILE, WEIGHTS_FILE, CHECKPOINTS_FOLDER)
 
 
 def model_folder(place: str | Path) -> Path:
     """The folder of a saved model, whose files are there and not too large.
 
-    A folder that holds a saved model comes before the name of a shipped one; any other folder of
-    that name does not.
+    A folder comes before the name of a shipped model, unless there is nothing of a saved model or a
+    run in it.
 
     Args:
       place: a folder, "hf://user/model" (with "@revision" if wanted), or a shipped model's name.
@@ -34,7 +37,7 @@ def model_folder(place: str | Path) -> Path:
     name = str(place)
     folder = download(name) if name.startswith(PREFIX) else absolute(place)
     shipped = shipped_models()
-    if name in shipped and not holds_model(folder):
+    if name in shipped and not any((folder / part).exists() for part in _PARTS):
         folder = shipped[name]
     if not folder.is_dir():
         raise UserError(
