@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ut_tf.config.hparams import differences
+from ut_tf.factories import make_hparams
 from ut_tf.results.kept_tables import KeptTables, written_anew
+from ut_tf.results.record import read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -20,6 +23,22 @@ PAGES = [
 @pytest.fixture(scope="module")
 def kept() -> KeptTables:
     return KeptTables.read(sorted((ROOT / "results").glob("*.jsonl")))
+
+
+def test_sets_that_stand_for_others_are_the_same(kept: KeptTables) -> None:
+    renamed = [
+        (record, kept.layouts[record.table].same_sets[record.trained_recipe])
+        for record in read_records(sorted((ROOT / "results").glob("*.jsonl")))
+        if record.table in kept.layouts
+        and record.trained_recipe in kept.layouts[record.table].same_sets
+    ]
+    assert {todays for _, todays in renamed} == {
+        todays for layout in kept.layouts.values() for todays in layout.same_sets.values()
+    }
+    for record, todays in renamed:
+        then = make_hparams(record.hparams_set, record.overrides)
+        how_often = frozenset({"eval_frequency", "keep_checkpoint_max"})
+        assert not differences(then, make_hparams(todays), ignored=how_often), todays
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -125,6 +125,15 @@ def test_what_was_changed_for_the_evaluation_is_in_the_command(tmp_path: Path, k
     assert words == ["--hparams=eval_num_steps=5", "--decode_hparams=alpha=1.2,beam_size=8"]
 
 
+def test_a_run_that_was_judged_and_then_trained_on_is_recorded(tmp_path: Path, kept: Path) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
+    evaluations = run / "evaluations.jsonl"
+    early = {**json.loads(evaluations.read_text()), "step": 50, "metrics": {"error": 7.0}}
+    evaluations.write_text(f"{json.dumps(early)}\n{evaluations.read_text()}")
+    record(run, kept)
+    assert [item.value for item in read_records([kept])] == [1.0]
+
+
 @pytest.mark.parametrize(("loss", "expected"), [(0.5, "typo"), (math.inf, "loss, typo")])
 def test_each_figure_that_is_named_must_be_there(
     tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str], loss: float, expected: str

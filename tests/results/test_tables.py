@@ -14,6 +14,7 @@ from ut_tf.results.html_page import html_page
 from ut_tf.results.record import ResultRecord, keep_records
 from ut_tf.results.rendering import as_markdown, processor_text, render, render_summary
 from ut_tf.results.tables import Figure, ResultTable, SummaryLine, Total, read_tables
+from ut_tf.results.totals import make_totals
 
 SINGLE = ResultTable(
     "babi",
@@ -77,11 +78,30 @@ def test_a_column_without_total_has_none() -> None:
     assert last == "| **2 of 20** |  |  | **2.00** (0 failed) | 0.23 (0) |  |  |"
 
 
+def test_runs_of_a_set_and_of_its_changes_before_it_had_a_name_are_seeds_of_one_line() -> None:
+    table = dataclasses.replace(
+        SINGLE, same_sets={"ut_babi, dropout=0.3": "ut_babi_dropout"}, total=None
+    )
+    older = error(2, 1.0, 1.0, overrides="dropout=0.3,eval_frequency=50", used_with="beam_size=8")
+    newer = error(
+        2, 3.0, 2.0, seed=1, hparams_set="ut_babi_dropout", overrides="", used_with="beam_size=8"
+    )
+    text = as_markdown(render(table, [table.with_todays_set(item) for item in (older, newer)]))
+    assert "| 2 | `ut_babi_dropout, used with beam_size=8` | 2 |" in text
+    assert "2.0 ± 1.4" in text
+
+
 def test_runs_on_other_data_are_no_seeds_of_a_line() -> None:
     more = error(2, 9.0, 3.0, seed=1, problem_args={"train_questions": 5000})
     text = as_markdown(render(SINGLE, [error(2, 1.0, 2.0), more]))
     assert "| 2 | `ut_babi` | 1.0 | 1.0 | 0 |" in text
     assert "| 2 | `ut_babi` | 1.0 | 9.0 | 0 |" in text
+    summary = ResultTable("readme", summary=(SummaryLine("task 2", "babi", SINGLE.figures[0]),))
+    row = render_summary(summary, {"babi": SINGLE}, [error(2, 1.0, 2.0), more]).rows[0]
+    assert row[-2:] == ["error 1.0", "0"]
+    records = [error(1, 0.0, 0.0), error(2, 1.0, 2.0), more]
+    total = make_totals(SINGLE, SINGLE.figures[0], Total(tasks=2, failed_above=5.0), records)
+    assert total[0].mean == (0.5, 0)
 
 
 def test_runs_of_another_length_or_warm_start_are_no_seeds_of_a_line() -> None:

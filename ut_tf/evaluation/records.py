@@ -236,6 +236,19 @@ def latest(records: Iterable[Record]) -> list[Record]:
     return list(last.values())
 
 
+def latest_of_best(records: Iterable[Record]) -> list[Record]:
+    """As ``latest``, without what was measured of the best checkpoint before a training that went
+    on found a better one.
+    """
+    measured = latest(records)
+    last = {record.key[1:]: record for record in measured if record.checkpoint == "best"}
+    return [
+        record
+        for record in measured
+        if record.checkpoint != "best" or record is last[record.key[1:]]
+    ]
+
+
 def _record(line: bytes, path: Path, number: int) -> Record:
     values = read_object(line)
     try:

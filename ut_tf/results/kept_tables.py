@@ -37,7 +37,7 @@ class KeptTables:
     """Records and the tables that show them.
 
     Args:
-      records: of all tables.
+      records: of all tables, with the sets that are named so today.
       layouts: of the tables that have one, by name.
     """
 
@@ -55,7 +55,11 @@ class KeptTables:
         layouts: dict[str, ResultTable] = {}
         for folder in dict.fromkeys(file.parent for file in files):
             layouts |= read_tables(folder)
-        return cls(read_records(files), layouts)
+        records = [
+            layouts.get(record.table, ResultTable(record.table)).with_todays_set(record)
+            for record in read_records(files)
+        ]
+        return cls(records, layouts)
 
     @property
     def names(self) -> list[str]:

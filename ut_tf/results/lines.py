@@ -12,7 +12,6 @@ The best seed is the one whose checkpoint was best on the validation data, never
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,9 +96,8 @@ def _data_of(table: ResultTable, record: ResultRecord) -> tuple[str, ...]:
     """What a line's runs were trained on, which is never joined; the problems are where columns
     choose among them.
     """
-    arguments = json.dumps(record.problem_args, sort_keys=True)
     chooses = any({"task", "problem"} & figure.where.keys() for figure in table.figures)
-    return (arguments,) if chooses else (arguments, record.problem)
+    return (record.arguments,) if chooses else (record.arguments, record.problem)
 
 
 def best_of(records: Sequence[ResultRecord]) -> ResultRecord | None:

@@ -147,9 +147,13 @@ class ResultRecord:
     @property
     def run_key(self) -> tuple[Any, ...]:
         """The run, and how it was used."""
-        arguments = json.dumps(self.problem_args, sort_keys=True)
         recipe = (self.hparams_set, self.overrides, self.used_with, *self.training)
-        return (self.problem, arguments, *recipe, self.seed)
+        return (self.problem, self.arguments, *recipe, self.seed)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments of the problem as one text."""
+        return json.dumps(self.problem_args, sort_keys=True)
 
     @property
     def training(self) -> tuple[int | None, str]:
@@ -159,10 +163,15 @@ class ResultRecord:
     @property
     def recipe(self) -> str:
         """The set with what is other than in it."""
+        used = [f"used with {self.used_with}"] if self.used_with else []
+        return ", ".join([self.trained_recipe, *used])
+
+    @property
+    def trained_recipe(self) -> str:
+        """The set with what is other than in it, in training alone."""
         values, _ = parse_assignments(self.overrides)
         changed = [f"{name}={value}" for name, value in values.items() if name not in _NO_RECIPE]
-        used = [f"used with {self.used_with}"] if self.used_with else []
-        return ", ".join([self.hparams_set, *changed, *used])
+        return ", ".join([self.hparams_set, *changed])
 
     def to_json(self) -> str:
         """The record as one line of JSON; ``from_dict`` reads it."""

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from ut_tf import registry
 from ut_tf.errors import UserError
-from ut_tf.evaluation.records import Record, latest
+from ut_tf.evaluation.records import Record, latest_of_best
 from ut_tf.reporting.runs import FoundRun
 from ut_tf.reporting.summary import headline
 from ut_tf.results.finished import check_finished, check_selected
@@ -76,7 +76,7 @@ def records_of(
         raise UserError(f"{run.folder} was not evaluated: evaluate it with ut-eval first.")
     facts = _facts(run, commands)
     records = []
-    for evaluation in latest(run.records):
+    for evaluation in latest_of_best(run.records):
         for metric, paper in _metrics(run, evaluation, table, options).items():
             check_selected(run.folder, evaluation)
             records.append(_record(run, evaluation, metric, paper, table, options, facts))

@@ -163,7 +163,7 @@ def _best_recipe(records: Sequence[ResultRecord]) -> list[ResultRecord]:
 
 def _line_of(record: ResultRecord) -> tuple[object, ...]:
     """What the seeds of a line have in common."""
-    return (record.row, record.recipe, record.training)
+    return (record.row, record.recipe, record.training, record.arguments)
 
 
 def _published(line: SummaryLine, source: ResultTable, record: ResultRecord) -> str:

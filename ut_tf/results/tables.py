@@ -134,6 +134,8 @@ class ResultTable:
       task: regular expression whose group is the task in the name of a problem.
       group: regular expression with the groups "metric" and "group", which split the names of
         metrics, where "group" is among `lines`.
+      same_sets: a set with changes -> the set that has these changes today, which stands in its
+        place, so that older and newer runs are seeds of one line.
       titles: headings of `lines`, where they are other than their names.
       order: values of the first field, in the order of the lines.
       total: a last line; None: there is none.
@@ -148,6 +150,7 @@ class ResultTable:
     facts: tuple[str, ...] = ("minutes",)
     task: str = ""
     group: str = ""
+    same_sets: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     total: Total | None = None
@@ -174,6 +177,13 @@ class ResultTable:
             return self.split_metric(record.metric)[1]
         value = getattr(record, name)
         return "" if value is None else str(value)
+
+    def with_todays_set(self, record: ResultRecord) -> ResultRecord:
+        """The record, with the set of `same_sets` where it names what was trained."""
+        if record.trained_recipe not in self.same_sets:
+            return record
+        todays = self.same_sets[record.trained_recipe]
+        return dataclasses.replace(record, hparams_set=todays, overrides="")
 
     def split_metric(self, name: str) -> tuple[str, str]:
         """A metric's name without its group, and the group; it is empty where there is none."""

@@ -60,8 +60,7 @@ def _total(
         chosen = best_of(judged or records)
         if chosen is None:
             continue
-        recipe = (chosen.recipe, chosen.training)
-        of_set = [record for record in records if (record.recipe, record.training) == recipe]
+        of_set = [record for record in records if _training_of(record) == _training_of(chosen)]
         best.append(shown(figure, chosen.value))
         means.append(statistics.fmean(shown(figure, record.value) for record in of_set))
         seeds.append(len(of_set))
@@ -73,6 +72,11 @@ def _total(
         _summed(means, total) if known else None,
         (min(seeds, default=0), max(seeds, default=0)),
     )
+
+
+def _training_of(record: ResultRecord) -> tuple[object, ...]:
+    """What the seeds of a line have in common."""
+    return (record.recipe, record.training, record.arguments)
 
 
 def _summed(values: list[float], total: Total) -> tuple[float, int]:
