@@ -1,5 +1,6 @@
 """The page of registered names: models, sets that train on a CPU, other sets, problems, and the
-parts of models, searches and evaluations; of a problem named in full, its arguments, too.
+parts of models, searches and evaluations. Of a problem named in full its arguments, of a set its
+hyperparameters.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from collections.abc import Iterator, Sequence
 from ut_tf import registry
 from ut_tf.bin.flag_values import sets_to_begin_with
 from ut_tf.bin.flags import FlagError
+from ut_tf.config.fields import default_of, fields_of
+from ut_tf.config.hparams import HParams
 from ut_tf.data.argument_help import argument_help
+from ut_tf.data.arguments import as_written
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.registry import Group, Registry
 
 ALL = "all"
 _SECTIONS = (registry.models, registry.hparams_sets, registry.problems)
+_KINDS = {"models": registry.models, "sets": registry.hparams_sets, "problems": registry.problems}
 # The parts' registries, each by the option that chooses one.
 _PARTS = {
     "recurrence": (registry.cells, "--hparams=recurrence=NAME"),
@@ -34,7 +39,7 @@ _WIDTH = 100
 
 
 def registry_page(pattern: str = ALL) -> str:
-    """The page; `pattern` is "all", a group, or a part of names.
+    """The page; `pattern` is "all", "models", "sets" or "problems", a group, or a part of names.
 
     Raises:
       FlagError: nothing is called so.
@@ -42,19 +47,50 @@ def registry_page(pattern: str = ALL) -> str:
     if pattern == ALL:
         sections = [_section(_title(kind), _rows(kind)) for kind in _SECTIONS]
         return "\n\n".join([*sections, _section("Parts", _parts())])
-    sections = [_section(_title(kind), _matching(kind, pattern)) for kind in _SECTIONS]
-    sections += [_section("Sets to begin with", _first_sets(pattern))]
+    if pattern in _KINDS:
+        return _section(_title(_KINDS[pattern]), _rows(_KINDS[pattern]))
+    sections = [*_named_in_full(pattern), _section("Sets to begin with", _first_sets(pattern))]
+    sections += [_section(*_others(kind, pattern)) for kind in _SECTIONS]
     sections += [_part_section(option, pattern) for option in _PARTS]
-    sections.append(_arguments(pattern))
     shown = [section for section in sections if section]
     if not shown:
-        known = {name for kind in _all_kinds() for name in kind.names()} | {*_PARTS}
+        known = {name for kind in _all_kinds() for name in kind.names()} | {*_PARTS, *_KINDS}
         known |= {group.name for kind in _SECTIONS for group in _groups(kind)}
         raise FlagError(
             f"--registry_help={pattern} matches no name and no"
             f" group{did_you_mean(pattern, known) or '.'}"
         )
     return "\n\n".join(shown)
+
+
+def _named_in_full(pattern: str) -> list[str]:
+    """The sections of the one problem, set or model that is called so."""
+    titles = [
+        _section(pattern, [(f"{kind.kind}:", kind.describe(pattern))])
+        for kind in _SECTIONS
+        if pattern in kind.names()
+    ]
+    return [*titles, _arguments(pattern), _hyperparameters(pattern)]
+
+
+def _hyperparameters(pattern: str) -> str:
+    """The hyperparameters of the one set that is called so, as far as it sets them."""
+    if pattern not in registry.hparams_sets.names():
+        return ""
+    try:
+        hparams = registry.hparams_sets.get(pattern)()
+    except UserError as error:
+        return f"Hyperparameters of {pattern}:\n  not known: {error}"
+    if not isinstance(hparams, HParams):
+        return ""
+    rows = [
+        (name, as_written(getattr(config, name)))
+        for config in (hparams.network, hparams.training)
+        for name, field in fields_of(type(config)).items()
+        if getattr(config, name) != default_of(field)
+    ]
+    title = f"Hyperparameters of {pattern} (others: defaults of {hparams.model})"
+    return _section(title, rows or [("none", "all are defaults")])
 
 
 def _arguments(pattern: str) -> str:
@@ -70,10 +106,14 @@ def _arguments(pattern: str) -> str:
 
 
 def _first_sets(pattern: str) -> list[tuple[str, str]]:
-    """The sets for the problems that match, without those that match themselves."""
+    """The sets for the problems that match, or for the one that is called so, without those that
+    match themselves.
+    """
     kind = registry.hparams_sets
     shown = {name for name, _ in _matching(kind, pattern)}
     problems = [name for name, _ in _matching(registry.problems, pattern)]
+    if pattern in registry.problems.names():
+        problems = [pattern]
     names = dict.fromkeys(name for problem in problems for name in sets_to_begin_with(problem))
     return [(name, kind.describe(name)) for name in names if name not in shown]
 
@@ -107,7 +147,8 @@ def _section(title: str, rows: Sequence[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in rows)
     lines = [f"{title}:"]
     for name, text in rows:
-        wrapped = textwrap.wrap(text, max(_WIDTH - width - 4, 40), break_on_hyphens=False) or [""]
+        room = max(_WIDTH - width - 4, 40)
+        wrapped = textwrap.wrap(text, room, break_on_hyphens=False, break_long_words=False) or [""]
         lines.append(f"  {name:<{width}}  {wrapped[0]}".rstrip())
         lines += [f"  {'':<{width}}  {line}" for line in wrapped[1:]]
     return "\n".join(lines)
@@ -133,6 +174,13 @@ def _matching(kind: Registry, pattern: str) -> list[tuple[str, str]]:
     named = [group.names for group in _groups(kind) if group.name == pattern]
     names = named[0] if named else [name for name in kind.names() if pattern in name]
     return [(name, kind.describe(name)) for name in sorted(names, key=_natural)]
+
+
+def _others(kind: Registry, pattern: str) -> tuple[str, list[tuple[str, str]]]:
+    """A title and the rows that match, without the name that has sections of its own."""
+    rows = _matching(kind, pattern)
+    others = [row for row in rows if row[0] != pattern]
+    return (_title(kind) if others == rows else f"Other {kind.kinds}"), others
 
 
 def _groups(kind: Registry) -> Iterator[Group]:

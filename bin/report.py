@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +12,14 @@ from pathlib import Path
 from ut_tf.bin import flags, report_results
 from ut_tf.bin.command import execute, tell
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
 from ut_tf.reporting.filling import Report, make_report
 from ut_tf.reporting.paper_tables import PAPER_TABLES
 from ut_tf.reporting.rendering import as_csv, as_json, as_markdown
 from ut_tf.reporting.runs import FoundRun, find_runs
+from ut_tf.run_config import read_values
 from ut_tf.storage.files import write_text
 
 COMMAND = "ut-report"
@@ -154,7 +155,8 @@ def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:
 
 
 def _evaluation(folder: Path) -> str:
-    return f"ut-eval --output_dir={shlex.quote(str(folder))}"
+    values = read_values(folder) or {}
+    return evaluation_line(str(folder), values.get("usr_dir"))
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ut_tf import registry
@@ -209,6 +209,7 @@ class _TypedCommands:
             words.append(f"--train_steps={train_steps}")
         if warm_start:
             words.append(f"--warm_start_from=runs/{warm_start}")
+        words += _own_code(config)
         return shlex.join([*words, f"--output_dir={_folder(config)}"])
 
     def evaluation(self, config: dict[str, Any], evaluation: Record) -> str:
@@ -226,11 +227,16 @@ class _TypedCommands:
             words.append(f"--hparams={evaluation.hparams}")
         if evaluation.decode:
             words.append(f"--decode_hparams={evaluation.decode}")
-        return shlex.join(words)
+        return shlex.join([*words, *_own_code(config)])
 
 
 def _folder(config: dict[str, Any]) -> str:
     return f"runs/{config['problem']}-{config['hparams_set']}-seed{config['seed']}"
+
+
+def _own_code(config: dict[str, Any]) -> list[str]:
+    """The flag that names the user's own code, if any; without the folders that it lies in."""
+    return [f"--usr_dir={PurePath(config['usr_dir']).name}"] if config["usr_dir"] else []
 
 
 def _problem_arguments(arguments: dict[str, Any]) -> list[str]:

@@ -159,8 +159,8 @@ _FILE_ARGUMENTS = frozenset(flag.name for flag in FILE_FLAGS)
 REGISTRY_HELP = Flag(
     "registry_help",
     "Lists the models, hyperparameter sets, problems and parts; --registry_help=babi lists all"
-    " names with babi in them, --registry_help=halting the forms of halting, and a problem's whole"
-    " name its arguments.",
+    " names with babi in them, --registry_help=halting the forms of halting; a problem's whole name"
+    " shows its arguments, a set's its hyperparameters.",
     "Help",
     default="",
     alone="all",

@@ -209,10 +209,10 @@ def _sets() -> dict[str, NamedSet]:
             "small", "small with halting after at most 24 steps", _TALL_ACT
         ),
         f"{adaptive}tall_actlossw0": NamedSet(
-            "small", "the same without ponder cost", {**_TALL_ACT, "act_loss_weight": 0.0}
+            "small", "tall without ponder cost", {**_TALL_ACT, "act_loss_weight": 0.0}
         ),
         f"{adaptive}tall_actlossw001": NamedSet(
-            "small", "the same with ponder cost 0.001", {**_TALL_ACT, "act_loss_weight": 0.001}
+            "small", "tall with ponder cost 0.001", {**_TALL_ACT, "act_loss_weight": 0.001}
         ),
     }
 

@@ -75,6 +75,27 @@ def test_a_recipe_for_other_problems_is_told(problem: str, hparams_set: str, tol
     assert line.endswith(told) and bool(line) == bool(told)
 
 
+def test_a_name_in_full_comes_before_those_that_have_it_in_them() -> None:
+    lines = registry_page("babi_sim").splitlines()
+    assert lines[:2] == ["babi_sim:", f"  problem:  {registry.problems.describe('babi_sim')}"]
+    titles = [line for line in lines if line and line[0] != " "]
+    assert titles.index("Sets to begin with:") < titles.index("Other problems:")
+    assert "ut_babi_joint" not in titles[1:]
+    # A model and a part of models are called so.
+    assert "  lstm  " in registry_page("lstm").partition("recurrence=NAME")[2]
+
+
+def test_a_set_s_page_has_its_hyperparameters() -> None:
+    rows = dict(row.split() for row in _rows(registry_page("ut_multi30k")) if len(row.split()) == 2)
+    assert rows["learning_rate"] == "0.0035"
+    assert "halting" not in rows  # It is the default.
+
+
+@pytest.mark.parametrize("kind", ["models", "sets", "problems"])
+def test_kinds_have_pages_of_their_own(kind: str) -> None:
+    assert registry_page(kind) in registry_page()
+
+
 def test_every_name_is_on_some_page() -> None:
     for kind in (registry.models, registry.hparams_sets, registry.problems):
         for name in kind.names():

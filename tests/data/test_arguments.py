@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -120,6 +121,14 @@ def test_arguments_that_several_problems_share_are_checked_by_name_and_type() ->
         checked_arguments("shaded", _shaded, {"shade": "dark"})
     with pytest.raises(UserError, match="`kind`=grey of problem 'shaded': expected light or dark"):
         checked_arguments("shaded", _shaded, {"kind": "grey"})
+    with pytest.raises(
+        UserError, match=r"`kind`=drak .*; did you mean dark\? Expected light or dark"
+    ):
+        checked_arguments("shaded", _shaded, {"kind": "drak"})
+    with pytest.raises(UserError, match="no argument 'name': it takes shade, kind"):
+        checked_arguments(
+            "shaded", functools.partial(_shaded, name="registered"), {"name": "another"}
+        )
     with pytest.raises(UserError, match=r"no argument 'shadow'; did you mean shade\?"):
         checked_arguments("shaded", _shaded, {"shadow": 3})
 

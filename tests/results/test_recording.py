@@ -134,6 +134,21 @@ def test_a_run_that_was_judged_and_then_trained_on_is_recorded(tmp_path: Path, k
     assert [item.value for item in read_records([kept])] == [1.0]
 
 
+def test_commands_name_the_user_s_own_code(
+    tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "usr_dir": "/home/of/my_code"}))
+    record(run, kept)
+    (kept_record,) = read_records([kept])
+    assert "--usr_dir=my_code" in str(kept_record.command)
+    assert str(kept_record.evaluation).endswith(" --usr_dir=my_code")
+    (run / "evaluations.jsonl").unlink()
+    report.main([str(run)])
+    assert f"ut-eval --output_dir={run} --usr_dir=/home/of/my_code" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("loss", "expected"), [(0.5, "typo"), (math.inf, "loss, typo")])
 def test_each_figure_that_is_named_must_be_there(
     tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str], loss: float, expected: str

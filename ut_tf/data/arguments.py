@@ -9,6 +9,7 @@ stands for the arguments that the TypedDict names.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import re
@@ -50,10 +51,13 @@ def checked_arguments(
         type than its annotation.
     """
     parameters = signature_of(factory).parameters
+    # The name that the registry gives a problem is no choice of the user's.
+    given = {"name"} & factory.keywords.keys() if isinstance(factory, functools.partial) else set()
     known = [
         name
         for name, parameter in parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and name not in given
     ]
     accepts_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for name in arguments:
@@ -196,9 +200,16 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
             if default in (parameter.empty, "", None)
             else f", such as its default {as_written(default)}"
         )
+        choices = [
+            str(choice)
+            for kind in _alternatives(annotation)
+            if typing.get_origin(kind) is typing.Literal
+            for choice in typing.get_args(kind)
+        ]
+        near = did_you_mean(as_written(value), choices)
         raise UserError(
-            f"`{name}`={as_written(value)} of problem {problem!r}: expected"
-            f" {described_type(annotation)}{example}."
+            f"`{name}`={as_written(value)} of problem {problem!r}"
+            f"{f'{near} Expected' if near else ': expected'} {described_type(annotation)}{example}."
         )
     wants_tuple = any(
         typing.get_origin(kind) is tuple or kind is tuple for kind in _alternatives(annotation)

@@ -14,13 +14,14 @@ METHODS = {
         f"{_PREDICTIONS}:TeacherForced", "Each symbol, given the right ones before it."
     ),
     "language_model": Entry(
-        f"{_PREDICTIONS}:LanguageModel", "The same, by perplexity: texts without inputs."
+        f"{_PREDICTIONS}:LanguageModel",
+        "Each symbol of a text, given those before it: its perplexity.",
     ),
     "aligned": Entry(
         f"{_PREDICTIONS}:Aligned", "The symbol at each position of the inputs, all at once."
     ),
     "last_word": Entry(
-        f"{_PREDICTIONS}:LastWord", "The same, and each example's last symbol by itself."
+        f"{_PREDICTIONS}:LastWord", "Perplexity, and each example's last symbol by itself."
     ),
     "ranking": Entry(
         f"{_PREDICTIONS}:Ranking",
