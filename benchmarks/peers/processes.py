@@ -52,6 +52,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "position": ("paper", "tensor2tensor"),
     "position_from": ("start",),
     "position_separator": (0,),
+    "position_digits": (0,),
     "position_offset": ("none",),
     "target_position": ("start",),
     "input_start_symbol": (False,),

@@ -168,6 +168,18 @@ def test_positions_begin_again_behind_a_separator() -> None:
         assert found.numpy()[0].tolist() == expected
 
 
+def test_positions_of_digits_are_their_places_in_their_numerals() -> None:
+    """12+345= and 7 at the end, with digits 0 to 9 as ids 2 to 11."""
+    ids = tf.constant([[3, 4, 20, 5, 6, 7, 1], [9, 1, 0, 0, 0, 0, 0], [20, 2, 2, 2, 2, 2, 2]])
+    expected = [[2, 1, 0, 3, 2, 1, 0], [1, 0, 0, 0, 0, 0, 0], [0, 6, 5, 4, 3, 2, 1]]
+    positions = Positions(position_digits=10)
+    assigned = positions(batch_size=3, size=9)
+    found = positions.inputs(assigned, 7, tf.constant([7.0, 2.0, 7.0]), ids=ids)
+    assert found.numpy().tolist() == expected
+    fewer = Positions(position_digits=2).inputs(assigned, 7, tf.constant([7.0, 2.0, 7.0]), ids=ids)
+    assert fewer.numpy()[0].tolist() == [1, 0, 0, 0, 0, 0, 0]
+
+
 def test_randomised_positions_are_a_subset_of_all_and_in_use_evenly_spread() -> None:
     """Ruoss et al., arXiv 2305.16843: every position of the window is as likely as every other, and
     no two are alike.
@@ -228,6 +240,11 @@ def test_positions_that_cannot_be_are_refused() -> None:
     ):
         network = UniversalTransformerConfig(position_separator=9)
         UniversalTransformer(network, ProblemSpec("facts", "class", 12, 5, max_words=3))
+    with pytest.raises(UserError, match="position_digits=10 counts ids among the inputs"):
+        network = UniversalTransformerConfig(position_digits=10)
+        UniversalTransformer(network, ProblemSpec("facts", "class", 12, 5, max_words=3))
+    with pytest.raises(UserError, match="position_digits=10 gives digits their places"):
+        UniversalTransformerConfig(position_digits=10, position_from="end")
     with pytest.raises(UserError, match=r"position_offset=randomised spreads up to .* = 83"):
         HParams().change(
             position_offset="randomised", max_position_offset=50, max_length=40

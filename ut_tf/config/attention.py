@@ -107,6 +107,11 @@ class PositionConfig(Config):
     """Id of a symbol of the inputs behind which their positions begin again (0: none), such as the
     sign between two summands.
     """
+    position_digits: int = option(0, at_least=0, is_structure=True)
+    """How many ids of the inputs, from 2 on, are digits (0: none). Each digit's position is its
+    place in its numeral, from 1 at the last digit, and every other symbol is at 0 (arXiv
+    2405.17399).
+    """
     position_offset: Literal["none", "random", "mixed", "randomised"] = option("none")
     """In training: each example's own random offset; mixed: also spread out at random in most
     examples; randomised: a random subset.
@@ -156,6 +161,14 @@ class PositionConfig(Config):
                 f" count from the start, which position={self.position} with"
                 f" position_from={self.position_from} has none of: set it to 0, or position_from to"
                 " start or both"
+            )
+        if self.position_digits and (
+            self.position == "none" or self.position_from != "start" or self.position_separator
+        ):
+            mistakes.append(
+                f"position_digits={self.position_digits} gives digits their places as positions,"
+                " instead of those that count from the start: it needs position_from=start,"
+                " position_separator=0 and a position other than none"
             )
         return mistakes
 

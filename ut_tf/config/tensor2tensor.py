@@ -14,6 +14,7 @@ SAME = (
     "relu_dropout",
     "norm_epsilon",
     "label_smoothing",
+    "optimizer",
     "weight_decay",
     "learning_rate",
     "transform_bias_init",
@@ -84,7 +85,7 @@ _RELATED = {
 HINTS = {**RENAMED, **_RELATED}
 """Their name -> what a user types here."""
 
-_ADAM = "the optimizer is Adam, with weight decay where it is set"
+_ADAM = "the optimizer is Adam, with weight decay where it is set, or Muon"
 _EXPERTS = "no mixtures of experts"
 _VIDEO = "no images and videos"
 _MIXED_PROBLEMS = (
@@ -105,7 +106,6 @@ _DWA = "recurrence=dwa has it built in"
 GONE: dict[str, str] = {
     **dict.fromkeys(
         (
-            "optimizer",
             "optimizer_momentum_momentum",
             "optimizer_momentum_nesterov",
             "optimizer_adafactor_beta1",

@@ -49,6 +49,13 @@ class TrainingConfig(Config):
     """Updates of linear warm-up."""
     decay_steps: int | None = option(None, at_least=1)
     """Update at which the cosine schedule ends; None: train_steps of this set."""
+    optimizer: Literal["adam", "muon"] = option("adam")
+    """adam, or AdamW with a weight_decay; muon: for the kernels between hidden states, the momentum
+    with all its singular values near one (arXiv 2502.16982), and adam for the rest. The learning
+    rate means about the same for both.
+    """
+    muon_momentum: float = option(0.95, at_least=0, below=1, only_with=having("optimizer", "muon"))
+    """Decay of the momentum."""
     adam_beta1: float = option(0.9, at_least=0, below=1)
     """Decay of the first moment."""
     adam_beta2: float = option(0.997, at_least=0, below=1)

@@ -21,6 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.dropout import replica_seed
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 _CONTIGUOUS_SHARE = 0.3
 """Share of the examples whose positions are not spread under position_offset="mixed"."""
@@ -38,6 +39,8 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         "leaves" are written next.
       end_position: position of the last input symbol where they count from the end.
       position_separator: id of an input symbol behind which positions begin again; 0: none.
+      position_digits: how many ids, from the first symbol's on, are digits. A digit's position is
+        its place in its numeral, from 1 at the last; other symbols are at 0. 0: none are.
       position_offset: "none", "random", "mixed" or "randomised", in training.
       max_position_offset: the largest random offset, or the largest position of spread ones.
       eval_position_offset: the offset at evaluation.
@@ -60,6 +63,7 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         target_position: str = "start",
         end_position: int = 1,
         position_separator: int = 0,
+        position_digits: int = 0,
         position_offset: str = "none",
         max_position_offset: int = 0,
         eval_position_offset: int = 0,
@@ -72,6 +76,7 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         self.target_position = target_position
         self.end_position = end_position
         self.position_separator = position_separator
+        self.position_digits = position_digits
         self.position_offset = position_offset
         self.max_position_offset = max_position_offset
         self.eval_position_offset = eval_position_offset
@@ -109,8 +114,8 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
           lengths: float32 [batch], symbols of each example, without the start symbol.
           backward: whether to count from the last symbol, which is end_position; None: as
             configured.
-          ids: int32 [batch, length], in whose columns those that count from the start begin again
-            behind position_separator; None: nowhere.
+          ids: int32 [batch, length], for position_separator and position_digits; None: positions
+            are those of the columns.
         """
         first = 0.0 if self.input_start_symbol else 1.0
         index = tf.range(length, dtype=tf.float32)[None] + first
@@ -118,6 +123,8 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         backward = self.position_from == "end" if backward is None else backward
         if self.position_separator and ids is not None and not backward:
             index -= _last_before(tf.cast(ids, tf.int32) == self.position_separator, index)
+        if self.position_digits and ids is not None and not backward:
+            index = _places(tf.cast(ids, tf.int32), self.position_digits)
         return self._look_up(
             assigned,
             lengths[:, None] + float(self.end_position) - index if backward else index,
@@ -161,6 +168,20 @@ def _last_before(named: Any, index: Any) -> Any:
     """
     earlier = named[:, None, :] & (index[0, None, None, :] < index[0, None, :, None])
     return tf.reduce_max(tf.where(earlier, index[:, None, :], 0.0), -1)
+
+
+def _places(ids: Any, digits: int) -> Any:
+    """Returns float32 [batch, length], the place of each digit in its numeral, from 1 at the last;
+    0 at other symbols. `ids` int32 [batch, length], of which FIRST_SYMBOL_ID to FIRST_SYMBOL_ID +
+    digits - 1 are digits.
+    """
+    is_digit = (ids >= FIRST_SYMBOL_ID) & (ids < FIRST_SYMBOL_ID + digits)
+    column = tf.range(tf.shape(ids)[1])
+    is_later = column[None, :] > column[:, None]
+    # The column after the last one ends a numeral, too.
+    ends = tf.where(is_digit, tf.shape(ids)[1], column)
+    end = tf.reduce_min(tf.where(is_later, ends[:, None, :], tf.shape(ids)[1]), -1)
+    return tf.where(is_digit, tf.cast(end - column, tf.float32), 0.0)
 
 
 def random_subset(batch_size: Any, size: Any, largest: int, seed: Any) -> Any:

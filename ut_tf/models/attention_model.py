@@ -87,13 +87,17 @@ class AttentionModel(EncoderDecoder):
         return learned and not self.position_encoding.adds_to_states
 
     def mistakes(self) -> list[str]:
-        separator, inputs = self.network.position_separator, self.spec.inputs
-        mistakes = super().mistakes()
-        if separator and inputs != "tokens":
-            mistakes.append(
-                f"position_separator={separator} is the id of a symbol among the inputs, and this"
-                f" problem has inputs={inputs!r}: set it to 0"
-            )
+        inputs, mistakes = self.spec.inputs, super().mistakes()
+        for name, what in (
+            ("position_separator", "is the id of a symbol"),
+            ("position_digits", "counts ids"),
+        ):
+            value = getattr(self.network, name)
+            if value and inputs != "tokens":
+                mistakes.append(
+                    f"{name}={value} {what} among the inputs, and this problem has"
+                    f" inputs={inputs!r}: set it to 0"
+                )
         if self.network.target_position == "leaves" and not self.spec.leaf_symbol:
             mistakes.append(
                 "target_position=leaves needs targets in which one symbol stands for every word"

@@ -1,5 +1,5 @@
-"""Adam and AdamW over all weights at once, with clipping, a dynamic loss scale and a moving average
-of the weights.
+"""Adam, AdamW or Muon over all weights at once, with clipping, a dynamic loss scale and a moving
+average of the weights.
 
 A Keras optimizer adds up the gradients of the replicas after it clipped them, refuses accumulation
 under MirroredStrategy, and branches for every skipped update. Here gradients arrive already summed
@@ -18,14 +18,18 @@ import tensorflow as tf
 from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
 from ut_tf.training.gradient_noise import GradientNoise
+from ut_tf.training.muon import muon_step
 from ut_tf.training.schedules import learning_rate
 
 INITIAL_LOSS_SCALE = 2.0**15
 LOSS_SCALE_PERIOD = 2000
+_HEADS = ("output_projection", "classifier")
+"""Layers that make logits (``models/heads.py``)."""
+_FEWEST_ROWS = 8
 
 
 class Optimizer:
-    """The state of Adam, of the loss scale and of the weights' average; make it under the
+    """The state of Adam or Muon, of the loss scale and of the weights' average; make it under the
     strategy's scope.
 
     With g the gradient after clipping to the global norm, t the number of the update and a the
@@ -34,6 +38,9 @@ class Optimizer:
         w = w - a * weight_decay * w                       (kernels only)
         m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
         w = w - a * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)
+
+    With optimizer=muon the kernels between hidden states follow ``muon_step`` instead of the last
+    two lines, and everything else follows Adam.
 
     The loss is multiplied by the loss scale before the gradient is taken. Where a gradient is not
     finite, the update is skipped and the scale halved; after LOSS_SCALE_PERIOD finite updates in a
@@ -59,7 +66,11 @@ class Optimizer:
         self._noise = noise
         self.iterations = _scalar(0, tf.int64, "iterations")
         self.first_moments = [_zeros_like(weight, "first_moment") for weight in weights]
-        self.second_moments = [_zeros_like(weight, "second_moment") for weight in weights]
+        self._by_muon = [training.optimizer == "muon" and is_hidden(weight) for weight in weights]
+        self.second_moments = [
+            _scalar(0.0, tf.float32, "none") if by_muon else _zeros_like(weight, "second_moment")
+            for weight, by_muon in zip(weights, self._by_muon, strict=True)
+        ]
         self.averages = [_copy_of(weight) for weight in weights] if training.average_decay else []
         scaled = training.loss_scale == "dynamic"
         self.scale = _scalar(INITIAL_LOSS_SCALE, tf.float32, "loss_scale") if scaled else None
@@ -164,12 +175,20 @@ class Optimizer:
         # Made once for all weights: each operation takes its time when the graph is traced.
         rate, epsilon = rate * applied, tf.constant(training.adam_epsilon)
         decay = rate * training.weight_decay if training.weight_decay else None
-        for weight, first, second, gradient in zip(
-            self.weights, self.first_moments, self.second_moments, gradients, strict=True
+        for weight, by_muon, first, second, gradient in zip(
+            self.weights,
+            self._by_muon,
+            self.first_moments,
+            self.second_moments,
+            gradients,
+            strict=True,
         ):
             variable = weight.value
             if decay is not None and is_decayed(weight):
                 _assign_sub(variable, decay * variable.read_value())
+            if by_muon:
+                self._orthogonal_step(variable, first, gradient, rate, applied)
+                continue
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=first.handle,
@@ -182,6 +201,14 @@ class Optimizer:
                 epsilon=epsilon,
                 grad=tf.cast(gradient, variable.dtype),
             )
+
+    def _orthogonal_step(
+        self, variable: Any, momentum: Any, gradient: Any, rate: Any, applied: Any
+    ) -> None:
+        before = momentum.read_value()
+        step, after = muon_step(gradient, before, self._training.muon_momentum)
+        _assign(momentum, before + applied * (after - before))
+        _assign_sub(variable, rate * step)
 
     def _average(self, finite: Any) -> None:
         if not self.averages:
@@ -206,6 +233,18 @@ def is_decayed(weight: Any) -> bool:
     norms, scales and masks.
     """
     return len(weight.shape) >= 2 and "kernel" in weight.path.rpartition("/")[2]
+
+
+def is_hidden(weight: Any) -> bool:
+    """Whether a Keras variable is a matrix between hidden states, which Muon is for: the kernel of
+    a product, neither that of the logits nor one of a few rows or columns (depthwise, halting).
+    """
+    return (
+        is_decayed(weight)
+        and len(weight.shape) == 2
+        and min(weight.shape) >= _FEWEST_ROWS
+        and weight.path.split("/")[0] not in _HEADS
+    )
 
 
 def _scalar(value: float, dtype: Any, name: str) -> Any:

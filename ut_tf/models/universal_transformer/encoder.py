@@ -88,6 +88,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             "input_start_symbol",
             "target_space_embedding",
             "position_separator",
+            "position_digits",
             "steps_per_position",
         ):
             if value := getattr(self.network, name):

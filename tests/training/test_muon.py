@@ -1,0 +1,123 @@
+"""Muon's step, and the optimizer that follows it for hidden kernels and Adam elsewhere."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.test_optimizer import training
+from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.training import optimizer as module
+from ut_tf.training.muon import muon_step, orthogonalised
+from ut_tf.training.optimizer import Optimizer, is_hidden
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (8, 24), (24, 8)])
+def test_singular_values_come_near_one_and_vectors_stay(shape: tuple[int, int]) -> None:
+    draws = np.random.default_rng(0)
+    matrix = draws.normal(size=shape).astype(np.float32)
+    found = orthogonalised(tf.constant(matrix)).numpy()
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    values = left.T @ found @ right.T
+    assert np.abs(values - np.diag(np.diag(values))).max() < 1e-4
+    assert np.diag(values).min() > 0.6 and np.diag(values).max() < 1.25
+
+
+def test_a_matrix_of_zeros_stays_one() -> None:
+    np.testing.assert_array_equal(orthogonalised(tf.zeros([8, 9])), np.zeros([8, 9]))
+
+
+def test_two_steps_in_numpy() -> None:
+    draws = np.random.default_rng(1)
+    first, second = draws.normal(size=(2, 8, 16)).astype(np.float32)
+    _, momentum = muon_step(tf.constant(first), tf.zeros([8, 16]), 0.9)
+    step, momentum = muon_step(tf.constant(second), momentum, 0.9)
+    expected = 0.9 * (0.1 * first) + 0.1 * second
+    np.testing.assert_allclose(momentum, expected, rtol=1e-5)
+    direction = orthogonalised(tf.constant(0.1 * second + 0.9 * expected)).numpy()
+    np.testing.assert_allclose(step, 0.2 * 16**0.5 * direction, rtol=1e-4, atol=1e-6)
+
+
+def test_a_step_is_about_as_large_as_adams() -> None:
+    gradient = np.random.default_rng(2).normal(size=(64, 256)).astype(np.float32)
+    step, _ = muon_step(tf.constant(gradient), tf.zeros([64, 256]), 0.95)
+    assert 0.15 < float(np.sqrt(np.mean(np.square(step)))) < 0.25
+
+
+def test_what_muon_is_for_in_a_universal_transformer() -> None:
+    network = UniversalTransformerConfig(
+        hidden_size=8, filter_size=16, num_heads=2, halting="basic", transition="sepconv"
+    )
+    model = UniversalTransformer(network, ProblemSpec("tokens", "tokens", 9, 9))
+    hidden = {
+        weight.path.split("/", 1)[1] for weight in model.trainable_variables if is_hidden(weight)
+    }
+    assert {name.rpartition("/")[2] for name in hidden} == {
+        "query_kernel",
+        "key_kernel",
+        "value_kernel",
+        "kernel",
+    }
+    assert not any("halting" in name for name in hidden)
+    assert "output_projection/kernel" not in {
+        weight.path for weight in model.trainable_variables if is_hidden(weight)
+    }
+
+
+def _weights() -> list[keras.Variable]:
+    draws = np.random.default_rng(3)
+    return [
+        keras.Variable(draws.normal(size=shape).astype(np.float32), name=name)
+        for shape, name in (((8, 16), "kernel"), ((16,), "bias"), ((5, 16), "table"))
+    ]
+
+
+def _gradients(weights: list[keras.Variable], seed: int) -> list[tf.Tensor]:
+    draws = np.random.default_rng(seed)
+    return [tf.constant(draws.normal(size=weight.shape).astype(np.float32)) for weight in weights]
+
+
+def test_kernels_follow_muon_and_the_rest_adam() -> None:
+    by_adam, by_muon = _weights(), _weights()
+    start = by_muon[0].numpy()
+    gradients = _gradients(by_muon, 4)
+    Optimizer(by_adam, training(), 16).apply(gradients)
+    Optimizer(by_muon, training(optimizer="muon"), 16).apply(gradients)
+    step, _ = muon_step(gradients[0], tf.zeros([8, 16]), 0.95)
+    np.testing.assert_allclose(by_muon[0].numpy(), start - 0.1 * step.numpy(), rtol=1e-5)
+    for one, other in zip(by_adam[1:], by_muon[1:], strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_decay_reaches_kernels_under_muon() -> None:
+    plain, decayed = _weights(), _weights()
+    gradients = _gradients(plain, 5)
+    Optimizer(plain, training(optimizer="muon"), 16).apply(gradients)
+    start = decayed[0].numpy()
+    Optimizer(decayed, training(optimizer="muon", weight_decay=0.5), 16).apply(gradients)
+    np.testing.assert_allclose(
+        plain[0].numpy() - decayed[0].numpy(), 0.05 * start, rtol=1e-3, atol=1e-6
+    )
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing_under_muon() -> None:
+    variables = _weights()
+    optimizer = Optimizer(variables, training(optimizer="muon", loss_scale="dynamic"), 16)
+    optimizer.apply(_gradients(variables, 6))
+    before = [weight.numpy() for weight in variables] + [optimizer.first_moments[0].numpy()]
+    broken = [gradient * float("nan") for gradient in _gradients(variables, 7)]
+    optimizer.apply(broken)
+    after = [weight.numpy() for weight in variables] + [optimizer.first_moments[0].numpy()]
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert float(optimizer.loss_scale) == module.INITIAL_LOSS_SCALE / 2
+
+
+def test_the_momentum_of_muon_needs_muon() -> None:
+    with pytest.raises(UserError, match="muon_momentum"):
+        training(muon_momentum=1.0)

@@ -1,0 +1,58 @@
+"""Muon's step for a matrix: its momentum with all singular values near one (Jordan et al. 2024; Liu
+et al., arXiv 2502.16982).
+
+::
+
+    step, momentum = muon_step(gradient, momentum, 0.95)
+    kernel = kernel - rate * step
+
+With g the gradient, m the momentum and b its decay::
+
+    m = b m + (1 - b) g
+    u = (1 - b) g + b m                                    (Nesterov)
+    step = 0.2 * sqrt(max(rows, columns)) * orthogonalised(u)
+
+The factor gives the step about the size of Adam's, so that both have one learning rate (2502.16982,
+equation 4).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+ADAM_SIZE = 0.2
+"""Root mean square of the values of a step."""
+_ITERATIONS = 5
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+_SMALLEST_NORM = 1e-7
+
+
+def muon_step(gradient: Any, momentum: Any, decay: float) -> tuple[Any, Any]:
+    """Returns the step and the new momentum, both [rows, columns].
+
+    Args:
+      gradient, momentum: float32 [rows, columns].
+      decay: b.
+    """
+    momentum = decay * momentum + (1.0 - decay) * gradient
+    direction = orthogonalised((1.0 - decay) * gradient + decay * momentum)
+    size = ADAM_SIZE * max(gradient.shape) ** 0.5
+    return size * direction, momentum
+
+
+def orthogonalised(matrix: Any) -> Any:
+    """Returns U V^T, about, of a matrix U S V^T: float32 [rows, columns].
+
+    Five iterations of an odd polynomial bring every singular value that is not tiny beside the
+    largest to between 0.7 and 1.2. A matrix of zeros stays one.
+    """
+    upright = matrix.shape[0] > matrix.shape[1]
+    x = tf.transpose(matrix) if upright else matrix
+    x /= tf.maximum(tf.norm(x), _SMALLEST_NORM)
+    linear, cubic, quintic = _COEFFICIENTS
+    for _ in range(_ITERATIONS):
+        square = tf.matmul(x, x, transpose_b=True)
+        x = linear * x + tf.matmul(cubic * square + quintic * tf.matmul(square, square), x)
+    return tf.transpose(x) if upright else x
