@@ -24,6 +24,8 @@ _FIRST_SETS: Mapping[str, tuple[str, ...]] = {
     "lte_copy": ("ut_lte_memory",),
     "lte_double": ("ut_lte_double",),
     "lte_reverse": ("ut_lte_reverse",),
+    "lte_control": ("ut_lte_digits", "ut_lte"),
+    "lte_program": ("ut_lte_digits", "ut_lte"),
     "lte_*": ("ut_lte", "ut_act_lte"),
     "sudoku_*": ("ut_sudoku4", "ut_act_sudoku4"),
     "prefix_sums_*": ("ut_prefix_sums",),

@@ -26,6 +26,23 @@ def ut_lte() -> HParams:
     return HParams().change(hidden_size=128, filter_size=512, num_steps=4, **_PROGRAMS)
 
 
+def ut_lte_digits() -> HParams:
+    """``ut-trainer --problem=lte_control --problem_args=little_endian=true
+    --hparams_set=ut_lte_digits``
+
+    ut_lte with more about numerals than the paper's network has: a digit's position is its place in
+    its numeral, and attention has a bias by distance for the order of everything else. Trained with
+    Muon; weights are averaged.
+    """
+    return ut_lte().change(
+        position_digits=10,
+        relative_bias=32,
+        optimizer="muon",
+        learning_rate=0.002,
+        average_decay=0.998,
+    )
+
+
 def ut_act_lte() -> HParams:
     """``ut-trainer --problem=lte_addition --hparams_set=ut_act_lte``
 

@@ -57,6 +57,8 @@ class LearningToExecute(Problem):
       operations: names of the operations of programs, with + between, instead of the task's: of
         add, subtract, multiply, if, for in expressions, of pair, multiply, if, loop, assign in
         statements.
+      train_operations: names of the operations of the training examples, where these have others
+        than are judged: sums teach digits and carries to a model that meets loops.
       little_endian: the model writes the results of programs from their last digit to their first.
         Texts keep the usual order.
       target_share: share of the training examples that have the target difficulty, from 0 to 1; the
@@ -75,6 +77,7 @@ class LearningToExecute(Problem):
         length: int = 0,
         nesting: int = 0,
         operations: str = "",
+        train_operations: str = "",
         little_endian: bool = False,
         target_share: float = 0.0,
         train_examples: int = 100_000,
@@ -101,6 +104,9 @@ class LearningToExecute(Problem):
         self.test_examples = at_least(1, "test_examples", test_examples)
         self.selection_metric = (f"length_{self.length}/char_acc", "max")
         self._write, self._symbols = self._writer(task, form, operations)
+        self._write_training = (
+            self._writer(task, form, train_operations)[0] if train_operations else self._write
+        )
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Does nothing: the examples are written when they are read."""
@@ -162,13 +168,14 @@ class LearningToExecute(Problem):
         draws = random.Random(f"{split}/{seed}/{epoch}" if split == "train" else split)
         pairs: list[tuple[str, str]] = []
         share = self._target_share if split == "train" else 0.0
+        write = self._write_training if split == "train" else self._write
         for _ in range(_DRAWS_PER_EXAMPLE * (count + 10)):
             # Without a share nothing is drawn for it: such runs keep their examples.
             at_target = share > 0.0 and draws.random() < share
             fixed = length or (self.length if at_target else 0)
             digits = fixed or 1 + draws.randrange(self.length)
             nesting = self.nesting if fixed else 1 + draws.randrange(self.nesting)
-            pair = self._write(draws, digits, nesting)
+            pair = write(draws, digits, nesting)
             if split_of(pair[0]) == split:
                 pairs.append(pair)
             if len(pairs) == count:

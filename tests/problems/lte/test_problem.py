@@ -207,6 +207,21 @@ def test_a_share_of_the_training_examples_has_the_target_difficulty() -> None:
     assert mixed[:2] == [("(18631+53124)+70667", "142422"), ("(13+97)+34", "144")]
 
 
+def test_training_may_have_other_operations_than_are_judged() -> None:
+    plain = small("control", train_examples=300)
+    eased = small("control", train_operations="add+if+for", train_examples=300)
+    sources = [source for source, _ in eased.pairs("train")]
+    signs = {sign: sum(sign in source for source in sources) for sign in ("if", "for")}
+    sums = sum("if" not in source and "for" not in source for source in sources)
+    assert min(*signs.values(), sums) > 20
+    for split in ("validation", "test"):
+        assert eased.pairs(split) == plain.pairs(split)
+    with pytest.raises(UserError, match="'plus' is none of add"):
+        small("control", train_operations="plus")
+    with pytest.raises(UserError, match="copy takes digit strings"):
+        small("copy", train_operations="add")
+
+
 @pytest.mark.parametrize("task", ["addition", "copy"])
 def test_no_input_is_in_two_splits(task: Any) -> None:
     # Short inputs are few enough that chance alone would bring every one of them into every split.
