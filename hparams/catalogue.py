@@ -82,7 +82,10 @@ _LENGTH_GENERALIZATION = {
 }
 _LTE = {
     "ut_lte": "learning to execute on a CPU: programs",
-    "ut_lte_digits": "ut_lte with positions by the digits' places, for control and programs",
+    "ut_lte_digits": (
+        "control and programs written from the last digit (little_endian=true), with positions by"
+        " the digits' places"
+    ),
     "ut_act_lte": "ut_lte with dynamic halting",
     "transformer_lte": "a Transformer with about as many parameters as ut_lte",
     "lstm_lte": "an LSTM with attention and about as many parameters as ut_lte",

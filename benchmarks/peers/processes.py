@@ -101,6 +101,11 @@ def check(run: Run) -> None:
         )
     if spec is not None and not spec.shared_vocab:
         raise UserError("--peers: expected a problem whose inputs and targets share a vocabulary.")
+    if run.hparams.training.optimizer != "adam":
+        raise UserError(
+            f"--peers: the peers are trained with Adam; set optimizer=adam in place of"
+            f" {run.hparams.training.optimizer}."
+        )
     for name, choices in CHOICES.items():
         value = getattr(run.hparams.network, name)
         if value not in choices:

@@ -57,8 +57,9 @@ class LearningToExecute(Problem):
       operations: names of the operations of programs, with + between, instead of the task's: of
         add, subtract, multiply, if, for in expressions, of pair, multiply, if, loop, assign in
         statements.
-      train_operations: names of the operations of the training examples, where these have others
-        than are judged: sums teach digits and carries to a model that meets loops.
+      train_operations: names of the operations of the training examples, if these are to differ
+        from those judged; for example with sums, from which a model learns digits and carries
+        before loops.
       little_endian: the model writes the results of programs from their last digit to their first.
         Texts keep the usual order.
       target_share: share of the training examples that have the target difficulty, from 0 to 1; the
@@ -105,7 +106,9 @@ class LearningToExecute(Problem):
         self.selection_metric = (f"length_{self.length}/char_acc", "max")
         self._write, self._symbols = self._writer(task, form, operations)
         self._write_training = (
-            self._writer(task, form, train_operations)[0] if train_operations else self._write
+            self._writer(task, form, train_operations, "train_operations")[0]
+            if train_operations
+            else self._write
         )
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -210,12 +213,16 @@ class LearningToExecute(Problem):
         del vocab_dir
         return CharacterCodec(self._symbols, self._little_endian)
 
-    def _writer(self, task: Task, form: Form, operations: str) -> tuple[Write, str]:
-        """The function that writes an example, and the characters that it may hold."""
+    def _writer(
+        self, task: Task, form: Form, operations: str, argument: str = "operations"
+    ) -> tuple[Write, str]:
+        """The function that writes an example, and the characters that it may hold; `argument` is
+        the one that `operations` were given as.
+        """
         if self._memorises:
             if operations or form != "expressions":
                 raise UserError(
-                    f"{self.name}: {task} takes digit strings; operations and form are for program,"
+                    f"{self.name}: {task} takes digit strings; {argument} and form are for program,"
                     " control and addition."
                 )
             return (
@@ -223,7 +230,7 @@ class LearningToExecute(Problem):
                 lte_programs.DIGITS,
             )
         if form == "expressions":
-            names = _names(operations, lte_programs.SETS[task], lte_programs.OPERATIONS)
+            names = _names(argument, operations, lte_programs.SETS[task], lte_programs.OPERATIONS)
             chosen = [lte_programs.OPERATIONS[name] for name in names]
             return (
                 functools.partial(lte_programs.write_program, operations=chosen),
@@ -235,7 +242,7 @@ class LearningToExecute(Problem):
                 " for each variable."
             )
         default_names, signs = lte_zaremba.SETS[task]
-        names = _names(operations, default_names, lte_zaremba.OPERATIONS)
+        names = _names(argument, operations, default_names, lte_zaremba.OPERATIONS)
         return (
             functools.partial(lte_zaremba.write_printing_program, operations=names, signs=signs),
             lte_zaremba.SYMBOLS,
@@ -247,13 +254,15 @@ def split_of(text: str) -> str:
     return _SPLITS_BY_REST.get(zlib.crc32(text.encode()) % _SHARES, "train")
 
 
-def _names(operations: str, default: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
-    """The names in `operations`, "add+if"; without any, the default ones."""
+def _names(
+    argument: str, operations: str, default: Sequence[str], known: Iterable[str]
+) -> tuple[str, ...]:
+    """The names in `operations`, "add+if", given as `argument`; without any, the default ones."""
     names = tuple(name.strip() for name in operations.split("+")) if operations else tuple(default)
     wrong = [name for name in names if name not in known]
     if wrong:
         raise UserError(
-            f"`operations`={operations}: {wrong[0]!r} is none of {', '.join(known)}; name some of"
+            f"`{argument}`={operations}: {wrong[0]!r} is none of {', '.join(known)}; name some of"
             " them with + between."
         )
     return names

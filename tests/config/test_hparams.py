@@ -346,6 +346,8 @@ def test_resolve_uses_the_overridden_number_of_steps():
         ),
         ("position_separator=5,position_from=end", "position_from=end has none of"),
         ("position_separator=5,position=none", "position=none"),
+        ("position_digits=10,position=none", "which position=none with position_from=start"),
+        ("position_digits=10,position_separator=5", "position_separator=5 are not"),
         ("length_bucket_step=1", "expected above 1"),
         ("attention_scale_length=1", "expected at least 2"),
         (

@@ -58,6 +58,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "input_start_symbol": True,
     },
     "relative": {"relative_bias": 2, "target_position": "continue", "position": "paper"},
+    "digits": {"position_digits": 3, "relative_bias": 2},
     "leaves": {"target_position": "leaves", "relative_bias": 2, "num_steps": 1},
     "learned, from the end": {
         "position": "learned",

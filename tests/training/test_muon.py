@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.test_optimizer import training
+from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
@@ -51,22 +52,24 @@ def test_a_step_is_about_as_large_as_adams() -> None:
 
 def test_what_muon_is_for_in_a_universal_transformer() -> None:
     network = UniversalTransformerConfig(
-        hidden_size=8, filter_size=16, num_heads=2, halting="basic", transition="sepconv"
+        hidden_size=8,
+        filter_size=16,
+        num_heads=2,
+        halting="basic",
+        transition="sepconv",
+        shared_embedding=False,
     )
     model = UniversalTransformer(network, ProblemSpec("tokens", "tokens", 9, 9))
-    hidden = {
-        weight.path.split("/", 1)[1] for weight in model.trainable_variables if is_hidden(weight)
+    hidden = {weight.path: is_hidden(weight) for weight in model.trainable_variables}
+    wanted = {
+        *(f"self_attention/{name}_kernel" for name in ("query", "key", "value")),
+        "self_attention/output/kernel",
+        "transition/inner/pointwise/kernel",
+        "transition/outer/pointwise/kernel",
     }
-    assert {name.rpartition("/")[2] for name in hidden} == {
-        "query_kernel",
-        "key_kernel",
-        "value_kernel",
-        "kernel",
-    }
-    assert not any("halting" in name for name in hidden)
-    assert "output_projection/kernel" not in {
-        weight.path for weight in model.trainable_variables if is_hidden(weight)
-    }
+    of_encoder = {path for path, by_muon in hidden.items() if by_muon and "encoder" in path}
+    assert of_encoder == {f"encoder/block/{name}" for name in wanted}
+    assert hidden["output_projection/kernel"] is False
 
 
 def _weights() -> list[keras.Variable]:
@@ -118,6 +121,11 @@ def test_a_gradient_that_is_not_finite_changes_nothing_under_muon() -> None:
     assert float(optimizer.loss_scale) == module.INITIAL_LOSS_SCALE / 2
 
 
-def test_the_momentum_of_muon_needs_muon() -> None:
-    with pytest.raises(UserError, match="muon_momentum"):
+def test_what_muon_cannot_be_is_refused() -> None:
+    with pytest.raises(UserError, match=r"muon_momentum=1\.0: expected"):
         training(muon_momentum=1.0)
+    narrow = [keras.Variable(np.zeros((4, 16), np.float32), name="kernel")]
+    with pytest.raises(UserError, match="no kernel of two dimensions that Muon is for"):
+        Optimizer(narrow, training(optimizer="muon"), 16)
+    (idle,) = HParams().change(muon_momentum=0.9).without_effect("muon_momentum=0.9")
+    assert idle == "muon_momentum=0.9 has no effect with optimizer=adam, only with muon"

@@ -108,12 +108,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.usefixtures("rewritten_graphs")
+@pytest.mark.parametrize("optimizer", ["adam", pytest.param("muon", marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_to_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settings = {**FULL, "optimizer": optimizer, "eval_frequency": 6}
+    if optimizer == "muon":
+        settings["model"] = "universal_transformer"
     whole, broken = (
-        toy_run(tmp_path / "whole", eval_frequency=6, **FULL),
-        toy_run(tmp_path / "broken", eval_frequency=6, **FULL),
+        toy_run(tmp_path / "whole", **settings),
+        toy_run(tmp_path / "broken", **settings),
     )
     expected = train(whole, log_frequency=4)
     for step in (9, 11):

@@ -166,9 +166,11 @@ class PositionConfig(Config):
             self.position == "none" or self.position_from != "start" or self.position_separator
         ):
             mistakes.append(
-                f"position_digits={self.position_digits} gives digits their places as positions,"
-                " instead of those that count from the start: it needs position_from=start,"
-                " position_separator=0 and a position other than none"
+                f"position_digits={self.position_digits} gives digits their places in place of"
+                f" positions that count from the start, which position={self.position} with"
+                f" position_from={self.position_from} and position_separator="
+                f"{self.position_separator} are not: set position_digits to 0, or position_from to"
+                " start and position_separator to 0"
             )
         return mistakes
 

@@ -85,7 +85,7 @@ _RELATED = {
 HINTS = {**RENAMED, **_RELATED}
 """Their name -> what a user types here."""
 
-_ADAM = "the optimizer is Adam, with weight decay where it is set, or Muon"
+_ADAM = "the optimizer is Adam or Muon, both with weight decay where it is set"
 _EXPERTS = "no mixtures of experts"
 _VIDEO = "no images and videos"
 _MIXED_PROBLEMS = (

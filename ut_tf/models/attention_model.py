@@ -29,6 +29,7 @@ from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.interfaces import CallOptions, Encoded
 from ut_tf.models.parts_from_config import make_part, make_position_encoding
 from ut_tf.search.contract import Cache
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 
 class AttentionModel(EncoderDecoder):
@@ -98,6 +99,12 @@ class AttentionModel(EncoderDecoder):
                     f"{name}={value} {what} among the inputs, and this problem has"
                     f" inputs={inputs!r}: set it to 0"
                 )
+        digits, symbols = self.network.position_digits, self.spec.input_vocab_size - FIRST_SYMBOL_ID
+        if inputs == "tokens" and digits > symbols:
+            mistakes.append(
+                f"position_digits={digits} is more than the {symbols} symbols of this problem's"
+                " inputs: set it to the number of those that are digits, or to 0"
+            )
         if self.network.target_position == "leaves" and not self.spec.leaf_symbol:
             mistakes.append(
                 "target_position=leaves needs targets in which one symbol stands for every word"

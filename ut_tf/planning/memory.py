@@ -34,7 +34,7 @@ class Memory:
 
     Args:
       weights: the parameters.
-      moments: Adam's.
+      moments: Adam's; an upper bound with Muon, which keeps one for each hidden kernel.
       averages: of the weights.
       sums: of gradients of accumulated batches.
       activations: what the backward pass reads.

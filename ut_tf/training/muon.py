@@ -22,7 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
-ADAM_SIZE = 0.2
+_ADAM_SIZE = 0.2
 """Root mean square of the values of a step."""
 _ITERATIONS = 5
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -38,7 +38,7 @@ def muon_step(gradient: Any, momentum: Any, decay: float) -> tuple[Any, Any]:
     """
     momentum = decay * momentum + (1.0 - decay) * gradient
     direction = orthogonalised((1.0 - decay) * gradient + decay * momentum)
-    size = ADAM_SIZE * max(gradient.shape) ** 0.5
+    size = _ADAM_SIZE * max(gradient.shape) ** 0.5
     return size * direction, momentum
 
 
@@ -48,11 +48,11 @@ def orthogonalised(matrix: Any) -> Any:
     Five iterations of an odd polynomial bring every singular value that is not tiny beside the
     largest to between 0.7 and 1.2. A matrix of zeros stays one.
     """
-    upright = matrix.shape[0] > matrix.shape[1]
-    x = tf.transpose(matrix) if upright else matrix
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = tf.transpose(matrix) if is_tall else matrix
     x /= tf.maximum(tf.norm(x), _SMALLEST_NORM)
     linear, cubic, quintic = _COEFFICIENTS
     for _ in range(_ITERATIONS):
         square = tf.matmul(x, x, transpose_b=True)
         x = linear * x + tf.matmul(cubic * square + quintic * tf.matmul(square, square), x)
-    return tf.transpose(x) if upright else x
+    return tf.transpose(x) if is_tall else x

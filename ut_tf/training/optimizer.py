@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
+from ut_tf.errors import UserError
 from ut_tf.training.gradient_noise import GradientNoise
 from ut_tf.training.muon import muon_step
 from ut_tf.training.schedules import learning_rate
@@ -25,7 +26,7 @@ INITIAL_LOSS_SCALE = 2.0**15
 LOSS_SCALE_PERIOD = 2000
 _HEADS = ("output_projection", "classifier")
 """Layers that make logits (``models/heads.py``)."""
-_FEWEST_ROWS = 8
+_SMALLEST_SIDE = 8
 
 
 class Optimizer:
@@ -66,9 +67,18 @@ class Optimizer:
         self._noise = noise
         self.iterations = _scalar(0, tf.int64, "iterations")
         self.first_moments = [_zeros_like(weight, "first_moment") for weight in weights]
+        # Replicas orthogonalise the same momentum, each for itself: as far as they are of one kind,
+        # their products are the same to the bit.
         self._by_muon = [training.optimizer == "muon" and is_hidden(weight) for weight in weights]
+        if training.optimizer == "muon" and not any(self._by_muon):
+            raise UserError(
+                "optimizer=muon: this model has no kernel of two dimensions that Muon is for; use"
+                " optimizer=adam."
+            )
         self.second_moments = [
-            _scalar(0.0, tf.float32, "none") if by_muon else _zeros_like(weight, "second_moment")
+            _scalar(0.0, tf.float32, "no_second_moment")
+            if by_muon
+            else _zeros_like(weight, "second_moment")
             for weight, by_muon in zip(weights, self._by_muon, strict=True)
         ]
         self.averages = [_copy_of(weight) for weight in weights] if training.average_decay else []
@@ -207,7 +217,8 @@ class Optimizer:
     ) -> None:
         before = momentum.read_value()
         step, after = muon_step(gradient, before, self._training.muon_momentum)
-        _assign(momentum, before + applied * (after - before))
+        # The rate of a skipped update is 0 already.
+        _assign(momentum, tf.where(applied > 0.0, after, before))
         _assign_sub(variable, rate * step)
 
     def _average(self, finite: Any) -> None:
@@ -242,7 +253,7 @@ def is_hidden(weight: Any) -> bool:
     return (
         is_decayed(weight)
         and len(weight.shape) == 2
-        and min(weight.shape) >= _FEWEST_ROWS
+        and min(weight.shape) >= _SMALLEST_SIDE
         and weight.path.split("/")[0] not in _HEADS
     )
 

@@ -216,9 +216,9 @@ def test_training_may_have_other_operations_than_are_judged() -> None:
     assert min(*signs.values(), sums) > 20
     for split in ("validation", "test"):
         assert eased.pairs(split) == plain.pairs(split)
-    with pytest.raises(UserError, match="'plus' is none of add"):
+    with pytest.raises(UserError, match="`train_operations`=plus: 'plus' is none of add"):
         small("control", train_operations="plus")
-    with pytest.raises(UserError, match="copy takes digit strings"):
+    with pytest.raises(UserError, match="copy takes digit strings; train_operations and form"):
         small("copy", train_operations="add")
 
 
