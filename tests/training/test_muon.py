@@ -29,6 +29,13 @@ def test_singular_values_come_near_one_and_vectors_stay(shape: tuple[int, int]) 
     assert np.diag(values).min() > 0.6 and np.diag(values).max() < 1.25
 
 
+@pytest.mark.parametrize("shape", [(8, 24), (24, 8)])
+def test_keras_makes_the_same_of_a_matrix(shape: tuple[int, int]) -> None:
+    matrix = tf.constant(np.random.default_rng(8).normal(size=shape).astype(np.float32))
+    expected = keras.optimizers.Muon().zeropower_via_newtonschulz5(matrix, 5)
+    np.testing.assert_allclose(orthogonalised(matrix), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_matrix_of_zeros_stays_one() -> None:
     np.testing.assert_array_equal(orthogonalised(tf.zeros([8, 9])), np.zeros([8, 9]))
 

@@ -13,7 +13,8 @@ With g the gradient, m the momentum and b its decay::
     step = 0.2 * sqrt(max(rows, columns)) * orthogonalised(u)
 
 The factor gives the step about the size of Adam's, so that both have one learning rate (2502.16982,
-equation 4).
+section 2.2). Keras' Muon is a whole optimizer, which ``optimizer.py`` cannot use; a test compares
+the two.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def muon_step(gradient: Any, momentum: Any, decay: float) -> tuple[Any, Any]:
     """Returns the step and the new momentum, both [rows, columns].
 
     Args:
-      gradient, momentum: float32 [rows, columns].
-      decay: b.
+      gradient, momentum: float32 [rows, columns], of static shape.
+      decay: b, from 0 to below 1.
     """
     momentum = decay * momentum + (1.0 - decay) * gradient
     direction = orthogonalised((1.0 - decay) * gradient + decay * momentum)
