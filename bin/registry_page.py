@@ -1,6 +1,6 @@
 """The page of registered names: models, sets that train on a CPU, other sets, problems, and the
 parts of models, searches and evaluations. Of a problem named in full its arguments, of a set its
-hyperparameters.
+hyperparameters, of a hyperparameter what it is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from ut_tf import registry
 from ut_tf.bin.flag_values import sets_to_begin_with
 from ut_tf.bin.flags import FlagError
+from ut_tf.bin.hyperparameter_help import hyperparameter_help
 from ut_tf.config.fields import default_of, fields_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.argument_help import argument_help
@@ -39,7 +40,8 @@ _WIDTH = 100
 
 
 def registry_page(pattern: str = ALL) -> str:
-    """The page; `pattern` is "all", "models", "sets" or "problems", a group, or a part of names.
+    """The page; `pattern` is "all", "models", "sets" or "problems", a group, or a part of names,
+    those of hyperparameters too.
 
     Raises:
       FlagError: nothing is called so.
@@ -52,10 +54,12 @@ def registry_page(pattern: str = ALL) -> str:
     sections = [*_named_in_full(pattern), _section("Sets to begin with", _first_sets(pattern))]
     sections += [_section(*_others(kind, pattern)) for kind in _SECTIONS]
     sections += [_part_section(option, pattern) for option in _PARTS]
+    sections.append(_section("Hyperparameters (--hparams=NAME=VALUE,...)", _fields(pattern)))
     shown = [section for section in sections if section]
     if not shown:
         known = {name for kind in _all_kinds() for name in kind.names()} | {*_PARTS, *_KINDS}
         known |= {group.name for kind in _SECTIONS for group in _groups(kind)}
+        known |= hyperparameter_help().keys()
         raise FlagError(
             f"--registry_help={pattern} matches no name and no"
             f" group{did_you_mean(pattern, known) or '.'}"
@@ -123,6 +127,13 @@ def _part_section(option: str, pattern: str) -> str:
     # An empty pattern is part of every name.
     rows = _matching(kind, "" if pattern == option else pattern)
     return _section(f"{_title(kind)} ({choice})", rows)
+
+
+def _fields(pattern: str) -> list[tuple[str, str]]:
+    """The one hyperparameter that is called so, or else those that match."""
+    found = hyperparameter_help()
+    names = [pattern] if pattern in found else [name for name in found if pattern in name]
+    return [(name, found[name]) for name in sorted(names)]
 
 
 def _all_kinds() -> list[Registry]:

@@ -160,7 +160,7 @@ REGISTRY_HELP = Flag(
     "registry_help",
     "Lists the models, hyperparameter sets, problems and parts; --registry_help=babi lists all"
     " names with babi in them, --registry_help=halting the forms of halting; a problem's whole name"
-    " shows its arguments, a set's its hyperparameters.",
+    " shows its arguments, a set's its hyperparameters, a hyperparameter's what it is.",
     "Help",
     default="",
     alone="all",

@@ -7,19 +7,17 @@ files with what this script would write.
 
 from __future__ import annotations
 
-import ast
 import inspect
-import itertools
 import re
-import typing
 from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin import tensor2tensor_flags
+from ut_tf.bin.hyperparameter_help import texts, values
 from ut_tf.config import tensor2tensor
 from ut_tf.config.families import config_class
-from ut_tf.config.fields import choices, fields_of, types_of
+from ut_tf.config.fields import choices, fields_of
 from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
@@ -60,7 +58,7 @@ def training_tables() -> str:
     """Returns a table for each group of fields of training."""
     source = inspect.getsource(TrainingConfig).splitlines()
     lines: list[str] = []
-    found = dict(zip(_own_fields(TrainingConfig), rows(TrainingConfig), strict=True))
+    found = dict(zip(texts(TrainingConfig), rows(TrainingConfig), strict=True))
     for line in source:
         if re.match(r"    # [A-Z]", line):
             lines += ["", f"### {line.strip('# .')}", "", *_HEAD]
@@ -72,25 +70,10 @@ def training_tables() -> str:
 def rows(config: type) -> list[str]:
     """Returns a line for each field that the class itself declares."""
     lines = []
-    for name, text in _own_fields(config).items():
+    for name, text in texts(config).items():
         default = str(fields_of(config)[name].default)
         lines.append(f"| `{name}` | {_values(config, name)} | `{default}` | {_cell(text)} |")
     return lines
-
-
-def _own_fields(config: type) -> dict[str, str]:
-    """Returns the text below each field of a class."""
-    (definition,) = ast.parse(inspect.getsource(config)).body
-    assert isinstance(definition, ast.ClassDef)
-    own = fields_of(config)
-    return {
-        statement.target.id: " ".join(ast.literal_eval(text.value).split())
-        for statement, text in itertools.pairwise(definition.body)
-        if isinstance(statement, ast.AnnAssign)
-        and isinstance(statement.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and statement.target.id in own
-    }
 
 
 def our_sets_table() -> str:
@@ -169,13 +152,9 @@ def _missing(name: str) -> str:
 
 
 def _values(config: type, name: str) -> str:
-    annotation = types_of(config)[name]
-    kinds = typing.get_args(annotation) or (annotation,)
-    optional = " or None" if type(None) in kinds else ""
-    if options := choices(config, name):
-        return ", ".join(f"`{option}`" for option in options) + optional
-    names = {int: "whole number", float: "number", bool: "true, false"}
-    return next(names[kind] for kind in kinds if kind in names) + optional
+    named, is_optional = values(config, name)
+    shown = [f"`{value}`" for value in named] if choices(config, name) else named
+    return ", ".join(shown) + (" or None" if is_optional else "")
 
 
 def _cell(text: str) -> str:

@@ -91,6 +91,17 @@ def test_a_set_s_page_has_its_hyperparameters() -> None:
     assert "halting" not in rows  # It is the default.
 
 
+def test_a_hyperparameter_is_found_by_its_name_or_a_part_of_it() -> None:
+    momentum = " ".join(registry_page("muon_momentum").split())
+    assert momentum.endswith("number; default: 0.95; only with optimizer=muon")
+    lines = registry_page("relative_bias").splitlines()
+    assert [line for line in lines if line.startswith("  relative_bias  Reach of a learned bias")]
+    assert not [line for line in lines if line.startswith("  relative_self_bias")]
+    assert "  relative_self_bias  " in registry_page("relative_")
+    with pytest.raises(FlagError, match="did you mean optimizer"):
+        registry_page("optimiser")
+
+
 @pytest.mark.parametrize("kind", ["models", "sets", "problems"])
 def test_kinds_have_pages_of_their_own(kind: str) -> None:
     assert registry_page(kind) in registry_page()
