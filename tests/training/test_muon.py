@@ -10,6 +10,8 @@ import tensorflow as tf
 from tests.training.test_optimizer import training
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
+from ut_tf.models.neural_gpu.config import NeuralGPUConfig
+from ut_tf.models.neural_gpu.model import NeuralGPU
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
@@ -51,6 +53,15 @@ def test_two_steps_in_numpy() -> None:
     np.testing.assert_allclose(step, 0.2 * 16**0.5 * direction, rtol=1e-4, atol=1e-6)
 
 
+def test_a_convolution_steps_as_the_matrix_of_its_window() -> None:
+    gradient, momentum = np.random.default_rng(9).normal(size=(2, 3, 8, 16)).astype(np.float32)
+    step, after = muon_step(tf.constant(gradient), tf.constant(momentum), 0.9)
+    matrices = (tf.constant(part.reshape(24, 16)) for part in (gradient, momentum))
+    expected_step, expected = muon_step(*matrices, 0.9)
+    np.testing.assert_allclose(step, expected_step.numpy().reshape(3, 8, 16), rtol=1e-5)
+    np.testing.assert_allclose(after, expected.numpy().reshape(3, 8, 16), rtol=1e-6)
+
+
 def test_a_step_is_about_as_large_as_adams() -> None:
     gradient = np.random.default_rng(2).normal(size=(64, 256)).astype(np.float32)
     step, _ = muon_step(tf.constant(gradient), tf.zeros([64, 256]), 0.95)
@@ -77,6 +88,15 @@ def test_what_muon_is_for_in_a_universal_transformer() -> None:
     of_encoder = {path for path, by_muon in hidden.items() if by_muon and "encoder" in path}
     assert of_encoder == {f"encoder/block/{name}" for name in wanted}
     assert hidden["output_projection/kernel"] is False
+
+
+def test_what_muon_is_for_in_a_neural_gpu() -> None:
+    spec = ProblemSpec("tokens", "tokens", 9, 9, shared_vocab=True)
+    model = NeuralGPU(NeuralGPUConfig(hidden_size=8, source_stretch=1.0), spec)
+    hidden = {
+        weight.path.split("/")[-1] for weight in model.trainable_variables if is_hidden(weight)
+    }
+    assert hidden == {"update_kernel", "reset_kernel", "candidate_kernel"}
 
 
 def _weights() -> list[keras.Variable]:
@@ -132,7 +152,7 @@ def test_what_muon_cannot_be_is_refused() -> None:
     with pytest.raises(UserError, match=r"muon_momentum=1\.0: expected"):
         training(muon_momentum=1.0)
     narrow = [keras.Variable(np.zeros((4, 16), np.float32), name="kernel")]
-    with pytest.raises(UserError, match="no kernel of two dimensions that Muon is for"):
+    with pytest.raises(UserError, match="no kernel that Muon is for"):
         Optimizer(narrow, training(optimizer="muon"), 16)
     (idle,) = HParams().change(muon_momentum=0.9).without_effect("muon_momentum=0.9")
     assert idle == "muon_momentum=0.9 has no effect with optimizer=adam, only with muon"

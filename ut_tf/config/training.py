@@ -50,8 +50,8 @@ class TrainingConfig(Config):
     decay_steps: int | None = option(None, at_least=1)
     """Update at which the cosine schedule ends; None: train_steps of this set."""
     optimizer: Literal["adam", "muon"] = option("adam")
-    """muon: for kernels of two dimensions between hidden states, the momentum with all its singular
-    values near one (arXiv 2502.16982), and adam for the rest.
+    """muon: for kernels between hidden states, the momentum with all its singular values near one
+    (arXiv 2502.16982), and adam for the rest.
     """
     muon_momentum: float = option(0.95, at_least=0, below=1, only_with=having("optimizer", "muon"))
     """Decay of the momentum."""

@@ -1,5 +1,5 @@
-"""Muon's step for a matrix: its momentum with all singular values near one (Jordan et al. 2024; Liu
-et al., arXiv 2502.16982).
+"""Muon's step for a kernel: its momentum as a matrix with all singular values near one (Jordan et
+al. 2024; Liu et al., arXiv 2502.16982).
 
 ::
 
@@ -11,6 +11,8 @@ With g the gradient, m the momentum and b its decay::
     m = b m + (1 - b) g
     u = (1 - b) g + b m                                    (Nesterov)
     step = 0.2 * sqrt(max(rows, columns)) * orthogonalised(u)
+
+A convolution's kernel is a matrix of as many rows as an output has inputs, of all its window.
 
 The factor gives the step about the size of Adam's, so that both have one learning rate (2502.16982,
 section 2.2). Keras' Muon is a whole optimizer, which ``optimizer.py`` cannot use; a test compares
@@ -31,16 +33,18 @@ _SMALLEST_NORM = 1e-7
 
 
 def muon_step(gradient: Any, momentum: Any, decay: float) -> tuple[Any, Any]:
-    """Returns the step and the new momentum, both [rows, columns].
+    """Returns the step and the new momentum, both [..., inputs, outputs].
 
     Args:
-      gradient, momentum: float32 [rows, columns], of static shape.
+      gradient, momentum: float32 [..., inputs, outputs], of static shape; in front, the window of a
+        convolution.
       decay: b, from 0 to below 1.
     """
     momentum = decay * momentum + (1.0 - decay) * gradient
-    direction = orthogonalised((1.0 - decay) * gradient + decay * momentum)
-    size = _ADAM_SIZE * max(gradient.shape) ** 0.5
-    return size * direction, momentum
+    direction = (1.0 - decay) * gradient + decay * momentum
+    matrix = tf.reshape(direction, [-1, gradient.shape[-1]])
+    size = _ADAM_SIZE * max(matrix.shape) ** 0.5
+    return size * tf.reshape(orthogonalised(matrix), gradient.shape), momentum
 
 
 def orthogonalised(matrix: Any) -> Any:

@@ -72,8 +72,7 @@ class Optimizer:
         self._by_muon = [training.optimizer == "muon" and is_hidden(weight) for weight in weights]
         if training.optimizer == "muon" and not any(self._by_muon):
             raise UserError(
-                "optimizer=muon: this model has no kernel of two dimensions that Muon is for; use"
-                " optimizer=adam."
+                "optimizer=muon: this model has no kernel that Muon is for; use optimizer=adam."
             )
         self.second_moments = [
             _scalar(0.0, tf.float32, "no_second_moment")
@@ -247,13 +246,14 @@ def is_decayed(weight: Any) -> bool:
 
 
 def is_hidden(weight: Any) -> bool:
-    """Whether a Keras variable is a matrix between hidden states, which Muon is for: the kernel of
-    a product, neither that of the logits nor one of a few rows or columns (depthwise, halting).
+    """Whether a Keras variable is a kernel between hidden states, which Muon is for: of a product
+    or a convolution, neither that of the logits nor one with a few inputs or outputs (halting), nor
+    a depthwise one.
     """
     return (
         is_decayed(weight)
-        and len(weight.shape) == 2
-        and min(weight.shape) >= _SMALLEST_SIDE
+        and min(weight.shape[-2:]) >= _SMALLEST_SIDE
+        and "depthwise" not in weight.path
         and weight.path.split("/")[0] not in _HEADS
     )
 
