@@ -17,13 +17,18 @@ from ut_tf.layers.pointer import WordPointer
 from ut_tf.models.interfaces import Encoded
 from ut_tf.problem_spec import ProblemSpec
 
+OUTPUT_PROJECTION = "output_projection"
+CLASSIFIER = "classifier"
+LOGITS_LAYERS = (OUTPUT_PROJECTION, CLASSIFIER)
+"""The names of the layers whose outputs are logits, beside a shared embedding and a pointer."""
+
 
 def make_output_projection(config: Any, spec: ProblemSpec, policy: str) -> Linear | None:
     """The projection of a decoder's states; None where the target embedding's table is used."""
     if config.shared_embedding:
         return None
     return Linear(
-        spec.target_vocab_size, False, config.kernel_init, name="output_projection", dtype=policy
+        spec.target_vocab_size, False, config.kernel_init, name=OUTPUT_PROJECTION, dtype=policy
     )
 
 
@@ -39,7 +44,7 @@ def make_classifier(config: Any, spec: ProblemSpec, policy: str) -> Linear | Wor
             name="pointer",
             dtype=policy,
         )
-    return Linear(spec.target_vocab_size, True, config.kernel_init, name="classifier", dtype=policy)
+    return Linear(spec.target_vocab_size, True, config.kernel_init, name=CLASSIFIER, dtype=policy)
 
 
 def last_state(states: Any, mask: Any) -> Any:

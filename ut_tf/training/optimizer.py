@@ -18,14 +18,13 @@ import tensorflow as tf
 from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
+from ut_tf.models.heads import LOGITS_LAYERS
 from ut_tf.training.gradient_noise import GradientNoise
 from ut_tf.training.muon import muon_step
 from ut_tf.training.schedules import learning_rate
 
 INITIAL_LOSS_SCALE = 2.0**15
 LOSS_SCALE_PERIOD = 2000
-_HEADS = ("output_projection", "classifier")
-"""Layers that make logits (``models/heads.py``)."""
 _SMALLEST_SIDE = 8
 
 
@@ -254,7 +253,7 @@ def is_hidden(weight: Any) -> bool:
         is_decayed(weight)
         and min(weight.shape[-2:]) >= _SMALLEST_SIDE
         and "depthwise" not in weight.path
-        and weight.path.split("/")[0] not in _HEADS
+        and weight.path.split("/")[0] not in LOGITS_LAYERS
     )
 
 

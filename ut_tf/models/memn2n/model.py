@@ -19,6 +19,7 @@ import tensorflow as tf
 from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear
 from ut_tf.models.encoder_decoder import EncoderDecoder
+from ut_tf.models.heads import CLASSIFIER
 from ut_tf.models.interfaces import CallOptions, Encoded, fixed_depth
 from ut_tf.models.memn2n.config import MemN2NConfig
 from ut_tf.models.memn2n.hops import MemoryHops
@@ -62,7 +63,7 @@ class MemN2N(EncoderDecoder):
             dtype=policy,
         )
         self.classifier = Linear(
-            spec.target_vocab_size, False, network.kernel_init, name="classifier", dtype=policy
+            spec.target_vocab_size, False, network.kernel_init, name=CLASSIFIER, dtype=policy
         )
 
     def changes(self) -> dict[int, Callable[[], None]]:

@@ -21,7 +21,7 @@ from ut_tf.layers.linear import Linear
 from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.embeddings import make_input_embedding
 from ut_tf.models.encoder_decoder import EncoderDecoder
-from ut_tf.models.heads import class_logits, make_classifier
+from ut_tf.models.heads import OUTPUT_PROJECTION, class_logits, make_classifier
 from ut_tf.models.interfaces import CallOptions, Encoded
 from ut_tf.models.neural_gpu.config import NeuralGPUConfig
 from ut_tf.models.neural_gpu.image_encoder import ImageEncoder
@@ -88,7 +88,7 @@ class NeuralGPU(EncoderDecoder):
                 spec.target_vocab_size,
                 False,
                 network.kernel_init,
-                name="output_projection",
+                name=OUTPUT_PROJECTION,
                 dtype=policy,
             )
         else:
