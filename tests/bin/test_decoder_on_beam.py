@@ -97,6 +97,7 @@ def test_shards_give_the_bytes_of_one_process(run_dir, file, tmp_path, task):
     assert together == alone
 
 
+@pytest.mark.slow
 def test_a_job_keeps_its_checkpoint_and_its_paths(
     run_dir, file, tmp_path, monkeypatch, beamless, capsys
 ):

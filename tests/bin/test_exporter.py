@@ -48,6 +48,7 @@ def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
+@pytest.mark.slow
 def test_without_a_name_it_lies_in_the_run_directory(run, capsys):
     assert (
         exporter.main(

@@ -30,6 +30,7 @@ def test_texts_and_test_examples_become_files(tmp_path: Path, capsys: Any) -> No
     assert '"ut-tf-insights"' in files[0].read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_saved_model_takes_the_place_of_a_run(tmp_path: Path) -> None:
     ut_tf.save(digits_run(tmp_path / "run"), tmp_path / "model")
     file = tmp_path / "think.json"

@@ -50,14 +50,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     return made
 
 
-@pytest.mark.parametrize(
-    "network",
-    # The commands below translate with the Transformer.
-    [
-        pytest.param(network, marks=pytest.mark.slow if network == "transformer" else ())
-        for network in NETWORKS
-    ],
-)
+@pytest.mark.slow  # The commands below translate with the Transformer.
+@pytest.mark.parametrize("network", NETWORKS)
 def test_a_trained_network_translates_as_tensor2tensor_does(
     network: str, runs: dict[str, Run]
 ) -> None:

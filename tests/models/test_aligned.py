@@ -205,6 +205,7 @@ def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run, translator: Tr
     assert set(possible_rules(puzzle_run)) >= {"kl", "entropy", "argmax_stable"}
 
 
+@pytest.mark.slow
 def test_an_exported_model_answers_alike(
     puzzle_run: Run, translator: Translator, tmp_path: Path
 ) -> None:

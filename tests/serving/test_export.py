@@ -138,6 +138,7 @@ def test_samples_differ_from_request_to_request(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_random_halting_draws_anew_at_every_call_and_step(tmp_path):
     options = "halting=random,act_max_steps=8,act_epsilon=0.01"
     exported = Exported(

@@ -199,6 +199,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(TrainingStep, "update", update)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rewritten_graphs")
 def test_a_killed_run_goes_on_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -319,6 +320,7 @@ def all_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CurriculumState, "add", lambda self, _, judged: add(self, judged, judged))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_right")
 def test_relaxed_sets_become_one_at_the_end_on_replicas_as_on_one_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -85,6 +85,7 @@ def test_what_is_wrong_with_a_file_is_told(content: bytes, message: str, tmp_pat
         LmFiles(str(tmp_path / "text.txt")).prepare(tmp_path / "data", tmp_path)
 
 
+@pytest.mark.slow
 def test_from_training_to_scores_of_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
