@@ -12,7 +12,7 @@ With g the gradient, m the momentum and b its decay::
     u = (1 - b) g + b m                                    (Nesterov)
     step = 0.2 * sqrt(max(rows, columns)) * orthogonalised(u)
 
-A convolution's kernel is a matrix of as many rows as an output has inputs, of all its window.
+A convolution's kernel counts as a matrix with a row for each input in its window.
 
 The factor gives the step about the size of Adam's, so that both have one learning rate (2502.16982,
 section 2.2). Keras' Muon is a whole optimizer, which ``optimizer.py`` cannot use; a test compares
