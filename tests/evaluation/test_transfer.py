@@ -55,7 +55,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         data_dir=folder / "data",
         tmp_dir=folder,
     )
-    save(made, (100,), {"error": 50.0})
+    save(made, (100,), {"error": 50.0, "loss": 1.5})
     return made
 
 
@@ -74,7 +74,12 @@ def test_the_same_texts_give_the_same_errors(run: Run, capsys: pytest.CaptureFix
     )
     # The checkpoint is chosen on the run's own problem, whatever it is judged on.
     assert found.selection == own.selection
-    assert found.selection == {"metric": "error", "direction": "min", "value": 50.0}
+    assert found.selection == {
+        "metric": "error",
+        "direction": "min",
+        "value": 50.0,
+        "loss": 1.5,
+    }
     low, high = wilson(round(own.metrics["error"] / 100 * 40), 40)
     assert found.intervals["error"] == pytest.approx((100 * low, 100 * high))
     assert "warning: babi_qa" not in capsys.readouterr().err

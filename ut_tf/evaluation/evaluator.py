@@ -24,11 +24,12 @@ from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
+from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
-from ut_tf.storage.checkpoints import find_checkpoint, read_state
+from ut_tf.storage.checkpoints import find_checkpoint
 
 _WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
 """Options of the search that add to what ut-decoder writes."""
@@ -166,21 +167,6 @@ def decoded_with(
     # It decides the speed, not the texts.
     changed.pop("batch_size", None)
     return replaced, ",".join(f"{name}={value}" for name, value in sorted(changed.items()))
-
-
-def selection_of(problem: Problem, checkpoint: Path) -> dict[str, Any] | None:
-    """The value of the metric that chooses the best checkpoint; None where it was not validated.
-
-    Args:
-      problem: on which the run was trained.
-      checkpoint: the checkpoint's directory.
-    """
-    state = read_state(checkpoint)
-    metric, direction = problem.selection_metric
-    value = state.get("metrics", {}).get(metric)
-    if value is None or state.get("evaluated_step") != state.get("step"):
-        return None
-    return {"metric": metric, "direction": direction, "value": value}
 
 
 class Evaluator:

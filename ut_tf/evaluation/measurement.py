@@ -61,7 +61,7 @@ class CheckpointMeasurement(Measurement):
       training_minutes: that the training up to the checkpoint took; None: the run directory does
         not tell.
       headlines: the metric that says most of each method, without the names of the sets.
-      selection: what validation said of it, {"metric", "direction", "value"}; None: nothing.
+      selection: what validation said of it, as ``selection_of`` returns it; None: nothing.
       decode: the decoding options that were other than the problem's, "name=value,name=value".
     """
 

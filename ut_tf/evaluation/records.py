@@ -79,9 +79,9 @@ class Record:
       parameters: numbers in the model's weights; None: not known.
       training_minutes: that the training up to the checkpoint took, evaluations included; None: the
         run directory does not tell.
-      selection: what validation said of the checkpoint, {"metric", "direction" ("min" or "max"),
-        "value"}, by which ut-report tells the best seed; None: it was not judged on validation data
-        (a mean of checkpoints).
+      selection: what validation said of the checkpoint, as ``selection_of`` returns it, by which
+        ut-report tells the best seed; None: it was not judged on validation data (a mean of
+        checkpoints).
       headlines: the metric that says most of each method; empty in records of version 0.4.
       signatures: name -> the scorer's account of its settings, for those metrics that have one
         (BLEU).
@@ -119,7 +119,10 @@ class Record:
             name: [_finite(bound) for bound in bounds] for name, bounds in self.intervals.items()
         }
         if self.selection is not None:
-            values["selection"] = {**self.selection, "value": _finite(self.selection["value"])}
+            values["selection"] = {
+                name: _finite(value) if name in ("value", "loss") else value
+                for name, value in self.selection.items()
+            }
         return json.dumps(values, sort_keys=True, allow_nan=False)
 
     @classmethod

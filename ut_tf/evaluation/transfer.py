@@ -24,8 +24,8 @@ from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
-from ut_tf.evaluation.evaluator import selection_of
 from ut_tf.evaluation.measurement import CheckpointMeasurement
+from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.factories import make_problem
 from ut_tf.inference.translator import Texts, Translator, check_vocabulary

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ut_tf.evaluation.records import Record
+from ut_tf.evaluation.selection import first
 from ut_tf.reporting.layout import Measure, Source
 from ut_tf.reporting.runs import FoundRun, Repetition
 
@@ -129,29 +130,16 @@ def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading
 
 
 def best_seed(by_seed: Mapping[Repetition, Reading]) -> Reading | None:
-    """The reading of the seed (or fold) that validation puts first (of equals the lowest),
-    or the only one.
+    """The reading of the seed (or fold) that validation puts first, or the only one.
 
     None where there are several and not all of them say what validation found, or where they are
     the folds of a cross-validation, none of which stands for the others.
     """
-    if len(by_seed) == 1:
-        return next(iter(by_seed.values()))
-    if len({fold for _, fold in by_seed}) > 1:
+    if len(by_seed) > 1 and len({fold for _, fold in by_seed}) > 1:
         return None
-    scores = {seed: _validation_score(reading.record) for seed, reading in by_seed.items()}
-    known = {seed: score for seed, score in scores.items() if score is not None}
-    if len(known) < len(scores):
-        return None
-    return by_seed[min(known, key=lambda seed: (-known[seed], seed))]
-
-
-def _validation_score(record: Record) -> float | None:
-    """The score on the validation data, the higher the better."""
-    selection = record.selection
-    if selection is None or selection.get("value") is None:
-        return None
-    return float(selection["value"]) * (1.0 if selection["direction"] == "max" else -1.0)
+    in_order = [by_seed[seed] for seed in sorted(by_seed)]
+    place = first([reading.record.selection for reading in in_order])
+    return None if place is None else in_order[place]
 
 
 def _values(reading: Reading) -> Values:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ut_tf.errors import counted
+from ut_tf.evaluation.selection import first
 from ut_tf.results.record import ResultRecord
 from ut_tf.results.tables import Figure, ResultTable
 
@@ -101,29 +102,12 @@ def _data_of(table: ResultTable, record: ResultRecord) -> tuple[str, ...]:
 
 
 def best_of(records: Sequence[ResultRecord]) -> ResultRecord | None:
-    """The record that validation puts first (of equals the lowest seed), or the only one; None
-    where not all of them say what validation found, or not in the same metric.
+    """The record that validation puts first, or the only one; None where not all of them say what
+    validation found, or not in the same metric. Of equals see ``ut_tf.evaluation.selection``.
     """
-    if len(records) == 1:
-        return records[0]
-    if len({(record.selection or {}).get("metric") for record in records}) > 1:
-        return None
-    scores = [_validation_score(record) for record in records]
-    if None in scores:
-        return None
-    return min(
-        zip(scores, records, strict=True),
-        key=lambda scored: (-(scored[0] or 0.0), scored[1].seed or 0),
-    )[1]
-
-
-def _validation_score(record: ResultRecord) -> float | None:
-    """The score on the validation data, the higher the better."""
-    if record.selection is None or record.selection.get("value") is None:
-        return None
-    return float(record.selection["value"]) * (
-        1.0 if record.selection["direction"] == "max" else -1.0
-    )
+    in_order = sorted(records, key=lambda record: record.seed or 0)
+    place = first([record.selection for record in in_order])
+    return None if place is None else in_order[place]
 
 
 def _line(

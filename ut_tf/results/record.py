@@ -99,7 +99,8 @@ class ResultRecord:
       commit: of the checkout that trained; None: ut_tf was installed, or nobody noted it.
       version: of ut_tf.
       versions: of tensorflow, keras and python.
-      selection: what chose the checkpoint, {"metric", "direction", "value"} on validation data.
+      selection: what chose the checkpoint, {"metric", "direction", "value", "loss"} on validation
+        data.
       test_read: when figures on this split were read in the same use (`used_with`), each time.
       paper: the figure of the publication, as printed; None: it has none.
       note: in a few words, what is other than in the published benchmark.

@@ -1,0 +1,64 @@
+"""What validation said of checkpoints, and which of several it puts first.
+
+::
+
+    found = selection_of(problem, checkpoint)     # {"metric": "error", "direction": "min", ...}
+    first([found, other])                         # 0 or 1
+
+The test data never chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ut_tf.data.problem import Problem
+from ut_tf.storage.checkpoints import read_state
+
+
+def selection_of(problem: Problem, checkpoint: Path) -> dict[str, Any] | None:
+    """What validation said of a checkpoint; None where it was not validated.
+
+    Args:
+      problem: on which the run was trained.
+      checkpoint: the checkpoint's directory.
+
+    Returns:
+      {"metric", "direction" ("min" or "max"), "value"} of the metric that chooses the best
+      checkpoint and, if it is known, "loss" (nats).
+    """
+    state = read_state(checkpoint)
+    metric, direction = problem.selection_metric
+    metrics = state.get("metrics", {})
+    value = metrics.get(metric)
+    if value is None or state.get("evaluated_step") != state.get("step"):
+        return None
+    found = {"metric": metric, "direction": direction, "value": value}
+    return {**found, "loss": metrics["loss"]} if "loss" in metrics else found
+
+
+def first(selections: Sequence[Mapping[str, Any] | None]) -> int | None:
+    """The place of what validation puts first, or of the only one; None where it says nothing of
+    one of them, or not in the same metric.
+
+    Of equals it is the one with the lowest loss, as among the checkpoints of a run; where the
+    losses are equal or one of them is unknown, the first.
+
+    Args:
+      selections: of each, as ``selection_of`` returns them, the lowest seed before the others.
+    """
+    if len(selections) == 1:
+        return 0
+    known = [found for found in selections if found and found.get("value") is not None]
+    if len(known) < len(selections) or len({found["metric"] for found in known}) != 1:
+        return None
+    scores = [
+        float(found["value"]) * (1.0 if found["direction"] == "max" else -1.0) for found in known
+    ]
+    equals = [place for place, score in enumerate(scores) if score == max(scores)]
+    losses = {place: known[place].get("loss") for place in equals}
+    if None in losses.values():
+        return equals[0]
+    return min(equals, key=lambda place: (losses[place], place))
