@@ -2,8 +2,8 @@
 
 How it is used::
 
-    texts(TrainingConfig)["optimizer"]    # "muon: for kernels of two dimensions ..."
-    hyperparameter_help()["optimizer"]    # the same with choices and default
+    texts(TrainingConfig)["optimizer"]    # "muon: for kernels between hidden states, ..."
+    hyperparameter_help()                 # [("optimizer", "muon: ...; default: adam"), ...]
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import re
+import textwrap
 import typing
-from functools import cache
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ut_tf import registry
 from ut_tf.config.families import config_class
@@ -20,20 +23,27 @@ from ut_tf.config.fields import choices, declaration, default_of, fields_of, typ
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import as_written
 
-_KINDS = {int: "whole number", float: "number", bool: "true, false"}
+_KINDS = {int: "whole number", float: "number", bool: "true or false", str: "text"}
 
 
 def texts(config: type) -> dict[str, str]:
-    """The text below each field that the class itself declares, in the order of its source."""
-    (definition,) = ast.parse(inspect.getsource(config)).body
+    """The text below each field that the class itself declares, in the order of its source; none
+    of a class whose source cannot be read.
+    """
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
+    except (OSError, TypeError, SyntaxError):
+        return {}
     assert isinstance(definition, ast.ClassDef)
     own = fields_of(config)
     return {
-        statement.target.id: " ".join(ast.literal_eval(text.value).split())
+        statement.target.id: " ".join(text.value.value.split())
         for statement, text in itertools.pairwise(definition.body)
         if isinstance(statement, ast.AnnAssign)
         and isinstance(statement.target, ast.Name)
         and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
         and statement.target.id in own
     }
 
@@ -41,37 +51,64 @@ def texts(config: type) -> dict[str, str]:
 def values(config: type, name: str) -> tuple[list[str], bool]:
     """What a field may be, its choices or the kind of its values, and whether it may be None."""
     annotation = types_of(config)[name]
-    kinds = typing.get_args(annotation) or (annotation,)
+    is_tuple = typing.get_origin(annotation) is tuple
+    kinds = [annotation] if is_tuple else list(typing.get_args(annotation)) or [annotation]
     named = [str(choice) for choice in choices(config, name)]
     return (
-        named or [next(_KINDS[kind] for kind in kinds if kind in _KINDS)],
+        named or [_kind_text(kind) for kind in kinds if kind is not type(None)],
         type(None) in kinds,
     )
 
 
-@cache
-def hyperparameter_help() -> dict[str, str]:
-    """Each hyperparameter, of all models and of training: its text, values, default and models."""
-    found: dict[str, str] = {}
-    models = {name: config_class(name) for name in registry.models.names()}
-    classes = {base: None for config in models.values() for base in reversed(config.__mro__)}
-    for config in [*classes, TrainingConfig]:
-        if config is object or not hasattr(config, "__dataclass_fields__"):
-            continue
-        for name, text in texts(config).items():
-            owners = [model for model, whole in models.items() if name in fields_of(whole)]
-            found.setdefault(name, _described(config, name, text, owners, len(models)))
-    return found
+def _kind_text(kind: Any) -> str:
+    if typing.get_origin(kind) is tuple:
+        inner = dict.fromkeys(_kind_text(part) for part in typing.get_args(kind) if part is not ...)
+        return f"{', '.join(inner)}, several with + between them"
+    return _KINDS.get(kind, str(kind))
 
 
-def _described(config: type, name: str, text: str, owners: list[str], count: int) -> str:
+def hyperparameter_help() -> list[tuple[str, str]]:
+    """A row for each hyperparameter of the models and of training: its name, and its text, values,
+    default, condition and models. Where models declare a name differently, it has several rows.
+    """
+    configs = {name: config_class(name) for name in registry.models.names()}
+    owners: dict[tuple[str, type], list[str]] = {}
+    for model, config in configs.items():
+        for name in fields_of(config):
+            owners.setdefault((name, _declaring(config, name)), []).append(model)
+    owners |= {(name, TrainingConfig): list(configs) for name in fields_of(TrainingConfig)}
+    classes = {base for _, declaring in owners for base in declaring.__mro__}
+    known = {base: texts(base) for base in classes if hasattr(base, "__dataclass_fields__")}
+    rows: dict[tuple[str, str], list[str]] = {}
+    for (name, declaring), models in owners.items():
+        rows.setdefault((name, _described(declaring, name, known)), []).extend(models)
+    return [
+        (name, text if len(models) == len(configs) else f"{text}; of {', '.join(sorted(models))}")
+        for (name, text), models in rows.items()
+    ]
+
+
+def _declaring(config: type, name: str) -> type:
+    """The class that a configuration has a field from."""
+    return next(
+        (base for base in config.__mro__ if name in vars(base).get("__annotations__", {})), config
+    )
+
+
+def _described(config: type, name: str, known: Mapping[type, Mapping[str, str]]) -> str:
+    """A field in words; `known` has the texts of its class and of those that it comes from."""
+    text = next((known[base][name] for base in config.__mro__ if name in known.get(base, {})), "")
     named, is_optional = values(config, name)
-    parts = [text.rstrip("."), " or ".join([*named, "None"] if is_optional else named)]
-    parts.append(f"default: {as_written(default_of(fields_of(config)[name]))}")
+    is_told = len(named) > 1 and all(re.search(rf"\b{re.escape(value)}\b", text) for value in named)
+    choice = "" if is_told else " or ".join([*named, "None"] if is_optional else named)
+    default = f"default: {as_written(default_of(fields_of(config)[name]))}"
     condition = declaration(fields_of(config)[name]).only_with
-    if condition is not None and not condition.excluded:
-        options = (f"{condition.field}={as_written(value)}" for value in condition.values)
-        parts.append(f"only with {' or '.join(options)}")
-    if 0 < len(owners) < count:
-        parts.append(f"of {', '.join(owners)}")
-    return "; ".join(parts)
+    needed = ""
+    if condition is not None:
+        kept = "not" if condition.excluded else "only"
+        needed = f"{kept} with {_options(condition.field, condition.values)}"
+    return "; ".join(filter(None, [text.rstrip("."), choice, default, needed]))
+
+
+def _options(field: str, options: Sequence[Any]) -> str:
+    return " or ".join(f"{field}={as_written(value)}" for value in options)

@@ -54,12 +54,14 @@ def registry_page(pattern: str = ALL) -> str:
     sections = [*_named_in_full(pattern), _section("Sets to begin with", _first_sets(pattern))]
     sections += [_section(*_others(kind, pattern)) for kind in _SECTIONS]
     sections += [_part_section(option, pattern) for option in _PARTS]
-    sections.append(_section("Hyperparameters (--hparams=NAME=VALUE,...)", _fields(pattern)))
+    fields = sorted(hyperparameter_help())
+    groups = {group.name for kind in _SECTIONS for group in _groups(kind)}
+    if pattern not in groups:
+        sections += _field_sections(pattern, fields)
     shown = [section for section in sections if section]
     if not shown:
         known = {name for kind in _all_kinds() for name in kind.names()} | {*_PARTS, *_KINDS}
-        known |= {group.name for kind in _SECTIONS for group in _groups(kind)}
-        known |= hyperparameter_help().keys()
+        known |= groups | {name for name, _ in fields}
         raise FlagError(
             f"--registry_help={pattern} matches no name and no"
             f" group{did_you_mean(pattern, known) or '.'}"
@@ -129,11 +131,15 @@ def _part_section(option: str, pattern: str) -> str:
     return _section(f"{_title(kind)} ({choice})", rows)
 
 
-def _fields(pattern: str) -> list[tuple[str, str]]:
-    """The one hyperparameter that is called so, or else those that match."""
-    found = hyperparameter_help()
-    names = [pattern] if pattern in found else [name for name in found if pattern in name]
-    return [(name, found[name]) for name in sorted(names)]
+def _field_sections(pattern: str, fields: Sequence[tuple[str, str]]) -> list[str]:
+    """The one hyperparameter that is called so, and those with words that begin so."""
+    own = [row for row in fields if row[0] == pattern]
+    others = [row for row in fields if f"_{pattern}" in f"_{row[0]}" and row not in own]
+    title = "Other hyperparameters" if own else "Hyperparameters"
+    return [
+        _section("Hyperparameter (--hparams=NAME=VALUE,...)", own),
+        _section(f"{title} (--hparams=NAME=VALUE,...)", others),
+    ]
 
 
 def _all_kinds() -> list[Registry]:

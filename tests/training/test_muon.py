@@ -62,6 +62,19 @@ def test_a_convolution_steps_as_the_matrix_of_its_window() -> None:
     np.testing.assert_allclose(after, expected.numpy().reshape(3, 8, 16), rtol=1e-6)
 
 
+def test_each_of_several_sets_steps_as_a_kernel_of_its_own() -> None:
+    draws = np.random.default_rng(11)
+    gradient, momentum = draws.normal(size=(2, 2, 3, 3, 8, 8)).astype(np.float32)
+    gradient[1] *= 0.1
+    step, after = muon_step(tf.constant(gradient), tf.constant(momentum), 0.9)
+    for number in range(2):
+        alone, expected = muon_step(
+            tf.constant(gradient[number]), tf.constant(momentum[number]), 0.9
+        )
+        np.testing.assert_allclose(step[number], alone, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(after[number], expected, rtol=1e-6)
+
+
 def test_a_step_is_about_as_large_as_adams() -> None:
     gradient = np.random.default_rng(2).normal(size=(64, 256)).astype(np.float32)
     step, _ = muon_step(tf.constant(gradient), tf.zeros([64, 256]), 0.95)
@@ -152,7 +165,7 @@ def test_what_muon_cannot_be_is_refused() -> None:
     with pytest.raises(UserError, match=r"muon_momentum=1\.0: expected"):
         training(muon_momentum=1.0)
     narrow = [keras.Variable(np.zeros((4, 16), np.float32), name="kernel")]
-    with pytest.raises(UserError, match="no kernel that Muon is for"):
+    with pytest.raises(UserError, match="no kernel between hidden states"):
         Optimizer(narrow, training(optimizer="muon"), 16)
     (idle,) = HParams().change(muon_momentum=0.9).without_effect("muon_momentum=0.9")
     assert idle == "muon_momentum=0.9 has no effect with optimizer=adam, only with muon"

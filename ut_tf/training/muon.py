@@ -12,7 +12,8 @@ With g the gradient, m the momentum and b its decay::
     u = (1 - b) g + b m                                    (Nesterov)
     step = 0.2 * sqrt(max(rows, columns)) * orthogonalised(u)
 
-A convolution's kernel counts as a matrix with a row for each input in its window.
+A convolution's kernel counts as a matrix with a row for each input in its window; of relaxed sets
+(Neural GPU) each is a kernel of its own.
 
 The factor gives the step about the size of Adam's, so that both have one learning rate (2502.16982,
 section 2.2). Keras' Muon is a whole optimizer, which ``optimizer.py`` cannot use; a test compares
@@ -30,34 +31,38 @@ _ADAM_SIZE = 0.2
 _ITERATIONS = 5
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _SMALLEST_NORM = 1e-7
+_MOST_DIMENSIONS = 4
+"""Of a convolution's kernel: [height, width, inputs, outputs]. One more counts its sets."""
 
 
 def muon_step(gradient: Any, momentum: Any, decay: float) -> tuple[Any, Any]:
-    """Returns the step and the new momentum, both [..., inputs, outputs].
+    """Returns the step and the new momentum, both in the gradient's shape.
 
     Args:
-      gradient, momentum: float32 [..., inputs, outputs], of static shape; in front, the window of a
-        convolution.
+      gradient, momentum: float32 [inputs, outputs], of a convolution [width, inputs, outputs] or
+        [height, width, inputs, outputs], of several sets of kernels [sets, height, width, inputs,
+        outputs]; of static shape.
       decay: b, from 0 to below 1.
     """
     momentum = decay * momentum + (1.0 - decay) * gradient
     direction = (1.0 - decay) * gradient + decay * momentum
-    matrix = tf.reshape(direction, [-1, gradient.shape[-1]])
-    size = _ADAM_SIZE * max(matrix.shape) ** 0.5
-    return size * tf.reshape(orthogonalised(matrix), gradient.shape), momentum
+    sets = gradient.shape[0] if len(gradient.shape) > _MOST_DIMENSIONS else 1
+    matrices = tf.reshape(direction, [sets, -1, gradient.shape[-1]])
+    size = _ADAM_SIZE * max(matrices.shape[1:]) ** 0.5
+    return size * tf.reshape(orthogonalised(matrices), gradient.shape), momentum
 
 
 def orthogonalised(matrix: Any) -> Any:
-    """Returns U V^T, about, of a matrix U S V^T: float32 [rows, columns].
+    """Returns U V^T, about, of each matrix U S V^T: float32 [..., rows, columns].
 
     Five iterations of an odd polynomial bring every singular value that is not tiny beside the
     largest to between 0.7 and 1.2. A matrix of zeros stays one.
     """
-    is_tall = matrix.shape[0] > matrix.shape[1]
-    x = tf.transpose(matrix) if is_tall else matrix
-    x /= tf.maximum(tf.norm(x), _SMALLEST_NORM)
+    is_tall = matrix.shape[-2] > matrix.shape[-1]
+    x = tf.linalg.matrix_transpose(matrix) if is_tall else matrix
+    x /= tf.maximum(tf.norm(x, axis=(-2, -1), keepdims=True), _SMALLEST_NORM)
     linear, cubic, quintic = _COEFFICIENTS
     for _ in range(_ITERATIONS):
         square = tf.matmul(x, x, transpose_b=True)
         x = linear * x + tf.matmul(cubic * square + quintic * tf.matmul(square, square), x)
-    return tf.transpose(x) if is_tall else x
+    return tf.linalg.matrix_transpose(x) if is_tall else x

@@ -26,6 +26,7 @@ from ut_tf.training.schedules import learning_rate
 INITIAL_LOSS_SCALE = 2.0**15
 LOSS_SCALE_PERIOD = 2000
 _SMALLEST_SIDE = 8
+"""Fewest inputs and outputs of a kernel that Muon is for; a convolution's are its channels."""
 
 
 class Optimizer:
@@ -71,7 +72,8 @@ class Optimizer:
         self._by_muon = [training.optimizer == "muon" and is_hidden(weight) for weight in weights]
         if training.optimizer == "muon" and not any(self._by_muon):
             raise UserError(
-                "optimizer=muon: this model has no kernel that Muon is for; use optimizer=adam."
+                "optimizer=muon: this model has no kernel between hidden states with at least"
+                f" {_SMALLEST_SIDE} inputs and outputs, which Muon is for; use optimizer=adam."
             )
         self.second_moments = [
             _scalar(0.0, tf.float32, "no_second_moment")
