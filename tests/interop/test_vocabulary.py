@@ -50,7 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     return made
 
 
-@pytest.mark.slow  # The commands below translate with the Transformer.
+@pytest.mark.slow  # The commands below translate with the Transformer in every run of the tests.
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_trained_network_translates_as_tensor2tensor_does(
     network: str, runs: dict[str, Run]

@@ -199,7 +199,6 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(TrainingStep, "update", update)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("rewritten_graphs")
 def test_a_killed_run_goes_on_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
