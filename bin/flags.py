@@ -26,6 +26,7 @@ from ut_tf.config.families import every_field
 from ut_tf.config.fields import fields_of
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.version import __version__
 
 
 class FlagError(UserError):
@@ -74,6 +75,8 @@ HELP = Flag(
     default=False,
     aliases=("h", "helpfull", "helpshort"),
 )
+VERSION = Flag("version", "Prints the version of ut-tf.", "Help", "boolean", default=False)
+"""Of commands that have no flag of this name themselves."""
 
 _MOST_DIGITS = 18
 _LONGEST_NAME = 100
@@ -97,11 +100,12 @@ def parse(
     """The values of the flags in `argv` (without the command's own name).
 
     Raises:
-      HelpAsked: --help is among them.
+      HelpAsked: --help or --version is among them.
       FlagError: an unknown flag (the near names are in the message), a value of the wrong type, or
         a required flag that is missing.
     """
-    flags = (*flags, HELP)
+    has_own = any(flag.name == VERSION.name for flag in flags)
+    flags = (*flags, HELP) if has_own else (*flags, HELP, VERSION)
     values = absl_flags.FlagValues()  # type: ignore[no-untyped-call]
     for flag in flags:
         _define(flag, values)
@@ -139,6 +143,8 @@ def parse(
         ) from None
     if values.help:
         raise HelpAsked(help_page(description, flags))
+    if not has_own and values.version:
+        raise HelpAsked(f"{command} {__version__}")
     if positional is not None:
         values[positional.name].value = [*(values[positional.name].value or []), *words]
     elif words:

@@ -64,7 +64,7 @@ def registry_page(pattern: str = ALL) -> str:
         known |= groups | {name for name, _ in fields}
         raise FlagError(
             f"--registry_help={pattern} matches no name and no"
-            f" group{did_you_mean(pattern, known) or '.'}"
+            f" group{did_you_mean(pattern, known - {'none'}) or '.'}"
         )
     return "\n\n".join(shown)
 

@@ -24,9 +24,10 @@ from ut_tf.bin.serving_flags import (
     stop_request,
 )
 from ut_tf.bin.shared_flags import RUN_USR_DIR
+from ut_tf.errors import UserError
 from ut_tf.paths import absolute
 from ut_tf.run import Run
-from ut_tf.serving.versions import newest_saved
+from ut_tf.serving.versions import newest_saved, saved_versions
 from ut_tf.storage.layout import EXPORT_FOLDER
 from ut_tf.web.replies import Limits, Routes
 
@@ -183,6 +184,11 @@ def _checked_export_dir(values: Any) -> Path:
     if not (values.export_dir or values.output_dir):
         raise FlagError(f"--export_dir is missing; see {COMMAND} --help.")
     folder = absolute(values.export_dir or Path(values.output_dir) / EXPORT_FOLDER)
+    if not values.export_dir and not saved_versions(folder):
+        raise UserError(
+            f"{folder} holds no exported model: run ut-exporter --output_dir={values.output_dir}"
+            " first."
+        )
     newest_saved(folder)
     return folder
 

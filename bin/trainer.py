@@ -71,6 +71,10 @@ def _train(values: Any) -> int:
     check_readable_files(plan.problem, plan.problem_args, plan.data_dir)
     if warm_start is not None:
         check_checkpoint(warm_start.output_dir, "best")
+    # What does not suit the problem may be refused later, in words that say less.
+    hint = made_for_others(plan.problem, plan.hparams_set)
+    if hint and not checkpoint_steps(plan.output_dir):
+        tell(COMMAND, hint)
     join_cluster(values.cluster, functools.partial(tell, COMMAND))
     import_tensorflow()
     from ut_tf.training.agreement import check_settings
@@ -91,9 +95,6 @@ def _train(values: Any) -> int:
     with no_empty_folders_left(plan.output_dir), stdout_to_stderr():
         run = plan.start(on_accelerator(strategy))
         print(f"{COMMAND}: {run.problem} with {run.hparams_set} in {run.output_dir}")
-        hint = made_for_others(run.problem, run.hparams_set)
-        if hint and not checkpoint_steps(run.output_dir):
-            tell(COMMAND, hint)
         try:
             result = train(
                 run,

@@ -333,7 +333,7 @@ def _translation() -> dict[str, Entry]:
                 _entry(
                     _MULTI30K,
                     f"translate_{source}{target}_multi30k",
-                    f"Multi30k, {what}, 8,000 subwords",
+                    f"Multi30k, {what}, 8,000 subwords or the set's vocab_size",
                     **arguments,
                 ),
             ]

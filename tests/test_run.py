@@ -363,6 +363,25 @@ def test_of_two_runs_that_start_at_once_the_first_is_kept(create, tmp_path):
     assert (run.output_dir / "config.json").read_bytes() != before
 
 
+@pytest.mark.usefixtures("create")
+def test_arguments_that_a_run_does_not_have_are_refused(tmp_path):
+    with pytest.raises(UserError, match="a run has no argument 'output_dri'; did you mean output"):
+        Run.create("words", "narrow", output_dri=tmp_path)
+    with pytest.raises(UserError, match=r"no argument 'random_seed': it takes output_dir, .*seed"):
+        Run.plan("words", "narrow", random_seed=4)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("create")
+def test_overrides_may_be_a_dictionary(tmp_path):
+    folders = {name: tmp_path / name for name in ("output_dir", "data_dir", "tmp_dir")}
+    planned = Run.plan("words", "narrow", {"train_steps": 7, "decay_steps": None}, **folders)
+    assert planned.hparams.training.train_steps == 7
+    assert planned.overrides == "train_steps=7,decay_steps=None"
+    with pytest.raises(UserError, match="train_step"):
+        Run.plan("words", "narrow", {"train_step": 7}, **folders)
+
+
 def test_checkpoints_without_a_configuration_are_not_trained_on(create):
     run = create()
     (run.output_dir / "checkpoints" / "step-00000001").mkdir(parents=True)

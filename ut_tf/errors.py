@@ -7,7 +7,7 @@ do.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class UserError(Exception):
@@ -57,6 +57,14 @@ def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
         for candidate, ratio in zip(near, likeness, strict=True)
         if ratio > likeness[0] - _MUCH_LESS
     ]
+
+
+def check_arguments(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raises UserError where a function is given an argument that it does not have."""
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or f": it takes {', '.join(known)}."
+            raise UserError(f"{function} has no argument {name!r}{hint}")
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -15,25 +15,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ut_tf import registry
 from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.processor import multiplies_bfloat16, policy_in_use
-from ut_tf.data.arguments import absolute_files, naming_problem_args
+from ut_tf.data.arguments import absolute_files, as_assignments, naming_problem_args
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, check_arguments
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
 from ut_tf.notices import note, warn
 from ut_tf.paths import absolute
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run_config import (
     RunConfig,
+    RunOptions,
     changes_of,
     check_code_is_here,
     check_portable,
@@ -61,28 +62,6 @@ if TYPE_CHECKING:
 LARGEST_SEED = 2**32 - 1
 
 
-class RunOptions(TypedDict, total=False):
-    """The keyword arguments of ``Run.create`` and ``Run.plan``.
-
-    Args:
-      output_dir: the run directory; without it runs/<problem>-<hparams_set>.
-      data_dir: folder of prepared data; without it ``default_data_dir()``.
-      tmp_dir: folder of downloaded archives; without it ``default_tmp_dir()``.
-      seed: decides initial weights, dropout and the order of the data; 0 without it.
-      problem_args: arguments of the problem, "name=value,name=value" or a dictionary.
-      usr_dir: folder of the user's own registrations.
-      model: registered name of the model; without it the set's.
-    """
-
-    output_dir: str | Path | None
-    data_dir: str | Path | None
-    tmp_dir: str | Path | None
-    seed: int
-    problem_args: str | dict[str, Any]
-    usr_dir: str | None
-    model: str | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Run(RunConfig):
     """One training: problem, hyperparameters and directories.
@@ -101,7 +80,11 @@ class Run(RunConfig):
 
     @classmethod
     def create(
-        cls, problem: str, hparams_set: str, hparams: str = "", **options: Unpack[RunOptions]
+        cls,
+        problem: str,
+        hparams_set: str,
+        hparams: str | Mapping[str, Any] = "",
+        **options: Unpack[RunOptions],
     ) -> Self:
         """Makes a run, prepares its data and writes its directory.
 
@@ -110,7 +93,7 @@ class Run(RunConfig):
         Args:
           problem: registered name of the problem.
           hparams_set: registered name of the hyperparameter set.
-          hparams: overrides of the set, "name=value,name=value".
+          hparams: overrides of the set, "name=value,name=value" or a dictionary.
           **options: see ``RunOptions``.
 
         Raises:
@@ -120,7 +103,11 @@ class Run(RunConfig):
 
     @classmethod
     def plan(
-        cls, problem: str, hparams_set: str, hparams: str = "", **options: Unpack[RunOptions]
+        cls,
+        problem: str,
+        hparams_set: str,
+        hparams: str | Mapping[str, Any] = "",
+        **options: Unpack[RunOptions],
     ) -> Self:
         """Checks a run without beginning it; arguments as for ``create``.
 
@@ -130,6 +117,8 @@ class Run(RunConfig):
           UserError: an unknown name, an impossible hyperparameter or seed, or an `output_dir` that
             holds a run of another problem, of other hyperparameters or with another seed.
         """
+        check_arguments("a run", options, RunOptions.__annotations__)
+        hparams = as_assignments(hparams)
         usr_dir, seed = options.get("usr_dir"), options.get("seed", 0)
         if usr_dir:
             registry.import_user_code(usr_dir)

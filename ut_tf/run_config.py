@@ -17,7 +17,7 @@ import json
 import platform
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
@@ -70,6 +70,28 @@ _DECIDING = (
     "vocab_sha256",
     "trained",
 )
+
+
+class RunOptions(TypedDict, total=False):
+    """The keyword arguments of ``Run.create`` and ``Run.plan``.
+
+    Args:
+      output_dir: the run directory; without it runs/<problem>-<hparams_set>.
+      data_dir: folder of prepared data; without it ``default_data_dir()``.
+      tmp_dir: folder of downloaded archives; without it ``default_tmp_dir()``.
+      seed: decides initial weights, dropout and the order of the data; 0 without it.
+      problem_args: arguments of the problem, "name=value,name=value" or a dictionary.
+      usr_dir: folder of the user's own registrations.
+      model: registered name of the model; without it the set's.
+    """
+
+    output_dir: str | Path | None
+    data_dir: str | Path | None
+    tmp_dir: str | Path | None
+    seed: int
+    problem_args: str | dict[str, Any]
+    usr_dir: str | None
+    model: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

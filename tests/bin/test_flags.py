@@ -21,6 +21,7 @@ from ut_tf.bin import (
 )
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked
+from ut_tf.version import __version__
 
 COMMANDS = [
     trainer,
@@ -141,6 +142,13 @@ def test_help_lists_our_flags_in_groups_with_defaults(spelling):
     ):
         assert expected in page
     assert "--flagfile" not in page
+
+
+def test_the_version_is_told_unless_it_is_a_flag_of_the_command():
+    with pytest.raises(HelpAsked, match=f"^ut-x {__version__}$"):
+        _parse("--version")
+    own = Flag("version", "Of the export.", "What", "integer")
+    assert flags.parse("ut-x", "About x.", [own], ["--version=3"]).version == 3
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda module: module.COMMAND)

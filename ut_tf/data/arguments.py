@@ -15,7 +15,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,13 @@ def as_written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "+".join(map(str, value)) if isinstance(value, tuple | list) and value else str(value)
+
+
+def as_assignments(values: str | Mapping[str, Any]) -> str:
+    """Values by name as a command line has them, "name=value,name=value"; a text stays as it is."""
+    if isinstance(values, str):
+        return values
+    return ",".join(f"{name}={as_written(value)}" for name, value in values.items())
 
 
 def at_least(least: int, name: str, value: int) -> int:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ut_tf.start_lines import without_start_lines
+
 if TYPE_CHECKING:
     from ut_tf.layers.attention import MultiHeadAttention
     from ut_tf.layers.block import Block, BlockContext
@@ -65,7 +67,8 @@ def __getattr__(name: str) -> Any:
             f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}"
         )
     module, _, attribute = _SOURCES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    with without_start_lines():
+        return getattr(importlib.import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.pipeline import worker_share
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
 
 _LOST = (
@@ -96,9 +96,10 @@ def make_strategy(num_gpus: int | None = None) -> Any:
         return _multi_worker_strategy()
     gpus = tf.config.list_logical_devices("GPU")
     if num_gpus is not None and (num_gpus < 0 or num_gpus > len(gpus)):
+        found = counted(len(gpus), "GPU")
+        limit = f"ask for 0 to {len(gpus)}" if gpus else "leave it out"
         raise UserError(
-            f"`num_gpus`={num_gpus}: TensorFlow finds {len(gpus)} GPUs on this machine; ask for 0"
-            f" to {len(gpus)}."
+            f"`num_gpus`={num_gpus}: TensorFlow finds {found} on this machine; {limit}."
         )
     wanted = gpus if num_gpus is None else gpus[:num_gpus]
     if len(wanted) > 1:
