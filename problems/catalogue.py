@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ut_tf.problems.argument_names import ARGUMENT_NAMES
 from ut_tf.registry import Entry
 
 _ALGORITHMIC = "ut_tf.problems.algorithmic.problem:Algorithmic"
@@ -87,6 +88,7 @@ def _entry(target: str, name: str, description: str, **arguments: Any) -> tuple[
         {**arguments, "name": name},
         group=_GROUPS[target],
         file_arguments=_FILE_ARGUMENTS.get(target, {}),
+        argument_names=ARGUMENT_NAMES[target],
     )
     return name, entry
 

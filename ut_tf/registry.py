@@ -44,6 +44,7 @@ class Entry:
       arguments: to call it with.
       group: the group that it is listed in (``Registry.groups``); empty: it stands alone.
       file_arguments: of a problem, ``Problem.file_arguments`` of its class.
+      argument_names: of a problem, what it can be called with; None: that is not known.
       config: of a model, ``"module:attribute"`` of the class of its configuration.
       attributes: class attributes of the target that are asked for without importing it.
       row: what the row of a table calls it; empty: its name.
@@ -54,6 +55,7 @@ class Entry:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
     file_arguments: Mapping[str, str] = field(default_factory=dict)
+    argument_names: tuple[str, ...] | None = None
     config: str = ""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     row: str = ""
@@ -145,6 +147,12 @@ class Registry:
             declared: Mapping[str, str] = getattr(self._registered[name][0], "file_arguments", {})
             return declared
         return self._entry(name).file_arguments
+
+    def argument_names(self, name: str) -> tuple[str, ...] | None:
+        """What the problem `name` can be called with; None where it is a user's, which says so when
+        it is called. Imports nothing behind the name.
+        """
+        return None if name in self._registered else self._entry(name).argument_names
 
     def attribute(self, name: str, attribute: str, default: Any) -> Any:
         """A class attribute of what is behind `name`; imports nothing behind the name.

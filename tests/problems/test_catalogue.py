@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
+from ut_tf.data.arguments import absolute_files, signature_of
 from ut_tf.data.problem import Problem
+from ut_tf.errors import UserError
 from ut_tf.problems.catalogue import PROBLEMS
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +68,16 @@ def test_tensor2tensors_names_are_known() -> None:
 def test_a_wrong_name_offers_near_ones() -> None:
     with pytest.raises(registry.UserError, match="algorithmic_reverse_decimal40"):
         registry.problems.check("algorithmic_reverse_decimal")
+
+
+def test_the_names_of_arguments_are_those_of_the_classes() -> None:
+    for name, entry in PROBLEMS.items():
+        factory = registry.problems.get(name)
+        names = signature_of(factory).parameters.keys() - {"name"}
+        assert set(entry.argument_names or ()) == names, entry.target
+        assert registry.problems.argument_names(name) == entry.argument_names
+
+
+def test_a_misspelt_argument_is_refused_before_the_problem_is_imported() -> None:
+    with pytest.raises(UserError, match="no argument 'story_lenght'; did you mean story_length"):
+        absolute_files("babi_sim", {"story_lenght": 8})

@@ -15,7 +15,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +60,22 @@ def checked_arguments(
         and name not in given
     ]
     accepts_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    for name in arguments:
-        if name not in known and not accepts_any:
+    if not accepts_any:
+        _check_names(problem, arguments, known)
+    return {
+        name: _checked(problem, name, value, parameters[name]) if name in known else value
+        for name, value in arguments.items()
+    }
+
+
+def _check_names(problem: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
             offer = f"it takes {', '.join(known)}" if known else "it takes none"
             raise UserError(
                 f"problem {problem!r} has no argument"
                 f" {name!r}{did_you_mean(name, known) or f': {offer}.'}"
             )
-    return {
-        name: _checked(problem, name, value, parameters[name]) if name in known else value
-        for name, value in arguments.items()
-    }
 
 
 def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +85,12 @@ def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
       problem: the problem's registered name; nothing behind it is imported.
       arguments: by name; several files are a list, or a text with commas between.
+
+    Raises:
+      UserError: a built-in problem has no argument of such a name.
     """
+    if (known := registry.problems.argument_names(problem)) is not None:
+        _check_names(problem, arguments, known)
     declared = registry.problems.file_arguments(problem)
     return {
         name: _absolute(declared[name], value) if name in declared else value
