@@ -33,6 +33,10 @@ FORMAT_VERSION = 1
 DIGEST = "sha256"
 """Name of the checksum in config.json."""
 _ADVICE = "restore it, or train again in another `output_dir`"
+_OF_DECAY = (
+    ", which follows from the hyperparameter train_steps; the command's `train_steps` stops earlier"
+    " and leaves it as it is"
+)
 
 # Fields that say how long and how often, not what is trained: a run may go on with other values of
 # these.
@@ -278,7 +282,10 @@ def changes_of(stored: RunConfig, run: RunConfig) -> list[str]:
     # Only the cosine reads decay_steps, which follows from train_steps where a set does not give
     # it.
     unread = set() if run.hparams.training.schedule == "cosine" else {"decay_steps"}
-    return changes + differences(stored.hparams, run.hparams, RESUMABLE_FIELDS | unread)
+    changes += differences(stored.hparams, run.hparams, RESUMABLE_FIELDS | unread)
+    if "decay_steps" in run.overrides:
+        return changes
+    return [text + _OF_DECAY if text.startswith("decay_steps:") else text for text in changes]
 
 
 def installed_versions() -> dict[str, str]:
