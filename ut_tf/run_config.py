@@ -234,7 +234,7 @@ def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
         hparams = HParams.from_dict(values["hparams"])
         spec = None if values["spec"] is None else ProblemSpec.from_dict(values["spec"])
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+        raise UserError(f"{path}: {error}") from error.__cause__
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise _wrong_type(path, error) from error
     plain = ("problem", "problem_args", "hparams_set", "overrides", "seed", "usr_dir")

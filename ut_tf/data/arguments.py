@@ -166,7 +166,7 @@ def naming_problem_args(names: Collection[str]) -> Iterator[None]:
             lambda match: f"`problem_args.{match[1]}`" if match[1] in names else match[0],
             str(error),
         )
-        raise UserError(sentence) from error
+        raise UserError(sentence) from error.__cause__
 
 
 def parameters_of(factory: Callable[..., Any]) -> frozenset[str]:
