@@ -14,7 +14,7 @@ import itertools
 import re
 import textwrap
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ut_tf import registry
@@ -106,9 +106,6 @@ def _described(config: type, name: str, known: Mapping[type, Mapping[str, str]])
     needed = ""
     if condition is not None:
         kept = "not" if condition.excluded else "only"
-        needed = f"{kept} with {_options(condition.field, condition.values)}"
+        options = (f"{condition.field}={as_written(value)}" for value in condition.values)
+        needed = f"{kept} with {' or '.join(options)}"
     return "; ".join(filter(None, [text.rstrip("."), choice, default, needed]))
-
-
-def _options(field: str, options: Sequence[Any]) -> str:
-    return " or ".join(f"{field}={as_written(value)}" for value in options)

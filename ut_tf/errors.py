@@ -59,12 +59,12 @@ def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     ]
 
 
-def check_arguments(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raises UserError where a function is given an argument that it does not have."""
+def check_arguments(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raises UserError, with the near names, where `what` is given an argument that it lacks."""
     for name in given:
         if name not in known:
-            hint = did_you_mean(name, known) or f": it takes {', '.join(known)}."
-            raise UserError(f"{function} has no argument {name!r}{hint}")
+            hint = did_you_mean(name, known) or f": it takes {', '.join(known) or 'none'}."
+            raise UserError(f"{what} has no argument {name!r}{hint}")
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -283,9 +283,12 @@ def changes_of(stored: RunConfig, run: RunConfig) -> list[str]:
     # it.
     unread = set() if run.hparams.training.schedule == "cosine" else {"decay_steps"}
     changes += differences(stored.hparams, run.hparams, RESUMABLE_FIELDS | unread)
-    if "decay_steps" in run.overrides:
-        return changes
-    return [text + _OF_DECAY if text.startswith("decay_steps:") else text for text in changes]
+    training = run.hparams.training
+    follows = training.decay_steps == training.train_steps
+    return [
+        text + _OF_DECAY if follows and text.startswith("decay_steps:") else text
+        for text in changes
+    ]
 
 
 def installed_versions() -> dict[str, str]:

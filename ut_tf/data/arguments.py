@@ -15,13 +15,13 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
 from ut_tf.config.training import TrainingConfig
-from ut_tf.errors import UserError, did_you_mean
+from ut_tf.errors import UserError, check_arguments, did_you_mean
 from ut_tf.paths import expanded
 
 _DATA_FIELDS = ("vocab_size", "subword_model", "subword_dropout")
@@ -61,21 +61,11 @@ def checked_arguments(
     ]
     accepts_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if not accepts_any:
-        _check_names(problem, arguments, known)
+        check_arguments(f"problem {problem!r}", arguments, known)
     return {
         name: _checked(problem, name, value, parameters[name]) if name in known else value
         for name, value in arguments.items()
     }
-
-
-def _check_names(problem: str, names: Iterable[str], known: Collection[str]) -> None:
-    for name in names:
-        if name not in known:
-            offer = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise UserError(
-                f"problem {problem!r} has no argument"
-                f" {name!r}{did_you_mean(name, known) or f': {offer}.'}"
-            )
 
 
 def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +80,7 @@ def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
       UserError: a built-in problem has no argument of such a name.
     """
     if (known := registry.problems.argument_names(problem)) is not None:
-        _check_names(problem, arguments, known)
+        check_arguments(f"problem {problem!r}", arguments, known)
     declared = registry.problems.file_arguments(problem)
     return {
         name: _absolute(declared[name], value) if name in declared else value

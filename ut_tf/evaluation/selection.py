@@ -52,7 +52,7 @@ def first(selections: Sequence[Mapping[str, Any] | None]) -> int | None:
     if len(selections) == 1:
         return 0
     known = [found for found in selections if found and found.get("value") is not None]
-    if len(known) < len(selections) or len({found["metric"] for found in known}) != 1:
+    if len(known) < len(selections) or len({found.get("metric") for found in known}) != 1:
         return None
     scores = [
         float(found["value"]) * (1.0 if found["direction"] == "max" else -1.0) for found in known
