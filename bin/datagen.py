@@ -23,7 +23,7 @@ from ut_tf.bin.flag_values import (
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.arguments import naming_problem_args, parameters_of
+from ut_tf.data.arguments import check_argument_names, naming_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
@@ -122,6 +122,7 @@ def _main(argv: list[str]) -> None:
     data_dir = absolute(values.data_dir or default_data_dir())
     tmp_dir = absolute(values.tmp_dir or default_tmp_dir())
     for name in names:
+        check_argument_names(name, arguments)
         check_readable_files(name, arguments, data_dir)
     ignored = [
         f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None

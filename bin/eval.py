@@ -22,7 +22,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.terminal import width_of
 from ut_tf.config.hparams import HParams
-from ut_tf.data.arguments import absolute_files
+from ut_tf.data.arguments import absolute_files, check_argument_names
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
@@ -357,9 +357,9 @@ def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasu
 
 def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     registry.problems.check(values.test_problem)
-    arguments = absolute_files(
-        values.test_problem, parse_problem_args(values.test_problem_args, "test_problem_args")
-    )
+    given = parse_problem_args(values.test_problem_args, "test_problem_args")
+    check_argument_names(values.test_problem, given)
+    arguments = absolute_files(values.test_problem, given)
     check_readable_files(values.test_problem, arguments, run.data_dir)
     import_tensorflow()
     from ut_tf.evaluation.transfer import measure_transfer

@@ -24,7 +24,12 @@ from ut_tf import registry
 from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.processor import multiplies_bfloat16, policy_in_use
-from ut_tf.data.arguments import absolute_files, as_assignments, naming_problem_args
+from ut_tf.data.arguments import (
+    absolute_files,
+    as_assignments,
+    check_argument_names,
+    naming_problem_args,
+)
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, check_arguments
@@ -126,6 +131,7 @@ class Run(RunConfig):
         if not 0 <= seed <= LARGEST_SEED:
             raise UserError(f"`seed`={seed}: expected a whole number from 0 to {LARGEST_SEED}.")
         arguments = parse_problem_args(options.get("problem_args", ""))
+        check_argument_names(problem, arguments)
         model = options.get("model")
         made, dropped = hparams_of(hparams_set, hparams, model)
         notes = made.without_effect(hparams)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
-from ut_tf.data.arguments import absolute_files, signature_of
+from ut_tf.data.arguments import check_argument_names, signature_of
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.problems.catalogue import PROBLEMS
@@ -80,4 +80,4 @@ def test_the_names_of_arguments_are_those_of_the_classes() -> None:
 
 def test_a_misspelt_argument_is_refused_before_the_problem_is_imported() -> None:
     with pytest.raises(UserError, match="no argument 'story_lenght'; did you mean story_length"):
-        absolute_files("babi_sim", {"story_lenght": 8})
+        check_argument_names("babi_sim", {"story_lenght": 8})

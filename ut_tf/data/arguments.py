@@ -68,6 +68,14 @@ def checked_arguments(
     }
 
 
+def check_argument_names(problem: str, arguments: Mapping[str, Any]) -> None:
+    """Raises UserError where a built-in problem has no argument of such a name; imports nothing
+    behind the problem's name. ``checked_arguments`` checks the values, and a user's problem.
+    """
+    if (known := registry.problems.argument_names(problem)) is not None:
+        check_arguments(f"problem {problem!r}", arguments, known)
+
+
 def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments with absolute paths for those that the problem declares as files
     (``Problem.file_arguments``), since a run is used from other folders too.
@@ -75,12 +83,7 @@ def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
       problem: the problem's registered name; nothing behind it is imported.
       arguments: by name; several files are a list, or a text with commas between.
-
-    Raises:
-      UserError: a built-in problem has no argument of such a name.
     """
-    if (known := registry.problems.argument_names(problem)) is not None:
-        check_arguments(f"problem {problem!r}", arguments, known)
     declared = registry.problems.file_arguments(problem)
     return {
         name: _absolute(declared[name], value) if name in declared else value

@@ -456,8 +456,7 @@ def test_a_run_keeps_absolute_paths_of_trees() -> None:
         "vocab_words": 5,
     }
     assert absolute_files("parse_ptb", arguments) == expected
-    others = {"max_length": 7}
-    assert absolute_files("algorithmic_copy_decimal40", others) == others
+    assert absolute_files("algorithmic_copy_decimal40", arguments) == arguments
 
 
 def test_without_trees_it_says_where_it_looked(tmp_path: Path) -> None:
