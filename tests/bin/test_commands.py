@@ -473,12 +473,12 @@ def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
         "--problem=babi_qa,babi_qa_1k",
         f"--data_dir={tmp_path}/d",
         f"--tmp_dir={tmp_path}/t",
-        "--problem_args=limit=2",
+        "--problem_args=max_facts=2",
         "--num_shards=10",
     ]
     assert datagen.main(argv) == 0
     folders = (tmp_path / "d", tmp_path / "t")
-    assert prepared == [("babi_qa", {"limit": 2}), folders, ("babi_qa_1k", {"limit": 2}), folders]
+    assert prepared == [("babi_qa", {"max_facts": 2}), folders, ("babi_qa_1k", {"max_facts": 2}), folders]
     captured = capsys.readouterr()
     assert (
         f"ut-trainer --problem=babi_qa --hparams_set=ut_babi_joint --data_dir={tmp_path}/d"
