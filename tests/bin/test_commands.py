@@ -478,7 +478,12 @@ def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
     ]
     assert datagen.main(argv) == 0
     folders = (tmp_path / "d", tmp_path / "t")
-    assert prepared == [("babi_qa", {"max_facts": 2}), folders, ("babi_qa_1k", {"max_facts": 2}), folders]
+    assert prepared == [
+        ("babi_qa", {"max_facts": 2}),
+        folders,
+        ("babi_qa_1k", {"max_facts": 2}),
+        folders,
+    ]
     captured = capsys.readouterr()
     assert (
         f"ut-trainer --problem=babi_qa --hparams_set=ut_babi_joint --data_dir={tmp_path}/d"
