@@ -20,6 +20,7 @@ from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.serving_flags import (
     address_flags,
     checked_allowed_hosts,
+    log_of,
     serve_until,
     stop_request,
 )
@@ -130,7 +131,7 @@ def _main(argv: list[str]) -> None:
         if server is not None:
             pages.append(InsightsPage(inspector, document))
             with stop_request() as stop, server:
-                _report(f"{server.address}/ (Ctrl-C ends it)")
+                log_of(COMMAND)(f"{server.address}/ (Ctrl-C ends it)")
                 serve_until(stop)
 
 
@@ -186,11 +187,8 @@ def _server(values: Any, allowed_hosts: Sequence[str], pages: Sequence[InsightsP
     from ut_tf.web.server import WebServer
 
     answer = routed(insights_routes(lambda: pages[0]))
-    return WebServer(answer, COMMAND, values.host, values.port, allowed_hosts, LIMITS, _report)
-
-
-def _report(message: str) -> None:
-    print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
+    log = log_of(COMMAND)
+    return WebServer(answer, COMMAND, values.host, values.port, allowed_hosts, LIMITS, log)
 
 
 if __name__ == "__main__":

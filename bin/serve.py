@@ -20,6 +20,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.serving_flags import (
     address_flags,
     checked_allowed_hosts,
+    log_of,
     serve_until,
     stop_request,
 )
@@ -118,9 +119,7 @@ def _main(argv: list[str]) -> None:
     from ut_tf.serving.newest import NewestVersion
     from ut_tf.serving.server import ModelServer
 
-    def report(message: str) -> None:
-        print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
-
+    report = log_of(COMMAND)
     limits = Limits(int(values.max_body_mb * 1_000_000), values.timeout)
     batcher = Batcher(values.max_batch_size, values.max_waiting, values.num_batch_threads)
     # First of all, since loading takes longer than to find the port in use.

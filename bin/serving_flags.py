@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
+from ut_tf.notices import printable
 from ut_tf.web.hosts import Hosts
 
 if TYPE_CHECKING:
@@ -26,8 +29,8 @@ def address_flags(group: str, port: int, port_aliases: tuple[str, ...] = ()) -> 
         ),
         Flag(
             "allowed_hosts",
-            "Names besides --host and localhost under which clients may ask, separated by commas;"
-            " * for any.",
+            "Names besides --host and localhost under which clients may ask, and whose pages may,"
+            " separated by commas; * for any.",
             group,
             default="",
             shown_default="none",
@@ -57,6 +60,18 @@ def checked_allowed_hosts(values: Any) -> list[str]:
     except UserError as error:
         raise FlagError(str(error)) from error
     return names
+
+
+def log_of(command: str) -> Callable[[str], None]:
+    """The log of a command that serves, on standard error: each message after the command's name.
+
+    What a terminal would take for orders is left out: a trace may quote a request.
+    """
+
+    def log(message: str) -> None:
+        print(f"{command}: {printable(message)}", file=sys.stderr, flush=True)
+
+    return log
 
 
 def stop_request() -> StopRequest:

@@ -19,6 +19,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import pytest
 
+from tests.browser import browser, tab  # noqa: F401
+
 LOGICAL_DEVICES = 8
 # Temporary files lie in memory where it has room: runs wait for the disk at each checkpoint.
 MEMORY, ROOM = "/dev/shm", 4 * 2**30

@@ -14,6 +14,10 @@ from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorI
 from ut_tf.serving.server import ModelServer
 from ut_tf.web.replies import Limits
 
+TEXT = TensorInfo("DT_STRING", (-1,))
+OUTPUTS = {"ponder": ["tokens", "ponder_times"], "score": ["log_probabilities"]}
+"""What signatures are said to return that do not return "outputs"."""
+
 Answer = Callable[[list[dict[str, str]]], list[dict[str, Any]]]
 
 
@@ -37,9 +41,9 @@ class PythonModel:
         self.calls: list[list[dict[str, str]]] = []
         self._functions = {name: answer for name, (_, answer) in signatures.items()}
         self._gate = gate
-        outputs = {"outputs": TensorInfo("DT_STRING", (-1,))}
         self._infos = {
-            name: SignatureInfo(tuple(inputs), outputs) for name, (inputs, _) in signatures.items()
+            name: SignatureInfo(tuple(inputs), dict.fromkeys(OUTPUTS.get(name, ["outputs"]), TEXT))
+            for name, (inputs, _) in signatures.items()
         }
 
     @property

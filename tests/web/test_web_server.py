@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -138,12 +139,13 @@ def test_a_server_that_was_not_begun_gives_its_port_back() -> None:
     ],
 )
 def test_names_of_the_server(bound: str, allowed: list[str], host: str, status: int) -> None:
-    hosts = Hosts(bound, allowed)
+    hosts, headers = Hosts(bound, allowed), Message()
+    headers["Host"] = host
     if status == 200:
-        hosts.check([host], is_needed=True)
+        hosts.check("GET", headers, is_needed=True)
         return
     with pytest.raises(RequestError) as raised:
-        hosts.check([host], is_needed=True)
+        hosts.check("GET", headers, is_needed=True)
     assert raised.value.status == status and "\n" not in str(raised.value)
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ut_tf.web.replies import RequestError
+from ut_tf.web.replies import RequestError, shown
 
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -88,7 +88,7 @@ def parse_path(method: str, path: str) -> Target:
     match = _PATH.fullmatch(urllib.parse.unquote(path.partition("?")[0]))
     action = "" if match is None else match["method"] or match["resource"] or "status"
     if match is None or (method == "POST") != (action == "predict"):
-        raise RequestError(400, f"Malformed request: {method} {path}")
+        raise RequestError(400, f"Malformed request: {method} {shown(path)}")
     version = None if match["version"] is None else int(match["version"])
     return Target(match["model"], version, action)
 
@@ -111,7 +111,7 @@ def parse_predict(body: bytes, signatures: Mapping[str, SignatureInfo]) -> Asked
     if name not in signatures:
         raise RequestError(
             400,
-            f'Serving signature name: "{name}" not found in signature def; the model has'
+            f'Serving signature name: "{shown(name)}" not found in signature def; the model has'
             f" {', '.join(signatures)}",
         )
     inputs = signatures[name].inputs
@@ -257,5 +257,5 @@ def _dumps(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 100 else f"{text[:100]}..."
+    """The beginning of a value as JSON, of which no level beyond it is looked at."""
+    return shown(json.JSONEncoder(ensure_ascii=False).iterencode(value))

@@ -13,7 +13,7 @@ from typing import Self
 
 from ut_tf.serving import rest_messages
 from ut_tf.serving.batching import Batcher, Model
-from ut_tf.web.replies import HTML, Limits, Reply, RequestError, Routes, routed
+from ut_tf.web.replies import HTML, Limits, Reply, RequestError, Routes, routed, shown
 from ut_tf.web.server import LOCAL, WebServer
 
 DEFAULT_NAME = "model"
@@ -81,8 +81,8 @@ class ModelServer:
             version = "" if target.version is None else f", {target.version}"
             raise RequestError(
                 404,
-                f"Servable not found for request: {asked}({target.model}{version}); the model"
-                f" {self.name} is served in version {model.version}",
+                f"Servable not found for request: {asked}({shown(target.model)}{version}); the"
+                f" model {self.name} is served in version {model.version}",
             )
         if target.action == "status":
             return Reply(rest_messages.status_json(model.version))

@@ -16,7 +16,7 @@ from typing import Any
 from ut_tf.notices import worded
 from ut_tf.version import __version__
 from ut_tf.web.hosts import Hosts
-from ut_tf.web.replies import Answer, Limits, Reply, RequestError, error_json
+from ut_tf.web.replies import Answer, Limits, Reply, RequestError, error_json, shown
 
 _MOST_DIGITS = 18
 _REST_SECONDS = 2.0
@@ -78,7 +78,6 @@ class Connection(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     sys_version = ""
     disable_nagle_algorithm = True
-    wbufsize = -1
 
     def __init__(self, service: Service, *arguments: Any) -> None:
         self.service = service
@@ -147,24 +146,27 @@ class Connection(BaseHTTPRequestHandler):
         self._send(reply)
 
     def _checked_size(self) -> int:
-        """The size of the body that is announced, after the check of the server's name."""
-        self.service.hosts.check(
-            self.headers.get_all("Host", []), is_needed=self.request_version >= "HTTP/1.1"
-        )
+        """The size of the body that is announced, after the check of who asks whom."""
+        is_needed = self.request_version >= "HTTP/1.1"
+        self.service.hosts.check(self.command, self.headers, is_needed)
         for header in ("Transfer-Encoding", "Content-Encoding"):
-            if self.headers.get(header, "identity").lower() != "identity":
+            given = ", ".join(self.headers.get_all(header, ["identity"]))
+            if given.lower() != "identity":
                 raise RequestError(
                     411 if header[0] == "T" else 415,
-                    f"{header}: {self.headers[header]} is not read here; send the body as it is,"
-                    " with its Content-Length",
+                    f"{header}: {shown(given)} is not read here; send the body as it is, with its"
+                    " Content-Length",
                 )
-        given = self.headers.get("Content-Length", "0" if self.command == "GET" else "")
+        default = ["0"] if self.command == "GET" else []
+        # Two would be two readings of where the next request begins.
+        given = ", ".join(self.headers.get_all("Content-Length", default))
         if not given.isdecimal():
             raise RequestError(411, "Content-Length: expected the number of bytes of the body")
         limit = self.service.limits.body_bytes
         if len(given) > _MOST_DIGITS or int(given) > limit:
             raise RequestError(
-                413, f"The body has {given[:80]} bytes: expected at most {limit}; send fewer texts"
+                413,
+                f"The body has {shown(given)} bytes: expected at most {limit}; send fewer texts",
             )
         return int(given)
 
@@ -210,7 +212,7 @@ class Connection(BaseHTTPRequestHandler):
 
 
 def _error(status: int, message: str) -> Reply:
-    return Reply(error_json(" ".join(worded(message).split())), status=status)
+    return Reply(error_json(worded(message)), status=status)
 
 
 class _TimedReader(io.RawIOBase):

@@ -1,8 +1,13 @@
-"""The names under which a server answers: the Host header of each request is compared with them.
+"""The names under which a server answers: the Host header of each request, and the page that a
+browser asks for, are compared with them.
 
 How it protects: a page from elsewhere can make its own name point to this machine (DNS rebinding),
 so that the browser lets it read what a server here answers. The browser then sends that name as
 Host. An IP address as Host cannot come about in this way.
+
+A page from elsewhere can also have the browser send a request whose answer it cannot read, to make
+the server work. The browser then names the page's host as Origin, or says Sec-Fetch-Site:
+cross-site.
 """
 
 from __future__ import annotations
@@ -10,13 +15,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
+from email.message import Message
 
 from ut_tf.errors import UserError
-from ut_tf.web.replies import RequestError
+from ut_tf.web.replies import RequestError, shown
 
 ANY = "*"
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/@\[\],]+)(?::\d{1,5})?", re.IGNORECASE)
-_SHOWN = 80
+_ORIGIN = re.compile(rf"https?://{_HOST.pattern}", re.IGNORECASE)
 
 
 class Hosts:
@@ -38,33 +44,63 @@ class Hosts:
         self._any_address = not bound or _is_address(bound, "is_unspecified")
         self._names = {bound, *(_named(name) for name in allowed if name != ANY)}
 
-    def check(self, given: Sequence[str], is_needed: bool) -> None:
-        """Compares the Host headers of a request.
+    def check(self, method: str, headers: Message, is_needed: bool) -> None:
+        """Compares the names in a request with those of the server.
 
         Args:
-          given: the headers.
-          is_needed: whether a request must have one, as of HTTP/1.1.
+          method: of HTTP.
+          headers: of the request.
+          is_needed: whether a request must have a Host header, as of HTTP/1.1.
 
         Raises:
-          RequestError: there is none, or more than one, or its name is not a name of the server.
+          RequestError: there is no Host header, or more than one, its name is not a name of the
+            server, or the page of another host asks.
         """
+        host = self._checked_host(headers.get_all("Host", []), is_needed)
+        if not self._any:
+            self._check_page(method, headers, host)
+
+    def _checked_host(self, given: Sequence[str], is_needed: bool) -> str:
         if not given and not is_needed:
-            return
+            return ""
         match = _HOST.fullmatch(given[0].strip()) if len(given) == 1 else None
         if match is None:
             raise RequestError(400, "Host: expected one header with the name of the server")
-        name = match["name"].lower().strip("[]").rstrip(".")
-        if not (self._any or name in self._names or self._is_own(name)):
+        name = _plain(match["name"])
+        is_address = self._any_address and _is_address(name)
+        if not (self._any or name in self._names or _is_own(name) or is_address):
             raise RequestError(
                 403,
-                f"the host {name[:_SHOWN]} is not a name of this server: add it to"
+                f"the host {shown(name)} is not a name of this server: add it to"
                 " `allowed_hosts`, or ask for localhost on the machine of the server.",
             )
+        return name
 
-    def _is_own(self, name: str) -> bool:
-        if name == "localhost" or name.endswith(".localhost"):
-            return True
-        return _is_address(name, "is_loopback") or (self._any_address and _is_address(name))
+    def _check_page(self, method: str, headers: Message, host: str) -> None:
+        """Refuses the page of another host; only the server's own pages may ask, on any port."""
+        origins = headers.get_all("Origin", [])
+        if not origins:
+            # Images and frames have no Origin. A link that somebody follows may lead here.
+            is_link = method == "GET" and headers.get("Sec-Fetch-Dest") == "document"
+            if headers.get("Sec-Fetch-Site") != "cross-site" or is_link:
+                return
+        match = _ORIGIN.fullmatch(origins[0].strip()) if len(origins) == 1 else None
+        name = "" if match is None else _plain(match["name"])
+        if name and (name in self._names or name == host or (_is_own(name) and _is_own(host))):
+            return
+        page = f"the page of {shown(', '.join(origins))}" if origins else "the page of another host"
+        raise RequestError(
+            403, f"{page} may not ask this server: add its name to `allowed_hosts` if it may."
+        )
+
+
+def _plain(name: str) -> str:
+    return name.lower().strip("[]").rstrip(".")
+
+
+def _is_own(name: str) -> bool:
+    """Whether a name is one of every machine for itself."""
+    return name == "localhost" or name.endswith(".localhost") or _is_address(name, "is_loopback")
 
 
 def _named(allowed: str) -> str:

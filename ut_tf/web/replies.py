@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 JSON = "application/json; charset=utf-8"
 HTML = "text/html; charset=utf-8"
-_SHOWN = 80
+_SHOWN = 100
+_MOST_OF_A_MESSAGE = 1_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Limits:
 def refuse(method: str, path: str, body: bytes) -> NoReturn:
     """Raises RequestError: nothing is at this path."""
     del body
-    raise RequestError(404, f"nothing answers {method} {path[:_SHOWN]}: ask for /.")
+    raise RequestError(404, f"nothing answers {method} {shown(path)}: ask for /.")
 
 
 def routed(routes: Routes, otherwise: Answer = refuse) -> Answer:
@@ -93,6 +94,24 @@ def redirect(location: str) -> Reply:
     return Reply("", HTML, 308, {"Location": location})
 
 
+def shown(text: Iterable[str], most: int = _SHOWN) -> str:
+    """What a client sent, as a message quotes it: the first `most` characters.
+
+    Args:
+      text: a text, or its parts, of which no more are made than are shown.
+      most: characters.
+    """
+    beginning = ""
+    for part in text:
+        beginning += part[: most + 1]
+        if len(beginning) > most:
+            return f"{beginning[:most]}..."
+    return beginning
+
+
 def error_json(message: str) -> str:
-    """The body of an answer with an error."""
-    return json.dumps({"error": message}, ensure_ascii=False)
+    """The body of an answer with an error: one line of at most 1,000 characters, whatever the
+    message quotes.
+    """
+    line = shown(" ".join(message.split()), _MOST_OF_A_MESSAGE)
+    return json.dumps({"error": line}, ensure_ascii=False)
