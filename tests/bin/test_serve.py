@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -9,9 +10,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.bin.quick_commands import call_commands
+from tests.web.servers import connection, exchange, request
 from ut_tf.serving.rest import RestClient
 
 # It was exported once: a search takes seconds to trace.
@@ -19,34 +25,107 @@ EXPORT = Path(__file__).parents[1] / "stored_runs" / "ut_halting_reverse" / "exp
 WRITTEN = json.loads((EXPORT.parent / "expected.json").read_text(encoding="utf-8"))["export"]
 
 
-def test_it_answers_until_sigterm(tmp_path):
-    folder = Path(shutil.copytree(EXPORT, tmp_path / "export"))
-    command = [sys.executable, "-m", "ut_tf.bin.serve", f"--export_dir={folder}"]
-    with subprocess.Popen(
-        [*command, "--port=0", "--model_name=digits"], stderr=subprocess.PIPE, text=True
-    ) as process:
-        line = process.stderr.readline()
-        address = re.fullmatch(
-            r"ut-serve: digits, version 1 of \S+/export, at (\S+) \(serving_default\)\n", line
+class Process:
+    """A process of ut-serve; ``lines`` is what it has written so far."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "ut_tf.bin.serve", f"--export_dir={folder}"]
+        self.process = subprocess.Popen(
+            [*command, "--port=0", "--model_name=digits"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
-        try:
-            assert address is not None, line
-            client = RestClient(address[1], "digits")
-            answers = client.predict([{"inputs": text} for text in WRITTEN["inputs"]])
-            assert [answer["outputs"] for answer in answers] == WRITTEN["outputs"]
-            # Longer than the signal takes to arrive.
-            many = [{"inputs": "1234567890"}] * 600
-            late: list[object] = []
-            asking = threading.Thread(target=lambda: late.extend(client.predict(many)))
-            asking.start()
-            asking.join(0.3)
-        finally:
-            process.send_signal(signal.SIGTERM)
-        asking.join()
-        rest = process.stderr.read()
-    assert process.returncode == 0
+        self.lines = [self.process.stdout.readline()]
+        match = re.fullmatch(
+            r"ut-serve: digits, version 1 of \S+/export, at (\S+) \(serving_default\)\n",
+            self.lines[0],
+        )
+        assert match is not None, self.lines[0] + self.process.stdout.read()
+        self.address = match[1]
+        self._reading = threading.Thread(target=lambda: self.lines.extend(self.process.stdout))
+        self._reading.start()
+
+    def end(self) -> int:
+        """Waits for the end and returns the exit status."""
+        status = self.process.wait()
+        self._reading.join()
+        return status
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """ut-serve, of which the last test sees the end."""
+    process = Process(shutil.copytree(EXPORT, tmp_path_factory.mktemp("serve") / "export"))
+    yield process
+    process.process.kill()
+    process.end()
+
+
+def test_it_answers_from_the_export(serving: Process) -> None:
+    client = RestClient(serving.address, "digits")
+    answers = client.predict([{"inputs": text} for text in WRITTEN["inputs"]])
+    assert [answer["outputs"] for answer in answers] == WRITTEN["outputs"]
+
+
+def test_above_512_connections_it_answers_503(serving: Process) -> None:
+    with contextlib.ExitStack() as clients:
+        for _ in range(512):
+            clients.enter_context(connection(serving.address))
+        assert exchange(serving.address, request("GET", "/")).status == 503
+    deadline = time.monotonic() + 20
+    while exchange(serving.address, request("GET", "/")).status == 503:
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.xfail(strict=True, reason="ut-serve has no /healthz yet")
+def test_its_health_can_be_asked(serving: Process) -> None:
+    assert exchange(serving.address, request("GET", "/healthz")).status == 200
+
+
+@pytest.mark.xfail(strict=True, reason="ut-serve has no /metrics yet")
+def test_its_metrics_are_those_that_prometheus_reads(serving: Process) -> None:
+    def counters() -> list[str]:
+        reply = exchange(serving.address, request("GET", "/metrics"))
+        assert reply.status == 200 and reply.headers["content-type"].startswith("text/plain")
+        text = reply.body.decode()
+        assert re.search(r"^# TYPE \w+ counter$", text, re.MULTILINE)
+        return re.findall(r"^\w+_total(?:\{.*\})? \S+$", text, re.MULTILINE)
+
+    before = counters()
+    RestClient(serving.address, "digits").predict([{"inputs": "1 2"}])
+    assert before and counters() != before
+
+
+@pytest.mark.xfail(strict=True, reason="ut-serve has no access log yet")
+def test_its_log_has_a_line_of_every_request(serving: Process) -> None:
+    exchange(serving.address, request("GET", "/v1/models/other\x1b[2J"))
+    deadline = time.monotonic() + 0.5
+    while not (found := [line for line in serving.lines if "/v1/models/other" in line]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    (line,) = found
+    assert "GET" in line and "404" in line and "\x1b" not in line
+
+
+def test_it_ends_at_sigterm_when_what_has_arrived_is_answered(serving: Process) -> None:
+    client = RestClient(serving.address, "digits")
+    # Longer than the signal takes to arrive.
+    many = [{"inputs": "1234567890"}] * 600
+    late: list[object] = []
+    asking = threading.Thread(target=lambda: late.extend(client.predict(many)))
+    with connection(serving.address) as unfinished:
+        unfinished.sendall(request("POST", "/v1/models/digits:predict", Content_Length="9"))
+        asking.start()
+        asking.join(0.3)
+        began = time.monotonic()
+        serving.process.send_signal(signal.SIGTERM)
+        assert serving.end() == 0
+    assert time.monotonic() - began < 20
+    asking.join()
     assert len(late) == 600
-    assert rest == ("\nanswering the requests that have arrived; a second signal stops at once\n")
+    notice = "answering the requests that have arrived; a second signal stops at once\n"
+    assert serving.lines[-2:] == ["\n", notice]
 
 
 def test_mistakes_are_answered_without_tensorflow(tmp_path):

@@ -85,13 +85,19 @@ class Batcher:
                 piece.result.cancel()
         return _without_padding(_joined(results))
 
-    def close(self) -> None:
-        """Answers what still waits and ends the threads."""
+    def close(self, timeout: float) -> None:
+        """Ends the threads, each after what it computes; nobody waits for answers any more.
+
+        Args:
+          timeout: seconds after which a thread that still computes is left alone.
+        """
         with self._changed:
             self._closed = True
+            self._waiting.clear()
             self._changed.notify_all()
+        deadline = time.monotonic() + timeout
         for thread in self._threads:
-            thread.join()
+            thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _cut(self, model: Model, signature: str, columns: Columns) -> list[_Piece]:
         size = len(next(iter(columns.values())))

@@ -22,6 +22,8 @@ INSIGHTS_FOLDER = "/insights/"
 _PAGE_POLICY = (
     "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
+# After the end of the web server.
+_COMPUTING_SECONDS = 2.0
 _LINK = '<p><a href="insights/">What the model computes at every step</a></p>'
 
 
@@ -68,9 +70,9 @@ class ModelServer:
         self.stop()
 
     def stop(self) -> None:
-        """Answers all requests that have arrived, and ends."""
+        """Answers all requests that have arrived, as ``WebServer.stop`` does, and ends."""
         self.web.stop()
-        self.batcher.close()
+        self.batcher.close(_COMPUTING_SECONDS)
 
     def _protocol(self, method: str, path: str, body: bytes) -> Reply:
         """The answer to a request of TensorFlow Serving's protocol."""

@@ -23,7 +23,7 @@ _REST_SECONDS = 2.0
 
 
 class Pending:
-    """A context for each request that is being answered; the end of a server waits for all."""
+    """A context for each of the requests that the end of a server waits for."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -39,7 +39,7 @@ class Pending:
             self._changed.notify_all()
 
     def wait(self, timeout: float) -> None:
-        """Waits until no request is being answered, at most `timeout` seconds."""
+        """Waits until none is left, at most `timeout` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not self._count, timeout)
 
@@ -54,7 +54,8 @@ class Service:
       hosts: the names of the server.
       limits: of requests.
       report: called with the trace of an error that is not a client's.
-      pending: the requests that are being answered.
+      arriving: the requests of which a part has arrived.
+      answering: the requests that have arrived and are being answered.
       stopping: set when a connection ends with its current request.
     """
 
@@ -63,7 +64,8 @@ class Service:
     hosts: Hosts
     limits: Limits
     report: Callable[[str], None]
-    pending: Pending = field(default_factory=Pending)
+    arriving: Pending = field(default_factory=Pending)
+    answering: Pending = field(default_factory=Pending)
     stopping: threading.Event = field(default_factory=threading.Event)
 
 
@@ -91,13 +93,13 @@ class Connection(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         self._reader.allow(self.service.limits.timeout)
-        self._entered = contextlib.ExitStack()
-        with self._entered:
+        self._arriving = contextlib.ExitStack()
+        with self._arriving:
             super().handle_one_request()
 
     def parse_request(self) -> bool:
         # The first line has arrived: from here on it is a request.
-        self._entered.enter_context(self.service.pending)
+        self._arriving.enter_context(self.service.arriving)
         self._reader.allow(self.service.limits.timeout)
         return super().parse_request()
 
@@ -136,14 +138,18 @@ class Connection(BaseHTTPRequestHandler):
             # What is left of the body would be read as the next request.
             self.send_error(error.status, str(error))
             return
+        with self.service.answering:
+            self._arriving.close()
+            self._send(self._reply(method, body))
+
+    def _reply(self, method: str, body: bytes) -> Reply:
         try:
-            reply = self.service.answer(method, self.path, body)
+            return self.service.answer(method, self.path, body)
         except RequestError as error:
-            reply = _error(error.status, str(error))
+            return _error(error.status, str(error))
         except Exception as error:
             self.service.report(traceback.format_exc())
-            reply = _error(500, f"{type(error).__name__}: the server's log says more")
-        self._send(reply)
+            return _error(500, f"{type(error).__name__}: the server's log says more")
 
     def _checked_size(self) -> int:
         """The size of the body that is announced, after the check of who asks whom."""

@@ -7,7 +7,8 @@
         ...                    # until it is to end
 
 Each connection has a thread. The end is orderly: no new connections, then the answers to all
-requests that have arrived, then the sockets are closed.
+requests that have arrived, then the sockets are closed. It takes a bounded time, whatever a client
+sends or a model computes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from ut_tf.web.hosts import Hosts
 from ut_tf.web.replies import JSON, Answer, Limits, error_json
 
 LOCAL = "127.0.0.1"
+LONGEST_END = 15.0
+"""Seconds of the end of a server; whoever runs servers kills those that take 30."""
+_ARRIVING_SECONDS = 2.0
 _BUSY = error_json("all connections of the server are in use: try again later").encode()
 _BUSY_HEAD = (
     f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {JSON}\r\n"
@@ -90,8 +94,8 @@ class WebServer:
         return self._service.stopping
 
     def stop(self) -> None:
-        """Answers all requests that have arrived, and ends; outside the context it closes the port
-        alone.
+        """Answers all requests that have arrived, within ``LONGEST_END``, and ends; outside the
+        context it closes the port alone.
         """
         if self._answers:
             self._listener.shutdown()
@@ -99,7 +103,8 @@ class WebServer:
             # A request that was sent with its connection has arrived by then.
             time.sleep(0.1)
             self.stopping.set()
-            self._service.pending.wait(2 * self.limits.timeout)
+            self._service.arriving.wait(_ARRIVING_SECONDS)
+            self._service.answering.wait(LONGEST_END - _ARRIVING_SECONDS)
             self._answers = False
         self._listener.server_close()
 
@@ -108,7 +113,7 @@ class _Listener(ThreadingHTTPServer):
     """Accepts connections, a bounded number at a time."""
 
     daemon_threads = True
-    request_queue_size = 128
+    request_queue_size = 1024
 
     def __init__(self, host: str, port: int, service: Service) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
