@@ -20,6 +20,7 @@ from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.serving_flags import (
     address_flags,
     checked_allowed_hosts,
+    give_memory_back,
     log_of,
     serve_until,
     stop_request,
@@ -102,6 +103,8 @@ def _main(argv: list[str]) -> None:
     _check(values)
     allowed_hosts = checked_allowed_hosts(values)
     texts = _texts(values)
+    if values.serve:
+        give_memory_back()
     run = load_run(values).in_use(values.hparams)
     check_checkpoint(run.output_dir, values.checkpoint)
     other = None

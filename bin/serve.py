@@ -20,6 +20,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.serving_flags import (
     address_flags,
     checked_allowed_hosts,
+    give_memory_back,
     log_of,
     serve_until,
     stop_request,
@@ -112,6 +113,7 @@ def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     export_dir = _checked_export_dir(values)
     allowed_hosts = checked_allowed_hosts(values)
+    give_memory_back()
     insights = None
     if values.output_dir:
         insights = _insights(Run.load(values.output_dir, usr_dir=values.usr_dir))

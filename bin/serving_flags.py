@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from ut_tf.web.hosts import Hosts
 if TYPE_CHECKING:
     from ut_tf.training.signals import StopRequest
 
+# TensorFlow's own pool for processors keeps what the largest request has taken for ever.
+_SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
 _STOPPING = b"\nanswering the requests that have arrived; a second signal stops at once\n"
 
 
@@ -60,6 +63,13 @@ def checked_allowed_hosts(values: Any) -> list[str]:
     except UserError as error:
         raise FlagError(str(error)) from error
     return names
+
+
+def give_memory_back() -> None:
+    """Has TensorFlow return memory to the system after each request, unless the user has set that;
+    to be called before it is imported.
+    """
+    os.environ.setdefault(_SYSTEM_ALLOCATOR, "1")
 
 
 def log_of(command: str) -> Callable[[str], None]:

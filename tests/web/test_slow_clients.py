@@ -18,7 +18,8 @@ from tests.web.servers import SERVERS, answer_of, connection, exchange, request,
 # Seconds: that of an end within which whoever runs servers kills none.
 LONGEST_END = 20.0
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
-LARGE_TEXT = b"x" * 7_000_000
+# As is its answer.
+LARGE_BODY = b'{"instances": [' + b",".join([b'"' + b"x" * 7_000 + b'"'] * 1_000) + b"]}"
 
 
 @contextlib.contextmanager
@@ -55,8 +56,7 @@ def test_a_request_that_drips_ends_in_time(begun: bytes) -> None:
 def test_a_client_that_reads_slowly_gives_its_place_back() -> None:
     with ut_serve(timeout=0.4, connections=1) as server, connection(server.address) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-        body = b'{"instances": ["' + LARGE_TEXT + b'"]}'
-        slow.sendall(request("POST", server.path, body))
+        slow.sendall(request("POST", server.path, LARGE_BODY))
         deadline = time.monotonic() + 5.0
         while exchange(server.address, request("GET", "/")).status == 503:
             assert slow.recv(65_536) and time.monotonic() < deadline
@@ -105,7 +105,7 @@ def test_a_model_that_never_answers_does_not_hold_the_end(kind: str) -> None:
 def test_a_client_that_reads_no_answer_does_not_hold_the_end() -> None:
     with ut_serve() as server, connection(server.address) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        client.sendall(request("POST", server.path, b'{"instances": ["' + LARGE_TEXT + b'"]}'))
+        client.sendall(request("POST", server.path, LARGE_BODY))
         time.sleep(1.0)
         assert ends(server.stop) < LONGEST_END
 

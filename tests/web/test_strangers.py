@@ -4,13 +4,16 @@ hosts, and values that make a message fail or grow.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
 import requests
 
-from tests.web.servers import SERVERS, Running, exchange, request, ut_serve
+from tests.web.servers import SERVERS, Running, connection, exchange, request, ut_serve
 from ut_tf.bin.serving_flags import log_of
 
 # UTF-8 of a message that is cut, and the words around it.
@@ -158,3 +161,42 @@ def test_values_of_every_depth_are_refused_in_a_sentence(
 def test_the_log_takes_no_orders_for_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     log_of("ut-serve")("a trace that\nquotes \x1b]0;title\x07")
     assert capfd.readouterr().err == "ut-serve: a trace that\nquotes \ufffd]0;title\ufffd\n"
+
+
+def test_a_head_of_many_large_lines_is_refused(server: Running) -> None:
+    headers = {f"X{number}": "x" * 10_000 for number in range(20)}
+    answer = exchange(server.address, request("GET", "/", **headers))
+    assert 400 <= answer.status < 500 and len(answer.body) < MOST_OF_AN_ERROR
+    small = {f"X{number}": "x" * 1_000 for number in range(20)}
+    assert exchange(server.address, request("GET", "/", **small)).status == 200
+
+
+def test_a_text_above_64_kb_is_refused_as_text_and_in_base_64(serving: Running) -> None:
+    for size, status in ((65_536, 200), (65_537, 413)):
+        text = "é" * (size // 2) + "x" * (size % 2)
+        encoded = base64.b64encode(text.encode()).decode()
+        for body in (
+            {"instances": ["a", text]},
+            {"instances": [{"inputs": {"b64": encoded}}]},
+            {"inputs": {"inputs": ["a", text]}},
+        ):
+            sent = request("POST", serving.path, json.dumps(body).encode())
+            answer = exchange(serving.address, sent)
+            assert answer.status == status
+            assert status == 200 or f"{size} bytes: expected at most 65536" in answer.error
+
+
+def test_large_bodies_share_a_room_and_small_ones_need_none() -> None:
+    with ut_serve(body_bytes=100_000) as server, contextlib.ExitStack() as clients:
+        large = request("POST", server.path, Content_Length="100000") + b" " * 99_999
+        for _ in range(8):
+            clients.enter_context(connection(server.address)).sendall(large)
+        deadline = time.monotonic() + 20
+        while (answer := exchange(server.address, large + b" ")).status == 400:
+            assert time.monotonic() < deadline
+        assert answer.status == 503 and "Too many large requests" in answer.error
+        small = request("POST", server.path, server.body)
+        assert exchange(server.address, small).status == 200
+        clients.close()
+        while exchange(server.address, large + b" ").status == 503:
+            assert time.monotonic() < deadline

@@ -25,6 +25,10 @@ import numpy as np
 from ut_tf.web.replies import RequestError, shown
 
 DEFAULT_SIGNATURE = "serving_default"
+MOST_TEXT_BYTES = 65_536
+"""Of a text: a model divides all of it into symbols, each of which takes much more memory, before
+it reads the first ones.
+"""
 
 Columns = dict[str, list[bytes]]
 """The texts of each input of a signature, one per example."""
@@ -210,6 +214,15 @@ def _is_named(value: Any) -> bool:
 
 
 def _text(value: Any, where: str) -> bytes:
+    text = _bytes(value, where)
+    if len(text) > MOST_TEXT_BYTES:
+        raise RequestError(
+            413, f"{where} The text has {len(text)} bytes: expected at most {MOST_TEXT_BYTES}"
+        )
+    return text
+
+
+def _bytes(value: Any, where: str) -> bytes:
     if isinstance(value, str):
         # Half of a surrogate pair is no text: the model reads it as any other damaged bytes.
         return value.encode("utf-8", "surrogatepass")

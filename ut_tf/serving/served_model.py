@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ from ut_tf.storage.files import read_bounded
 from ut_tf.web.replies import RequestError
 
 _SAMPLE = b"1 2 3"
+# What TensorFlow writes before the reason of an error.
+_WHERE = ("Graph execution error", "Detected at node", "<stack traces")
+_NODE = re.compile(r"^\{\{.*?\}\} ")
 
 
 class ServedModel:
@@ -77,11 +81,19 @@ class ServedModel:
         }
         try:
             outputs = self._functions[signature](**tensors)
+        except tf.errors.ResourceExhaustedError as error:
+            raise RequestError(503, "Out of memory; send fewer or shorter texts at once") from error
         except tf.errors.OpError as error:
             wrong_input = isinstance(error, tf.errors.InvalidArgumentError)
-            message = marked_in(error) or error.message.partition("\n")[0]
+            message = marked_in(error) or _reason(error)
             raise RequestError(400 if wrong_input else 500, message) from error
         return {name: np.asarray(value.numpy()) for name, value in outputs.items()}
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    lines = [line.strip() for line in error.message.splitlines() if line.strip()]
+    told = [_NODE.sub("", line) for line in lines if not line.startswith(_WHERE)]
+    return told[0] if told else type(error).__name__
 
 
 def _problem(folder: Path) -> str:

@@ -8,8 +8,9 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -19,7 +20,40 @@ from ut_tf.web.hosts import Hosts
 from ut_tf.web.replies import Answer, Limits, Reply, RequestError, error_json, shown
 
 _MOST_DIGITS = 18
+_MOST_HEAD_BYTES = 65_536
 _REST_SECONDS = 2.0
+_SMALL_BODY_BYTES = 65_536
+_LARGE_BODIES = 8
+
+
+class Room:
+    """Bytes of all bodies that are read or answered at the same time.
+
+    Args:
+      size: bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._changed = threading.Lock()
+
+    @contextlib.contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Takes `size` bytes in the context; small bodies always have room.
+
+        Raises:
+          RequestError: others have taken it.
+        """
+        size = size if size > _SMALL_BODY_BYTES else 0
+        with self._changed:
+            if size > self._left:
+                raise RequestError(503, "Too many large requests at once: try again later")
+            self._left -= size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += size
 
 
 class Pending:
@@ -68,6 +102,9 @@ class Service:
     answering: Pending = field(default_factory=Pending)
     stopping: threading.Event = field(default_factory=threading.Event)
 
+    def __post_init__(self) -> None:
+        self.room = Room(_LARGE_BODIES * self.limits.body_bytes)
+
 
 class Connection(BaseHTTPRequestHandler):
     """Answers the requests of one client.
@@ -100,7 +137,7 @@ class Connection(BaseHTTPRequestHandler):
     def parse_request(self) -> bool:
         # The first line has arrived: from here on it is a request.
         self._arriving.enter_context(self.service.arriving)
-        self._reader.allow(self.service.limits.timeout)
+        self._reader.allow(self.service.limits.timeout, _MOST_HEAD_BYTES)
         return super().parse_request()
 
     def handle_expect_100(self) -> bool:
@@ -132,13 +169,16 @@ class Connection(BaseHTTPRequestHandler):
         return f"{self.service.name}/{__version__}"
 
     def _answer(self, method: str) -> None:
-        try:
-            body = self._body(self._checked_size())
-        except RequestError as error:
-            # What is left of the body would be read as the next request.
-            self.send_error(error.status, str(error))
-            return
-        with self.service.answering:
+        with contextlib.ExitStack() as held:
+            try:
+                size = self._checked_size()
+                held.enter_context(self.service.room.taken(size))
+                body = self._body(size)
+            except RequestError as error:
+                # What is left of the body would be read as the next request.
+                self.send_error(error.status, str(error))
+                return
+            held.enter_context(self.service.answering)
             self._arriving.close()
             self._send(self._reply(method, body))
 
@@ -177,6 +217,7 @@ class Connection(BaseHTTPRequestHandler):
         return int(given)
 
     def _body(self, size: int) -> bytes:
+        self._reader.most = None
         try:
             body = self.rfile.read(size)
         except TimeoutError as error:
@@ -222,16 +263,22 @@ def _error(status: int, message: str) -> Reply:
 
 
 class _TimedReader(io.RawIOBase):
-    """What a client sends, until a deadline: one byte now and then does not postpone it."""
+    """What a client sends, until a deadline: one byte now and then does not postpone it.
+
+    Fields:
+      most: bytes that may still be read; None: any number.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__()
+        self.most: int | None = None
         self._connection = connection
         self._deadline = 0.0
 
-    def allow(self, seconds: float) -> None:
-        """Sets the deadline."""
+    def allow(self, seconds: float, most: int | None = None) -> None:
+        """Sets the deadline, and how many bytes may be read."""
         self._deadline = time.monotonic() + seconds
+        self.most = most
 
     def readable(self) -> bool:
         return True
@@ -240,5 +287,11 @@ class _TimedReader(io.RawIOBase):
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the request did not arrive in time")
+        if self.most is not None and self.most <= 0:
+            # The base class answers with status 431.
+            raise HTTPException("the head of the request is too large")
         self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
+        count = self._connection.recv_into(buffer)
+        if self.most is not None:
+            self.most -= count
+        return count
