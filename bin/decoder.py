@@ -69,6 +69,8 @@ directory, or a saved model.
   ut-decoder --output_dir=runs/ende \\
       --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
   ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
+  ut-decoder --output_dir=runs/book --prompt_file=prompts.txt \\
+      --decode_hparams="sampling=true,temperature=0.8,top_k=20"
   ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de \\
       --beam_pipeline_options=runner=DirectRunner,direct_num_workers=2
 
@@ -77,6 +79,8 @@ other, with tabs between. bAbI reads plain sentences, with an empty line before 
 files in bAbI's own format, and gives one line for each question."""
 
 _HOW, _FILES = "How", "Text in and out"
+_STANDARD_INPUT = "-"
+_NEEDED_FILES = "a --decode_from_file, --prompt_file or --score_file, and a --decode_to_file."
 FLAGS = (
     shared_flags.CHECKPOINT,
     shared_flags.DECODE_HPARAMS,
@@ -84,6 +88,13 @@ FLAGS = (
     Flag("random_seed", "Decides what is sampled.", _HOW, "integer", default=0),
     Flag(
         "decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"
+    ),
+    Flag(
+        "prompt_file",
+        "Texts that a language model goes on from, one a line, plain or gzip; - is standard input."
+        " Each is answered by what follows it; of an empty line a text begins.",
+        _FILES,
+        shown_default="none",
     ),
     Flag("decode_to_file", "Where the answers go.", _FILES, shown_default="standard output"),
     Flag(
@@ -143,10 +154,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
-    source = values.score_file or values.decode_from_file
+    source = _source(values)
     on_beam = bool(values.beam_pipeline_options)
     lines = read_input(expanded(source)) if source and not on_beam else None
     run = load_run(values).in_use(values.hparams)
+    _check_prompts(run, values)
     config = decode_config(values.decode_hparams)
     shards = _shards(values) if on_beam else None
     if on_beam:
@@ -191,23 +203,17 @@ def _check(values: Any) -> None:
         )
     given = [
         name
-        for name in ("decode_from_file", "score_file", "decode_interactive")
+        for name in ("decode_from_file", "score_file", "prompt_file", "decode_interactive")
         if values[name].value
     ]
     if len(given) > 1:
         raise FlagError(f"--{given[0]} and --{given[1]} each say what to read: give one of them.")
-    if values.decode_shards > 1 and not (
-        values.decode_to_file and (values.decode_from_file or values.score_file)
-    ):
-        raise FlagError(
-            f"--decode_shards={values.decode_shards} needs files: a --decode_from_file or"
-            " --score_file, and a --decode_to_file."
-        )
+    if values.decode_shards > 1 and not (values.decode_to_file and _source(values)):
+        raise FlagError(f"--decode_shards={values.decode_shards} needs files: {_NEEDED_FILES}")
     if values.decode_interactive and values.decode_to_file:
         raise FlagError("--decode_interactive answers on the screen: leave --decode_to_file out.")
     _check_beam(values)
-    source = values.decode_from_file or values.score_file
-    destination = _destination(values)
+    source, destination = _source(values), _destination(values)
     refuse_overwriting("decode_to_file", destination, [expanded(source)] if source else [])
     if destination is not None:
         if os.path.isdir(destination):
@@ -220,16 +226,38 @@ def _check(values: Any) -> None:
 def _check_beam(values: Any) -> None:
     if not values.beam_pipeline_options:
         return
-    if not (values.decode_to_file and (values.decode_from_file or values.score_file)):
-        raise FlagError(
-            "--beam_pipeline_options needs files: a --decode_from_file or --score_file, and a"
-            " --decode_to_file."
-        )
+    if not (values.decode_to_file and _source(values)):
+        raise FlagError(f"--beam_pipeline_options needs files: {_NEEDED_FILES}")
     if values.decode_shards > 1:
         raise FlagError(
             "--beam_pipeline_options divides the input among workers itself: leave --decode_shards"
             " out."
         )
+
+
+def _check_prompts(run: Run, values: Any) -> None:
+    """A language model is given prompts, or texts to score; others are given neither for the other.
+
+    Raises:
+      FlagError: the flags name another kind of input than the model's.
+    """
+    is_language_model = run.spec is not None and run.spec.inputs == "none"
+    if is_language_model and not (values.prompt_file or values.score_file):
+        raise FlagError(
+            f"{run.problem} is a language model, which has no inputs to answer: --prompt_file=FILE"
+            " (- is standard input) has its lines continued, --score_file=FILE has them scored."
+        )
+    if values.prompt_file and not is_language_model:
+        raise FlagError(
+            f"--prompt_file={values.prompt_file}: {run.problem} is no language model: give what it"
+            " answers as --decode_from_file."
+        )
+
+
+def _source(values: Any) -> str | None:
+    """The name of the file that is read; None: standard input."""
+    name: str | None = values.score_file or values.decode_from_file or values.prompt_file
+    return None if name == values.prompt_file == _STANDARD_INPUT else name
 
 
 def _destination(values: Any) -> Path | None:
@@ -252,9 +280,9 @@ def _decode(
         )
         answers = translated_lines(translator, texts, 1, "standard input")
         return telling_of_blanks(answers), None
-    read = list(codec.read(lines, values.decode_from_file))
-    examples, first = share(read, values.decode_shards, values.shard)
-    answers = translated_lines(translator, examples, first, values.decode_from_file)
+    name = _source(values) or ""
+    examples, first = share(list(codec.read(lines, name)), values.decode_shards, values.shard)
+    answers = translated_lines(translator, examples, first, name)
     return telling_of_blanks(answers), len(examples)
 
 
@@ -353,7 +381,7 @@ def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:
 
 
 def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: Any) -> None:
-    name = values.score_file or values.decode_from_file
+    name = _source(values) or ""
     path = expanded(name)
     record = source_record(path)
     identity = {

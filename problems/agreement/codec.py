@@ -11,7 +11,7 @@ How it is used::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -72,7 +72,7 @@ class SentenceCodec(_WordsCodec):
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Raises UserError: a language model has no inputs."""
         del texts
-        raise UserError("a language model has no inputs to encode: it can score texts.")
+        raise UserError("a language model has no inputs to encode: its texts are targets.")
 
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch], padded with 0; without an end, so that
@@ -93,14 +93,6 @@ class SentenceCodec(_WordsCodec):
         padding.
         """
         return tf.gather(self._tokens, features["targets"])
-
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Raises UserError: a language model has no inputs."""
-        del lines
-        raise UserError(
-            f"{name}: a language model has no inputs to answer; its texts, one a line, are scored"
-            " (ut-decoder with `score_file`)."
-        )
 
 
 class NumberCodec(_WordsCodec):

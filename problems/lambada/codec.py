@@ -86,7 +86,7 @@ class WordsCodec(TextCodec):
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Raises UserError: a language model has no inputs."""
         del texts
-        raise UserError("a language model has no inputs to encode: it can score texts.")
+        raise UserError("a language model has no inputs to encode: its texts are targets.")
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, length] of strings [batch], padded with 0; no end symbol, which the
@@ -109,14 +109,6 @@ class WordsCodec(TextCodec):
         padding.
         """
         return tf.gather(self._words.written, features["targets"])
-
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Raises UserError: a language model has no inputs."""
-        del lines
-        raise UserError(
-            f"{name}: a language model has no inputs to answer; its texts, one a line, are scored"
-            " (ut-decoder with `score_file`)."
-        )
 
 
 class PassageCodec(TextCodec):

@@ -9,7 +9,7 @@ How it is used::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -75,7 +75,7 @@ class ClassesCodec(TextCodec):
 
 
 class LinesCodec(TextCodec):
-    """The text form of ``LmFiles``, which has no inputs: lines to be scored.
+    """The text form of ``LmFiles``, which has no inputs: lines to be scored or continued.
 
     Args:
       vocab_dir: holds the subwords.
@@ -96,7 +96,7 @@ class LinesCodec(TextCodec):
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Raises UserError: a language model has no inputs."""
         del texts
-        raise UserError("a language model has no inputs to encode: it can score texts.")
+        raise UserError("a language model has no inputs to encode: its texts are targets.")
 
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch]: subwords, END_ID, padding."""
@@ -119,11 +119,3 @@ class LinesCodec(TextCodec):
     def input_text(self, tokens: Sequence[str]) -> str:
         """The text that the pieces make, in one line."""
         return self._texts.input_text(tokens)
-
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Raises UserError: a language model has no inputs."""
-        del lines
-        raise UserError(
-            f"{name}: a language model has no inputs to answer; its texts, one a line, are scored"
-            " (ut-decoder with `score_file`)."
-        )

@@ -280,7 +280,7 @@ def test_of_a_long_story_as_tokens_the_end_is_kept(
     assert "the first ones are left out" in capsys.readouterr().err
 
 
-def test_a_language_model_scores_but_does_not_translate() -> None:
+def test_a_language_model_scores_texts() -> None:
     class Next(Echo):
         spec = ProblemSpec("none", "tokens", 0, VOCABULARY)
 
@@ -290,8 +290,6 @@ def test_a_language_model_scores_but_does_not_translate() -> None:
 
     ours = translator(model=Next())
     ours.codec.fields = ()
-    with pytest.raises(UserError, match="language model"):
-        ours.translate([])
     np.testing.assert_allclose(
         list(ours.score([(), ()], ["123", ""])),
         [-4 * np.log(VOCABULARY), -np.log(VOCABULARY)],

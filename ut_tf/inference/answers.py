@@ -49,10 +49,12 @@ class Answers:
         return self._strategy.random
 
     def decode(self, features: dict[str, Any], seed: Any, numbers: Any = None) -> tuple[Any, Any]:
-        """Writes outputs; of aligned targets the most probable one at each position.
+        """Writes outputs; of aligned targets the most probable one at each position, of a language
+        model what follows each prompt.
 
         Args:
-          features: with "inputs".
+          features: with "inputs"; of a language model with "prefix", int32 [batch, length], from
+            ``prompts``.
           seed: of random numbers; None: 0.
           numbers: int32 [batch], each example's own number; None: its place in the batch.
 
@@ -63,7 +65,19 @@ class Answers:
             return self._align(features)
         symbols, scores = decode(self._decoder, features, self.config, seed=seed, numbers=numbers)
         texts = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
+        if "prefix" in features:
+            prompts = tf.repeat(self.codec.decode(features["prefix"]), tf.shape(scores)[1])
+            texts = _behind(texts, prompts)
         return tf.reshape(texts, tf.shape(scores)), scores
+
+    def prompts(self, texts: Any) -> Any:
+        """The symbols of texts that a language model goes on from, strings [batch] -> int32 [batch,
+        length]: those of targets without the end.
+        """
+        ids = self.codec.encode_targets(texts)
+        last = tf.math.count_nonzero(ids, 1, keepdims=True, dtype=tf.int32) - 1
+        is_end = tf.logical_and(tf.equal(ids, END_ID), tf.range(tf.shape(ids)[1]) == last)
+        return tf.where(is_end, PADDING_ID, ids)
 
     def _align(self, features: dict[str, Any]) -> tuple[Any, Any]:
         """The one output of each example as text, and its log-probability, [batch, 1] each."""
@@ -129,3 +143,12 @@ class Answers:
         symbols = inputs != 0
         present = tf.reduce_any(symbols, -1) if inputs.shape.rank == 3 else symbols
         return tf.where(present, times, 0.0)
+
+
+def _behind(texts: Any, prompts: Any) -> Any:
+    """What stands in each text behind its prompt, strings [batch]; the whole text where it does not
+    begin with the prompt.
+    """
+    length = tf.strings.length(prompts)
+    begins = tf.equal(tf.strings.substr(texts, tf.zeros_like(length), length), prompts)
+    return tf.strings.substr(texts, tf.where(begins, length, 0), tf.strings.length(texts))

@@ -8,7 +8,12 @@ Example::
 
 Texts are read some batches ahead and decoded in batches of like length; answers come in the order
 of the texts. Each graph is traced once, for batches of any size and length. A problem whose targets
-are classes is answered by its most probable classes and their log-probabilities.
+are classes is answered by its most probable classes and their log-probabilities, a prompt of a
+language model by what follows it::
+
+    sampled = DecodeConfig(sampling=True, temperature=0.8, top_k=20)
+    translator = Translator.from_run(Run.load("runs/book"), config=sampled, seed=1)
+    next(translator.translate([("The cat",)]))[0].text  # " sat on the mat."
 """
 
 from __future__ import annotations
@@ -94,6 +99,8 @@ class Translator:
         self._seed = seed
         self._at_once = max(read_ahead, 1) * self.config.batch_size
         self._classifies = model.spec.has_one_answer
+        self._goes_on = model.spec.inputs == "none"
+        self._keeps_end = self._classifies or self._goes_on
         self._most_outputs = {"tokens": self.config.n_best, "aligned": 1}.get(
             model.spec.targets, model.spec.target_vocab_size
         )
@@ -102,11 +109,16 @@ class Translator:
             "facts": tf.TensorSpec([None, None, None], tf.int32),
             "tokens": tf.TensorSpec([None, None], tf.int32),
         }
-        features = {"inputs": ids[model.spec.inputs]} if model.spec.inputs != "none" else {}
+        features = {} if self._goes_on else {"inputs": ids[model.spec.inputs]}
         targets = {"targets": tf.TensorSpec([None] if self._classifies else [None, None], tf.int32)}
-        self._encode = _graph(codec.encode, [texts] * len(codec.fields))
+        self._encode = (
+            _graph(self._prompts, [texts])
+            if self._goes_on
+            else _graph(codec.encode, [texts] * len(codec.fields))
+        )
         self._encode_targets = _graph(codec.encode_targets, [texts])
-        self._outputs = _graph(self._decoded, [features, tf.TensorSpec([None], tf.int32)])
+        read = {"prefix": ids["tokens"]} if self._goes_on else features
+        self._outputs = _graph(self._decoded, [read, tf.TensorSpec([None], tf.int32)])
         self._log_probabilities = _graph(self._answers.score, [{**features, **targets}])
 
     @classmethod
@@ -146,7 +158,8 @@ class Translator:
         soon as its batch is done.
 
         Args:
-          texts: the raw texts of each example, one for each of the codec's fields.
+          texts: the raw texts of each example, one for each of the codec's fields; of a language
+            model one, the prompt, which may be empty.
           first: number of the first example, in warnings and for sampling.
           name: what the texts are, in the warnings of ``UnknownWords``. None: the caller warns.
 
@@ -154,14 +167,14 @@ class Translator:
           config.n_best hypotheses (of classes no more than there are, of aligned targets one). An
           example without any text gives empty ones with score 0. Where an input has more than
           config.max_input_length symbols those beyond are left out, with a warning that gives its
-          number; of inputs whose answer is a class those at the beginning.
+          number; of prompts and of inputs whose answer is a class those at the beginning. The
+          hypotheses of a language model hold what follows the prompt; their scores, and the lengths
+          of ``DecodeConfig``, count the prompt.
 
         Raises:
-          UserError: what `texts` raises, once all texts before it are answered; or the model is a
-            language model.
+          UserError: what `texts` raises, once all texts before it are answered; or a prompt leaves
+            no room within config.max_length.
         """
-        if self._model.spec.inputs == "none":
-            raise UserError("a language model has no inputs to translate: it can score texts.")
         given = ((self._fitting(columns), None) for columns in texts)
         return self._in_order(given, first, name, self._hypotheses)
 
@@ -187,12 +200,15 @@ class Translator:
         return self._in_order(zip(sources, targets, strict=True), first, name, self._scores)
 
     def _fitting(self, texts: Texts) -> Texts:
-        if len(texts) != len(self.codec.fields):
+        fields = ("prompt",) if self._goes_on else self.codec.fields
+        if len(texts) != len(fields):
             raise UserError(
-                f"an example of {len(texts)} texts, expected {len(self.codec.fields)}:"
-                f" {', '.join(self.codec.fields)}."
+                f"an example of {len(texts)} texts, expected {len(fields)}: {', '.join(fields)}."
             )
         return texts
+
+    def _prompts(self, texts: Any) -> dict[str, Any]:
+        return {"inputs": self._answers.prompts(texts)}
 
     def _in_order(
         self,
@@ -222,7 +238,7 @@ class Translator:
         blank = [
             number
             for number, (texts, target) in given.items()
-            if target is None and not any(map(str.strip, texts))
+            if target is None and not self._goes_on and not any(map(str.strip, texts))
         ]
         ready: dict[int, Any] = dict.fromkeys(blank, self._blank())
         waiting = iter(given)
@@ -294,7 +310,14 @@ class Translator:
             else trimmed(inputs)
         )
         targets = trimmed(targets) if targets is not None and targets.ndim else targets
-        inputs = self._cut(f"input {number}", inputs, keep_end=self._classifies)
+        what = "prompt" if self._goes_on else "input"
+        inputs = self._cut(f"{what} {number}", inputs, keep_end=self._keeps_end)
+        room = self.config.longest
+        if self._goes_on and targets is None and room and len(inputs) >= room:
+            raise UserError(
+                f"prompt {number} has {len(inputs)} symbols, and an output has at most {room},"
+                " the prompt's included: shorten it, raise max_length, or give extra_length."
+            )
         if targets is not None:
             targets = self._cut(f"target {number}", targets)
         return Example(number, inputs, targets)
@@ -314,14 +337,17 @@ class Translator:
         return kept
 
     def _ends(self, text: str, most: int) -> str:
-        return text[-most:] if self._classifies else text[:most]
+        return text[-most:] if self._keeps_end else text[:most]
 
     def _blank(self) -> list[Hypothesis]:
         return [Hypothesis("", 0.0)] * min(self.config.n_best, self._most_outputs)
 
     def _hypotheses(self, batch: list[Example]) -> list[list[Hypothesis]]:
         numbers = np.array([example.number % 2**31 for example in batch], np.int32)
-        texts, scores = (values.numpy() for values in self._outputs(stacked(batch), numbers))
+        features = stacked(batch)
+        if self._goes_on:
+            features = {"prefix": features["inputs"]}
+        texts, scores = (values.numpy() for values in self._outputs(features, numbers))
         return [
             [
                 Hypothesis(text.decode("utf-8", errors="replace"), float(score))
@@ -332,7 +358,7 @@ class Translator:
 
     def _scores(self, batch: list[Example]) -> list[float]:
         features = stacked(batch)
-        if self._model.spec.inputs == "none":
+        if self._goes_on:
             del features["inputs"]
         return [float(value) for value in self._log_probabilities(features).numpy()]
 

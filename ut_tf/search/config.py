@@ -109,6 +109,13 @@ class DecodeConfig:
             return "sampling"
         return "greedy" if self.beam_size == 1 else "beam"
 
+    @property
+    def longest(self) -> int:
+        """The symbols that every output has at most, however long its input; 0: extra_length
+        decides.
+        """
+        return self.force_length or self.max_length
+
     @classmethod
     def from_text(cls, text: str) -> Self:
         """The default options with the fields set that `text`, "name=value,name=value",

@@ -129,7 +129,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields the raw texts of each example in the lines of a file (without their line ends): by
-        default one example a line.
+        default one example a line; of a problem without fields, a language model's, a prompt.
 
         Args:
           lines: of the file.
@@ -138,7 +138,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         Raises:
           UserError: a line is not what the problem's format says; names file and line.
         """
-        if len(self.fields) != 1:
+        if len(self.fields) > 1:
             raise UserError(
                 f"{name}: this problem reads {' and '.join(self.fields)}, not lines of text."
             )
