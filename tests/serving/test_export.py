@@ -21,13 +21,16 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tests.close import assert_close
 from tests.serving import toy
 from ut_tf.errors import UserError
+from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import decode
 from ut_tf.serving.export import export_run, saved_operations
+from ut_tf.serving.signatures import Servable
 from ut_tf.serving.versions import SUMMARY_FILE, new_version, put_in_place
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
+from ut_tf.serving.weights import StoredWeights
 from ut_tf.storage.disk_errors import readable_disk_errors
 
 BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
@@ -212,7 +215,7 @@ def test_classes_come_with_their_probabilities(questions):
     assert json.loads((questions.folder / SUMMARY_FILE).read_text())["classes"] == list(toy.ANSWERS)
 
 
-def test_a_language_model_is_served_by_its_scores(tmp_path):
+def test_a_language_model_is_served_by_its_scores_and_goes_on_from_texts(tmp_path):
     language = Exported(tmp_path, "letter_language", hparams="halting=none", warmup=False)
     targets = ["abc", "ja"]
     expected = log_probabilities(
@@ -221,6 +224,23 @@ def test_a_language_model_is_served_by_its_scores(tmp_path):
     assert_close(
         language.loaded.ask("serving_default", targets=targets)["log_probabilities"], expected, 1e-4
     )
+    prompts = ["ab", "", "jjgjahc", "abcdefghij" * 4]
+    answer = language.loaded.ask("generate", inputs=prompts)
+    ours = Translator(language.model, language.codec, BEAM)
+    for number, pair in enumerate(ours.translate([(prompt,) for prompt in prompts])):
+        assert [text.decode() for text in answer["outputs"][number]] == [best.text for best in pair]
+        assert_close(answer["scores"][number], [best.score for best in pair], 1e-4)
+    assert language.loaded.ask("generate", inputs=[])["outputs"].shape == (0, 2)
+    # A prompt that leaves no room harms nobody else.
+    short = dataclasses.replace(BEAM, max_length=9)
+    weights = StoredWeights(language.model, "float32")
+    servable = Servable(language.model, language.codec, language.run.spec, short, weights)
+    alone, beside = (
+        servable.generate(tf.constant(texts)) for texts in (["ab"], ["ab", "abcdefghi"])
+    )
+    assert beside["outputs"][0].numpy().tolist() == alone["outputs"][0].numpy().tolist()
+    assert beside["outputs"][1].numpy().tolist() == [b"", b""]
+    assert beside["scores"][1].numpy().max() == -np.inf
 
 
 def test_bytes_that_are_no_text_harm_nobody_else(beam, questions):

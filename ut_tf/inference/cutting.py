@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.symbols import END_ID
+from ut_tf.symbols import END_ID, PADDING_ID
 
 
 def cut(ids: Any, most: int) -> Any:
@@ -18,3 +18,11 @@ def cut(ids: Any, most: int) -> Any:
     ends_beyond = tf.reduce_any(tf.equal(ids[:, most:], END_ID), 1, keepdims=True)
     last = tf.equal(tf.range(tf.minimum(tf.shape(ids)[1], most)), most - 1)
     return tf.where(tf.logical_and(ends_beyond, last), END_ID, ids[:, :most])
+
+
+def last(ids: Any, most: int) -> Any:
+    """The last `most` symbols of each row of int32 [batch, length], padded with 0: of a prompt those
+    that what follows depends on most.
+    """
+    rows = tf.RaggedTensor.from_tensor(ids, padding=PADDING_ID)
+    return rows[:, -most:].to_tensor()

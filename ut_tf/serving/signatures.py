@@ -3,12 +3,15 @@
 - ``serving_default``: texts -> ``outputs`` strings and ``scores``, [batch] each ([batch, n_best]
   for several hypotheses); for classes the same as ``classify``, for language models as ``score``.
 - ``score``: texts and ``targets`` -> ``log_probabilities`` float32 [batch].
+- ``generate``, of language models: texts to go on from -> ``outputs``, what follows each, and
+  ``scores``, as of ``serving_default``; the score is that of the whole text.
 - ``classify``: texts -> ``outputs``, ``probability`` [batch], ``probabilities`` [batch, classes].
 - ``ponder``: texts -> ``tokens`` strings and ``ponder_times`` float32, [batch, length].
 
 Texts are strings [batch], one input for each of the codec's fields. Bytes that are not UTF-8 are
 read as U+FFFD. Inputs of which an output is written are cut to ``max_input_length`` symbols, as
-ut-decoder cuts them: memory grows with the square of their length.
+ut-decoder cuts them, the beginning of a prompt and the end of others: memory grows with the square
+of their length.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.inference.answers import Answers
-from ut_tf.inference.cutting import cut
+from ut_tf.inference.cutting import cut, last
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.weights import StoredWeights
 
 DEFAULT = "serving_default"
 TARGETS = "targets"
+PROMPTS = "inputs"
 
 
 class Signature(NamedTuple):
@@ -94,10 +98,25 @@ class Servable(tf.Module):  # type: ignore[misc]
 
     def decode(self, *texts: Any) -> dict[str, Any]:
         """The best hypotheses of each example and their scores; of blank texts "" and 0."""
-        seed = None if self.generator is None else self.generator.make_seeds(1)[:, 0]
-        outputs, scores = self._answers.decode(self._features(texts), seed)
+        outputs, scores = self._answers.decode(self._features(texts), self._seed())
         blank = tf.reduce_all([tf.equal(tf.strings.strip(text), "") for text in texts], 0)[:, None]
-        outputs, scores = tf.where(blank, "", outputs), tf.where(blank, 0.0, scores)
+        return self._best(tf.where(blank, "", outputs), tf.where(blank, 0.0, scores))
+
+    def generate(self, prompts: Any) -> dict[str, Any]:
+        """What follows each prompt, and the scores of both together; of a prompt that leaves no room
+        within the longest output "" and -inf.
+        """
+        ids = self._answers.prompts(prompts)
+        prefix = _with_a_position(last(ids, self._config.max_input_length))
+        outputs, scores = self._answers.decode({"prefix": prefix}, self._seed())
+        longest = self._config.longest or prefix.dtype.max
+        fits = tf.math.count_nonzero(prefix, 1, keepdims=True, dtype=tf.int32) < longest
+        return self._best(tf.where(fits, outputs, ""), tf.where(fits, scores, -float("inf")))
+
+    def _seed(self) -> Any:
+        return None if self.generator is None else self.generator.make_seeds(1)[:, 0]
+
+    def _best(self, outputs: Any, scores: Any) -> dict[str, Any]:
         several = self._config.n_best > 1 and self._spec.targets == "tokens"
         return {
             "outputs": outputs if several else outputs[:, 0],
@@ -143,7 +162,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         fields = self.codec.fields
         score = (self.score, (*fields, TARGETS))
         if self._spec.inputs == "none":
-            return {DEFAULT: score, "score": score}
+            return {DEFAULT: score, "score": score, "generate": (self.generate, (PROMPTS,))}
         ponder = (self.ponder, fields)
         if self._spec.has_one_answer:
             return {
