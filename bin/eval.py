@@ -26,6 +26,7 @@ from ut_tf.data.arguments import absolute_files, check_argument_names
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
+from ut_tf.notices import printable
 from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
@@ -207,7 +208,7 @@ def _title(run: Run, values: Any, step: int, other: str = "") -> str:
     particular = (f", evaluated on {other}" if other else "") + (
         f", used with {used}" if used else ""
     )
-    return f"{run.problem} with {run.hparams_set}, checkpoint of step {step}{particular}"
+    return printable(f"{run.problem} with {run.hparams_set}, checkpoint of step {step}{particular}")
 
 
 def _other_checkpoint(run: Run, values: Any, step: int) -> str:

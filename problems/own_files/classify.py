@@ -28,6 +28,7 @@ from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted, did_you_mean
+from ut_tf.notices import printable
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import CLASSES_FILE, ClassesCodec
 from ut_tf.problems.own_files.labelled_text import Labelled, LabelledFiles, read_labelled
@@ -261,4 +262,4 @@ def _held_out(examples: Sequence[Labelled]) -> tuple[list[Labelled], list[Labell
 
 
 def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)

@@ -7,8 +7,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.bin.quick_commands import call_commands
+from tests.serving.process import Process
 from tests.web.servers import connection, exchange, request
 from ut_tf.serving.rest import RestClient
 
@@ -25,41 +24,12 @@ EXPORT = Path(__file__).parents[1] / "stored_runs" / "ut_halting_reverse" / "exp
 WRITTEN = json.loads((EXPORT.parent / "expected.json").read_text(encoding="utf-8"))["export"]
 
 
-class Process:
-    """A process of ut-serve; ``lines`` is what it has written so far."""
-
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "ut_tf.bin.serve", f"--export_dir={folder}"]
-        self.process = subprocess.Popen(
-            [*command, "--port=0", "--model_name=digits"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.lines = [self.process.stdout.readline()]
-        match = re.fullmatch(
-            r"ut-serve: digits, version 1 of \S+/export, at (\S+) \(serving_default\)\n",
-            self.lines[0],
-        )
-        assert match is not None, self.lines[0] + self.process.stdout.read()
-        self.address = match[1]
-        self._reading = threading.Thread(target=lambda: self.lines.extend(self.process.stdout))
-        self._reading.start()
-
-    def end(self) -> int:
-        """Waits for the end and returns the exit status."""
-        status = self.process.wait()
-        self._reading.join()
-        return status
-
-
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """ut-serve, of which the last test sees the end."""
     process = Process(shutil.copytree(EXPORT, tmp_path_factory.mktemp("serve") / "export"))
     yield process
-    process.process.kill()
-    process.end()
+    process.kill()
 
 
 def test_it_answers_from_the_export(serving: Process) -> None:
