@@ -54,7 +54,8 @@ def with_order(folder: Path, path: tuple[Any, ...]) -> Path:
     return folder
 
 
-def test_the_name_of_a_run_s_set(shown: Any, eagerly: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("eagerly")
+def test_the_name_of_a_run_s_set(shown: Any, tmp_path: Path) -> None:
     run = with_order(tmp_path / "run", ("hparams_set",))
     written = shown(eval_command, f"--output_dir={run}", "--checkpoint=last")
     assert "ut_algorithmic_reverse\ufffd" in written and not ORDERS.search(written)
