@@ -15,7 +15,11 @@ from ut_tf.serving.server import ModelServer
 from ut_tf.web.replies import Limits
 
 TEXT = TensorInfo("DT_STRING", (-1,))
-OUTPUTS = {"ponder": ["tokens", "ponder_times"], "score": ["log_probabilities"]}
+OUTPUTS = {
+    "ponder": ["tokens", "ponder_times"],
+    "score": ["log_probabilities"],
+    "impossible": ["outputs", "scores"],
+}
 """What signatures are said to return that do not return "outputs"."""
 
 Answer = Callable[[list[dict[str, str]]], list[dict[str, Any]]]

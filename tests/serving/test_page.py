@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.insights.page.tab import Tab
@@ -33,7 +34,12 @@ def ponder(examples: list[dict[str, str]]) -> list[dict[str, Any]]:
     ]
 
 
+def impossible(examples: list[dict[str, str]]) -> list[dict[str, Any]]:
+    return [{"outputs": "a: NaN", "scores": -np.inf} for _ in examples]
+
+
 SIGNATURES = {
+    "impossible": (["inputs"], impossible),
     "serving_default": (["inputs"], upper),
     "ponder": (["inputs"], ponder),
     "score": (["inputs", "targets"], lengths),
@@ -84,6 +90,10 @@ def test_the_fields_of_an_example_stand_in_the_same_line(page: Tab, model: Pytho
     refused = ask(page, "score", inputs="a\nb", targets="x")
     assert refused == ["The fields have 2 and 1 lines: each example has one in each."]
     assert len([call for call in model.calls if "targets" in call[0]]) == 1
+
+
+def test_a_score_of_minus_infinity_is_shown(page: Tab) -> None:
+    assert ask(page, "impossible", inputs="x") == ["a: NaN-Infinity"]
 
 
 def test_every_question_is_one_about_the_whole_story(page: Tab) -> None:
