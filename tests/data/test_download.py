@@ -28,6 +28,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         if self.path != "/endless":
             self.send_header("Content-Length", str(len(CONTENT)))
+        if self.path == "/packed":
+            self.send_header("Content-Encoding", "gzip, gzip")
         self.end_headers()
         self.wfile.write(CONTENT[: 1000 if self.path == "/cut" else None])
 
@@ -65,6 +67,11 @@ def test_an_empty_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file.tar.gz").touch()
     with pytest.raises(UserError, match=r"file\.tar\.gz is empty"):
         find_or_download(archive(), tmp_path, "problem")
+
+
+def test_what_a_server_calls_packed_is_kept_as_it_was_sent(server: str, tmp_path: Path) -> None:
+    path = find_or_download(archive(f"{server}/packed"), tmp_path, "problem")
+    assert path.read_bytes() == CONTENT
 
 
 def test_downloads_where_it_is_not_there(server: str, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ each way in which an answer can fail.
 from __future__ import annotations
 
 import contextlib
-import itertools
+import gzip
+import json
 import re
 import socket
 import threading
@@ -148,12 +149,43 @@ def test_a_server_that_sends_byte_by_byte(whole):
         assert time.monotonic() - before < 2.0
 
 
-def test_a_server_that_sends_for_ever(monkeypatch):
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", "the answer has more than 1,000,000 bytes"),
+        (b"HTTP/1.1 302 Found\r\nLocation: /a\r\n\r\n", "more than 1,000,000 bytes"),
+        (CHUNKED + b"7fffffff\r\n", "more than 1,000,000 bytes"),
+        (CHUNKED, "cannot be asked"),
+        (CHUNKED + b"1;", "cannot be asked"),
+        (b"HTTP/1.1 200 OK\r\nX: ", "does not answer"),
+        (b"", "does not answer"),
+    ],
+)
+def test_a_server_that_sends_for_ever(monkeypatch, head, expected):
     monkeypatch.setattr(rest, "LARGEST_ANSWER", 1_000_000)
-    parts = itertools.chain([b"HTTP/1.1 200 OK\r\n\r\n"], itertools.repeat(b" " * 100_000))
+    sent = []
+
+    def parts():
+        yield head
+        while True:
+            sent.append(100_000)
+            yield b"0" * 100_000
+
+    with sending(parts()) as address, pytest.raises(UserError, match=expected):
+        RestClient(address, "toy", timeout=20).predict([{"inputs": "a"}])
+    # Beside what the sockets hold.
+    assert sum(sent) < 20_000_000
+
+
+def test_an_answer_that_unpacks_to_more_is_not_unpacked():
+    bomb = gzip.compress(gzip.compress(b" " * 50_000_000, 9), 9)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: %d\r\n\r\n"
     with (
-        sending(parts) as address,
-        pytest.raises(UserError, match="the answer has more than 1,000,000 bytes"),
+        sending([head % len(bomb), bomb]) as address,
+        pytest.raises(UserError, match="expected JSON"),
     ):
         RestClient(address, "toy").predict([{"inputs": "a"}])
 
@@ -164,8 +196,10 @@ def test_a_server_that_sends_for_ever(monkeypatch):
         (b"200 OK", b"[" * 100_000, "expected JSON"),
         (b"200 OK", b'{"metadata": {"signature_def": {"signature_def": [1]}}}', "a model's sig"),
         (b"200 OK", b'{"metadata": {"signature_def": {"signature_def": "a"}}}', "a model's sig"),
-        (b"302 Found\r\nLocation: http://\xff\xfe/", b"", "cannot be asked"),
-        (b"302 Found\r\nLocation: http://my..host/", b"", "cannot be asked"),
+        (b"302 Found\r\nLocation: http://\xff\xfe/", b"", "a redirect to http://"),
+        (b"302 Found\r\nLocation: http://my..host/", b"", "a redirect to http://my..host/: give"),
+        (b"302 Found", b"", "expected JSON"),
+        (b"200 OK\r\nContent-Encoding: gzip", gzip.compress(b"{}"), "expected JSON"),
         (b"500 Oh", b'{"error": [[1]]}', "status 500: [[1]]"),
         (b"500 Oh", b"\xff\x1b[2J", "status 500"),
     ],
@@ -175,6 +209,20 @@ def test_strange_answers_are_one_sentence(head, body, expected):
     with sending([answer]) as address, pytest.raises(UserError) as caught:
         RestClient(address, "toy", timeout=5).inputs("serving_default")
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("names", [["x" * 5_000_000], [f"name {n}" for n in range(200_000)]])
+@pytest.mark.parametrize("of", ["signatures", "inputs"])
+def test_names_without_end_are_one_short_sentence_at_once(names, of):
+    inner = {name: {} for name in names}
+    signatures = inner if of == "signatures" else {"serving_default": {"inputs": inner}}
+    body = json.dumps({"metadata": {"signature_def": {"signature_def": signatures}}}).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    before = time.monotonic()
+    with sending([answer]) as address, pytest.raises(UserError) as caught:
+        RestClient(address, "toy").inputs("serving_default")
+    assert "expected a model's signatures" in str(caught.value) and len(str(caught.value)) < 500
+    assert time.monotonic() - before < 5
 
 
 @pytest.mark.parametrize("host", ["my..host", "a" * 70, "[::1", "ä" * 70, "h:99999", "h:x", ""])

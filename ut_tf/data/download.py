@@ -17,7 +17,7 @@ import queue
 import re
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,12 @@ def _pin(path: Path, digest: str) -> None:
 def _open(url: str) -> Any:
     import requests
 
-    response = requests.get(url, stream=True, timeout=(_CONNECT_SECONDS, _STALL_SECONDS))
+    response = requests.get(
+        url,
+        headers={"Accept-Encoding": "identity"},
+        stream=True,
+        timeout=(_CONNECT_SECONDS, _STALL_SECONDS),
+    )
     response.raise_for_status()
     return response
 
@@ -222,7 +227,7 @@ def _receive(response: Any, archive: Archive, path: Path, sha256: str) -> str:
             os.fdopen(descriptor, "wb") as file,
             tqdm.tqdm(total=expected or None, unit="B", unit_scale=True, desc=archive.file) as bar,
         ):
-            for chunk in response.iter_content(_CHUNK_BYTES):
+            for chunk in _parts(response):
                 file.write(chunk)
                 digest.update(chunk)
                 size += len(chunk)
@@ -240,6 +245,17 @@ def _receive(response: Any, archive: Archive, path: Path, sha256: str) -> str:
         return digest.hexdigest()
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _parts(response: Any) -> Iterator[bytes]:
+    """The response's body as it was sent: an archive is unpacked by its reader, within limits."""
+    from urllib3.exceptions import HTTPError
+
+    try:
+        while chunk := response.raw.read(_CHUNK_BYTES, decode_content=False):
+            yield chunk
+    except HTTPError as error:
+        raise OSError(_reason(error)) from error
 
 
 def _reason(error: BaseException) -> str:

@@ -29,6 +29,7 @@ LONGEST_TIMEOUT = 86_400.0
 # A signature's inputs come without an order: this is the one in which people give them.
 _ORDER = ("inputs", "story", "question", "targets")
 _SHOWN = 300
+_MOST_NAMES = 100
 # Bytes: an answer beyond it is no model's.
 LARGEST_ANSWER = 32_000_000
 _CHUNK_BYTES = 1 << 16
@@ -64,7 +65,9 @@ class RestClient:
             f"/versions/{version}" if version is not None else ""
         )
         self._timeout = timeout
-        self._session = requests.Session()
+        self._session = _Session()
+        # What is packed may unpack to any size.
+        self._session.headers["Accept-Encoding"] = "identity"
 
     def inputs(self, signature: str) -> tuple[str, ...]:
         """The names of a signature's inputs: texts, then targets; others by the alphabet.
@@ -74,9 +77,9 @@ class RestClient:
         """
         reply = self._ask("GET", f"{self._model}/metadata", None)
         try:
-            known: dict[str, Any] = dict(reply["metadata"]["signature_def"]["signature_def"])
+            known = _named(reply["metadata"]["signature_def"]["signature_def"])
             if signature in known:
-                return tuple(sorted(dict(known[signature]["inputs"]), key=_place))
+                return tuple(sorted(_named(known[signature]["inputs"]), key=_place))
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"{self._model}/metadata: expected a model's signatures, got {_shown(reply)}."
@@ -125,6 +128,11 @@ class RestClient:
                 f"{url} cannot be asked ({_shown(error)}): give the server's address, such as"
                 " http://localhost:8501."
             ) from error
+        if reply.is_redirect:
+            raise UserError(
+                f"{url} answered with status {reply.status_code}, a redirect to"
+                f" {_shown(reply.headers['Location'])}: give that address, if you trust it."
+            )
         if not reply.ok:
             message = _error_text(content) or _shown(reply.reason)
             raise UserError(f"{url} answered with status {reply.status_code}: {message}")
@@ -142,7 +150,8 @@ class RestClient:
         with self._session.request(
             method, url, json=body, timeout=self._timeout, stream=True
         ) as reply:
-            for chunk in reply.iter_content(_CHUNK_BYTES):
+            # Other ways to read unpack first, or read lines of any length.
+            while chunk := reply.raw.read(_CHUNK_BYTES, decode_content=False):
                 content += chunk
                 if len(content) > LARGEST_ANSWER:
                     raise UserError(
@@ -150,6 +159,17 @@ class RestClient:
                         " texts at once."
                     )
         return reply, bytes(content)
+
+
+class _Session(requests.Session):
+    """A session that follows no redirects: it would read an answer of any size first, and send the
+    texts to another server.
+    """
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """None: there is no other address to ask."""
+        del resp
+        return None
 
 
 def _error_text(content: bytes) -> str:
@@ -162,6 +182,16 @@ def _error_text(content: bytes) -> str:
 
 def _text(content: bytes) -> str:
     return content[: 4 * _SHOWN].decode("utf-8", errors="replace")
+
+
+def _named(value: Any) -> dict[str, Any]:
+    """An object of a server; raises ValueError where it has more names, or longer ones, than a
+    model has: messages show all of them.
+    """
+    named = dict(value)
+    if len(named) > _MOST_NAMES or any(len(name) > _SHOWN for name in named):
+        raise ValueError("no names of a model")
+    return named
 
 
 def _place(name: str) -> tuple[int, str]:
