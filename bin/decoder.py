@@ -28,7 +28,7 @@ from ut_tf.bin.command import (
 )
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import load_run
+from ut_tf.bin.readable_run import load_runs
 from ut_tf.data.beam import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.data.prepared import source_record
@@ -69,6 +69,7 @@ directory, or a saved model.
   ut-decoder --output_dir=runs/ende \\
       --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
   ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
+  ut-decoder --output_dir=runs/ende-1 --output_dir=runs/ende-2 < news.en
   ut-decoder --output_dir=runs/book --prompt_file=prompts.txt \\
       --decode_hparams="sampling=true,temperature=0.8,top_k=20"
   ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de \\
@@ -137,7 +138,7 @@ FLAGS = (
         _FILES,
         shown_default="none; this process does it",
     ),
-    shared_flags.READ_RUN_DIR,
+    shared_flags.READ_RUN_DIRS,
     shared_flags.SAVED_MODEL,
     shared_flags.RUN_PROBLEM,
     shared_flags.RUN_HPARAMS_SET,
@@ -157,14 +158,16 @@ def _main(argv: list[str]) -> None:
     source = _source(values)
     on_beam = bool(values.beam_pipeline_options)
     lines = read_input(expanded(source)) if source and not on_beam else None
-    run = load_run(values).in_use(values.hparams)
+    runs = [run.in_use(values.hparams) for run in load_runs(values)]
+    run = runs[0]
     _check_prompts(run, values)
     config = decode_config(values.decode_hparams)
     shards = _shards(values) if on_beam else None
     if on_beam:
         require_beam()
     if shards is None or shards.checkpoint is None:
-        check_checkpoint(run.output_dir, values.checkpoint)
+        for one in runs:
+            check_checkpoint(one.output_dir, values.checkpoint)
     import_tensorflow()
     if shards is not None:
         _answer_on_beam(shards, run, config, values)
@@ -177,8 +180,8 @@ def _main(argv: list[str]) -> None:
     if interactive:
         config = dataclasses.replace(config, batch_size=1)
     with stdout_to_stderr():
-        translator = Translator.from_run(
-            run, values.checkpoint, config, values.random_seed, 1 if interactive else READ_AHEAD
+        translator = Translator.from_runs(
+            runs, values.checkpoint, config, values.random_seed, 1 if interactive else READ_AHEAD
         )
     if interactive:
         _interact(translator)
@@ -228,6 +231,10 @@ def _check_beam(values: Any) -> None:
         return
     if not (values.decode_to_file and _source(values)):
         raise FlagError(f"--beam_pipeline_options needs files: {_NEEDED_FILES}")
+    if len(values.output_dir or ()) > 1:
+        raise FlagError(
+            "--beam_pipeline_options answers with one run: leave all but one --output_dir out."
+        )
     if values.decode_shards > 1:
         raise FlagError(
             "--beam_pipeline_options divides the input among workers itself: leave --decode_shards"

@@ -19,7 +19,7 @@ from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.flag_values import check_readable_files, check_split, decode_config
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import load_run
+from ut_tf.bin.readable_run import load_runs
 from ut_tf.bin.terminal import width_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files, check_argument_names
@@ -47,6 +47,7 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
   ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
   ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
   ut-eval --output_dir=runs/ende --decode_hparams=alpha=1.2
+  ut-eval --output_dir=runs/task1-1 --output_dir=runs/task1-2
   ut-eval --output_dir=runs/task1 --exit_sweep
   ut-eval --output_dir=runs/task1 --figures
   ut-eval --model=babi
@@ -54,7 +55,8 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
 The table goes to standard error. It shows metrics with 95% intervals, which cover the choice of the
 test examples, and groups of examples as columns. Standard output gets one line, a JSON object with
 every metric, where it is a file or a pipe; in a terminal only with --json.
-The results are added to evaluations.jsonl in the run directory; a saved model stays as it is."""
+The results are added to evaluations.jsonl in the run directory; a saved model stays as it is. Of
+several runs, whose probabilities are averaged, they are added to ensembles.jsonl in the first."""
 
 _RUN_FIGURES = "{output_dir}/figures"
 FLAGS = (
@@ -128,7 +130,7 @@ FLAGS = (
         alone=_RUN_FIGURES,
     ),
     shared_flags.HPARAMS_IN_USE,
-    shared_flags.READ_RUN_DIR,
+    shared_flags.READ_RUN_DIRS,
     shared_flags.SAVED_MODEL,
     shared_flags.RUN_PROBLEM,
     shared_flags.RUN_HPARAMS_SET,
@@ -152,31 +154,44 @@ def _main(argv: list[str]) -> None:
     _check_exit_sweep(values)
     _check_decode(values)
     _check_figures(values)
+    _check_several(values)
     with stdout_to_stderr():
-        run = load_run(values)
+        runs = load_runs(values)
         # With the run's user code, which may have a strategy of its own.
         decode_config(values.decode_hparams)
-        trained, run = run.hparams, run.in_use(values.hparams)
-        check_checkpoint(run.output_dir, values.checkpoint)
+        trained = runs[0].hparams
+        run, *others = (one.in_use(values.hparams) for one in runs)
+        for one in runs:
+            check_checkpoint(one.output_dir, values.checkpoint)
         other = values.test_problem
         check_split(values.split, other or run.problem, with_train=not other)
         if values.figures:
             # Before the evaluation, which takes long and leaves a record.
             check_writable(_figures_folder(run, values), "figures")
-        judge = _sweep_exits if values.exit_sweep else _judge
-        line = judge(run, trained, values, lengths)
+        line = (
+            _sweep_exits(run, values, lengths)
+            if values.exit_sweep
+            else _judge(run, trained, values, lengths, others)
+        )
     if values.json or not sys.stdout.isatty():
         print(line)
 
 
-def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
-    """Judges the run, and keeps a record; returns the line of JSON."""
+def _judge(
+    run: Run, trained: HParams, values: Any, lengths: tuple[int, ...], others: Sequence[Run]
+) -> str:
+    """Judges the run, averaged with the others, and keeps a record; returns the line of JSON."""
     other = f"{values.test_problem} {values.test_problem_args}".rstrip()
     other = other if values.test_problem else ""
-    measured = _measure_transfer(run, values) if other else _measure(run, values, lengths)
+    measured = _measure_transfer(run, values) if other else _measure(run, values, lengths, others)
+    note = (
+        f"\nthe mean of {', '.join(measured.ensemble)}"
+        if measured.ensemble
+        else _other_checkpoint(run, values, measured.step)
+    )
     print(
         f"{_title(run, values, measured.step, other)}; {measured.split} split; 95% intervals in"
-        f" brackets{_other_checkpoint(run, values, measured.step)}\n{_table(measured)}"
+        f" brackets{note}\n{_table(measured)}"
     )
     record = dataclasses.replace(
         _record(run, values.checkpoint, lengths, measured, other),
@@ -220,9 +235,8 @@ def _other_checkpoint(run: Run, values: Any, step: int) -> str:
     return f"\nvalidation chose step {step}; --checkpoint=last evaluates step {last}"
 
 
-def _sweep_exits(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
+def _sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
     """Judges the run under exit rules, and writes the table; returns the line of JSON."""
-    del trained
     rules = () if values.exit_sweep == "all" else tuple(values.exit_sweep.split(","))
     for rule in rules:
         registry.exit_rules.check(rule)
@@ -297,6 +311,16 @@ def _check_figures(values: Any) -> None:
     check_installed()
 
 
+def _check_several(values: Any) -> None:
+    if len(values.output_dir or ()) < 2:
+        return
+    for flag in ("test_problem", "exit_sweep", "figures"):
+        if values[flag].value:
+            raise FlagError(
+                f"--{flag} is for one run: leave all but one --output_dir, or --{flag}, out."
+            )
+
+
 def _check_exit_sweep(values: Any) -> None:
     if not values.exit_sweep:
         return
@@ -339,7 +363,9 @@ def _check_test_problem(values: Any) -> None:
         )
 
 
-def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasurement:
+def _measure(
+    run: Run, values: Any, lengths: tuple[int, ...], others: Sequence[Run]
+) -> CheckpointMeasurement:
     import_tensorflow()
     from ut_tf.evaluation.evaluator import measure_checkpoint
 
@@ -353,6 +379,7 @@ def _measure(run: Run, values: Any, lengths: tuple[int, ...]) -> CheckpointMeasu
         split=values.split,
         problem=problem,
         decode=values.decode_hparams,
+        others=others,
     )
 
 
@@ -404,6 +431,7 @@ def _record(
         headlines=measured.headlines,
         groups={name: dataclasses.asdict(group) for name, group in measured.groups.items()},
         decode=measured.decode,
+        ensemble=measured.ensemble,
     )
 
 

@@ -79,6 +79,8 @@ VERSION = Flag("version", "Prints the version of ut-tf.", "Help", "boolean", def
 """Of commands that have no flag of this name themselves."""
 
 _MOST_DIGITS = 18
+# A flag that means something else where it is given several times.
+_ONE_RUN = "output_dir"
 _LONGEST_NAME = 100
 _EXPECTED = {
     "integer": "a whole number",
@@ -141,6 +143,12 @@ def parse(
         raise FlagError(
             f"unknown flag {unknown[:_LONGEST_NAME]} ... All flags: {command} --help."
         ) from None
+    for flag in flags:
+        if flag.name == _ONE_RUN and flag.kind == "string" and values[flag.name].present > 1:
+            raise FlagError(
+                f"--{flag.name} is given {values[flag.name].present} times: {command} takes one run"
+                " (ut-decoder and ut-eval average several)."
+            )
     if values.help:
         raise HelpAsked(help_page(description, flags))
     if not has_own and values.version:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError
+from ut_tf.ensembles import check_one_vocabulary
 from ut_tf.run import Run
 from ut_tf.sharing.places import model_folder
 
@@ -26,22 +27,35 @@ def load_run(values: Any) -> Run:
       FlagError: neither is given, or both are; or a flag says something else than the run.
       UserError: there is no such run or saved model.
     """
-    if not values.output_dir and not values.model:
+    return _load(values, values.output_dir)
+
+
+def load_runs(values: Any) -> list[Run]:
+    """The runs that ``READ_RUN_DIRS`` or ``SAVED_MODEL`` names, of one problem and one vocabulary;
+    arguments and errors as of ``load_run``.
+    """
+    runs = [_load(values, output_dir) for output_dir in values.output_dir or [None]]
+    check_one_vocabulary(runs)
+    return runs
+
+
+def _load(values: Any, output_dir: str | None) -> Run:
+    names_model = bool(values.model) and values.model in registry.models.names()
+    if not output_dir and not values.model:
         raise FlagError(
             "--output_dir is missing: the run directory, as ut-trainer wrote it; or give a saved"
             " model as --model."
         )
-    names_model = bool(values.model) and values.model in registry.models.names()
-    if values.output_dir and values.model and not names_model:
+    if output_dir and values.model and not names_model:
         raise FlagError(
-            f"--output_dir={values.output_dir} and --model={values.model} both name what is read:"
+            f"--output_dir={output_dir} and --model={values.model} both name what is read:"
             " leave one of them out."
         )
     folders = {name: values[name].value for name in _FOLDERS if name in values}
-    run = Run.load(values.output_dir or model_folder(values.model), **folders)
+    run = Run.load(output_dir or model_folder(values.model), **folders)
     own = {"problem": run.problem, "hparams_set": run.hparams_set}
     given = {name: values[name].value for name in _OF_RUN if name in values}
-    if values.output_dir and values.model:
+    if output_dir and values.model:
         own["model"], given["model"] = run.hparams.model, values.model
     for name, value in given.items():
         if value and value != own[name]:

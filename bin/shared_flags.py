@@ -88,6 +88,12 @@ RUN_DIR = Flag(
 READ_RUN_DIR = dataclasses.replace(
     RUN_DIR, required=False, shown_default="this or --model is needed"
 )
+READ_RUN_DIRS = dataclasses.replace(
+    READ_RUN_DIR,
+    kind="words",
+    help="The run directory, as ut-trainer wrote it; given several times, the probabilities of the"
+    " runs are averaged, which must have one problem and one vocabulary.",
+)
 SAVED_MODEL = Flag(
     "model",
     "A saved model in place of a run directory: its folder, hf://user/model, or the name of one"

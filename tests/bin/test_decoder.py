@@ -57,15 +57,15 @@ def translators() -> dict[Any, Translator]:
 @pytest.fixture
 def decode(run_dir, translators, monkeypatch, capsys):
     """Calls the command; returns status, lines on standard output and on standard error."""
-    make = Translator.from_run
+    make = Translator.from_runs
 
-    def known(run, *options):
-        key = (run.output_dir, run.hparams, *options)
+    def known(runs, *options):
+        key = (*((run.output_dir, run.hparams) for run in runs), *options)
         if key not in translators:
-            translators[key] = make(run, *options)
+            translators[key] = make(runs, *options)
         return translators[key]
 
-    monkeypatch.setattr(Translator, "from_run", known)
+    monkeypatch.setattr(Translator, "from_runs", known)
 
     def call(*flags, stdin=None, output_dir=run_dir):
         if stdin is not None:

@@ -73,7 +73,8 @@ def assert_steps_give_whole_logits(model: Any, steps: int) -> None:
     """
     draws, stepper = np.random.default_rng(1), make_stepper(model, beam_size=2)
     inputs, prefixes = INPUTS, np.zeros([3, 2, 0], np.int32)
-    cache = stepper.start({"inputs": tf.constant(inputs)}, 2, steps)
+    features = {"inputs": tf.constant(inputs), "batch_size": tf.constant(len(inputs))}
+    cache = stepper.start(features, 2, steps)
     sources, targets, logits = [], [], []
     for index in range(steps):
         if index == steps // 2:

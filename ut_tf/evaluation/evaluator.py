@@ -21,6 +21,7 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.ensembles import averaged_with
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
@@ -36,7 +37,7 @@ _WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
 
 
 def evaluate(
-    run: Run,
+    run: Run | Sequence[Run],
     checkpoint: str = "best",
     lengths: Iterable[int] = (),
     split: str | None = None,
@@ -47,6 +48,7 @@ def evaluate(
 
     Args:
       run: a trained run; ``run.in_use("eval_num_steps=8")`` uses it with other hyperparameters.
+        Several, of one problem and one vocabulary, are judged by the mean of their probabilities.
       checkpoint: "best" (by validation; the last where none was judged), "last", or a checkpoint's
         path.
       lengths: replaces the lengths that the problem evaluates at.
@@ -56,7 +58,10 @@ def evaluate(
     Raises:
       UserError: as of ``evaluator.measure_checkpoint``.
     """
-    return measure_checkpoint(run, checkpoint, lengths, split, decode=decode).metrics
+    first, *others = [run] if isinstance(run, Run) else run
+    return measure_checkpoint(
+        first, checkpoint, lengths, split, decode=decode, others=others
+    ).metrics
 
 
 def measure_checkpoint(
@@ -66,6 +71,7 @@ def measure_checkpoint(
     split: str | None = None,
     problem: Problem | None = None,
     decode: str = "",
+    others: Sequence[Run] = (),
 ) -> CheckpointMeasurement:
     """The metrics of a run's checkpoint on its problem's evaluation sets, with their intervals.
 
@@ -80,10 +86,11 @@ def measure_checkpoint(
       problem: the run's problem, where it has been made already.
       decode: replaces options of ``DecodeConfig`` with which the problem has texts written,
         "name=value,name=value".
+      others: runs whose probabilities are averaged with the run's; the data is the run's.
 
     Raises:
-      UserError: there is no such checkpoint, the problem has no such split, or it has no texts
-        written for `decode`.
+      UserError: there is no such checkpoint, the problem has no such split, it has no texts written
+        for `decode`, or `others` have another problem or vocabulary.
     """
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
@@ -93,6 +100,8 @@ def measure_checkpoint(
     # later.
     directory = find_checkpoint(run.output_dir, checkpoint)
     step = restore_weights(model, run, str(directory))
+    model, steps = averaged_with(model, run, others, checkpoint)
+    members = zip([run, *others], [step, *steps], strict=True) if others else ()
     evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
     return CheckpointMeasurement(
         **vars(evaluator.measure(sets)),
@@ -100,10 +109,12 @@ def measure_checkpoint(
         split=",".join(sorted({evaluation_set.split for evaluation_set in sets})),
         parameters=model.count_params(),
         data_note=problem.data_note(run.data_dir),
-        training_minutes=training_minutes(run.output_dir, step),
-        selection=selection_of(problem, directory),
+        # Of an ensemble neither is that of one training.
+        training_minutes=None if others else training_minutes(run.output_dir, step),
+        selection=None if others else selection_of(problem, directory),
         headlines=evaluator.headlines(sets),
         decode=changed,
+        ensemble=tuple(f"{member.output_dir} at step {at}" for member, at in members),
     )
 
 

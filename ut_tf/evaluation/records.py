@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ut_tf.errors import UserError
 from ut_tf.storage.files import MOST_LINES_BYTES, open_to_append, read_bounded
 from ut_tf.storage.json_lines import finished_lines, read_object, sealed
-from ut_tf.storage.layout import RECORDS_FILE
+from ut_tf.storage.layout import ENSEMBLES_FILE, RECORDS_FILE
 
 if TYPE_CHECKING:
     from ut_tf.metrics.intervals import Interval
@@ -46,7 +46,7 @@ _KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
     ),
     int: ("seed", "step"),
     dict: ("metrics", "intervals", "examples", "signatures", "groups"),
-    list: ("lengths", "headlines"),
+    list: ("lengths", "headlines", "ensemble"),
     (dict, type(None)): ("selection",),
     (int, type(None)): ("parameters",),
     (int, float, type(None)): ("training_minutes",),
@@ -87,6 +87,8 @@ class Record:
         (BLEU).
       groups: the groups of the examples by the name that ends their metrics, each {"feature",
         "value", "examples"}; empty in records of version 0.4.
+      ensemble: the runs whose probabilities were averaged, "runs/a at step 100" each; empty: one
+        run was judged alone.
     """
 
     time: str
@@ -110,10 +112,13 @@ class Record:
     signatures: dict[str, str] = field(default_factory=dict)
     headlines: tuple[str, ...] = ()
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ensemble: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The record as one line of JSON; ``from_dict`` reads it."""
         values = dataclasses.asdict(self)
+        if not self.ensemble:
+            del values["ensemble"]
         values["metrics"] = {name: _finite(value) for name, value in self.metrics.items()}
         values["intervals"] = {
             name: [_finite(bound) for bound in bounds] for name, bounds in self.intervals.items()
@@ -157,6 +162,7 @@ class Record:
                 "intervals": intervals,
                 "lengths": tuple(int(length) for length in known.get("lengths", ())),
                 "headlines": tuple(known.get("headlines", ())),
+                "ensemble": tuple(map(str, known.get("ensemble", ()))),
             }
         )
 
@@ -170,7 +176,8 @@ class Record:
             if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal()
             else self.checkpoint
         )
-        return self.step, place, self.split, self.lengths, self.test_problem, self.used_with
+        asked = self.split, self.lengths, self.test_problem, self.used_with, self.ensemble
+        return self.step, place, *asked
 
     @property
     def used_with(self) -> str:
@@ -186,12 +193,13 @@ def now() -> str:
 
 
 def append_record(output_dir: str | Path, record: Record) -> None:
-    """Adds a record to a run directory.
+    """Adds a record to a run directory: of an ensemble to ``ensembles.jsonl``, beside those of the
+    run alone.
 
     Raises:
       UserError: the file cannot be written.
     """
-    path = Path(output_dir) / RECORDS_FILE
+    path = Path(output_dir) / (ENSEMBLES_FILE if record.ensemble else RECORDS_FILE)
     try:
         with open_to_append(path) as file:
             last = read_bounded(path, MOST_LINES_BYTES).rpartition(b"\n")[2]
@@ -208,14 +216,14 @@ def append_record(output_dir: str | Path, record: Record) -> None:
         ) from error
 
 
-def read_records(output_dir: str | Path) -> list[Record]:
+def read_records(output_dir: str | Path, file: str = RECORDS_FILE) -> list[Record]:
     """The records of a run directory, the oldest first; none where ut-eval has not judged
-    the run.
+    the run. Those of ensembles are in the `file` ``ensembles.jsonl``.
 
     Raises:
       UserError: the file cannot be read, or a line is no record; names file and line.
     """
-    path = Path(output_dir) / RECORDS_FILE
+    path = Path(output_dir) / file
     try:
         content = read_bounded(path, MOST_LINES_BYTES)
     except FileNotFoundError:

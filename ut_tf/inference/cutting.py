@@ -21,8 +21,6 @@ def cut(ids: Any, most: int) -> Any:
 
 
 def last(ids: Any, most: int) -> Any:
-    """The last `most` symbols of each row of int32 [batch, length], padded with 0: of a prompt those
-    that what follows depends on most.
-    """
+    """The last `most` symbols of each row of int32 [batch, length], padded with 0."""
     rows = tf.RaggedTensor.from_tensor(ids, padding=PADDING_ID)
     return rows[:, -most:].to_tensor()

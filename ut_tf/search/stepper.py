@@ -19,16 +19,17 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.search.contract import EXAMPLES, DecoderModel, gather_examples
+from ut_tf.search.ensemble import Ensemble, EnsembleStepper
 from ut_tf.symbols import END_ID
 
 
 def make_stepper(
-    model: DecoderModel, beam_size: int, incremental: bool | None = None
-) -> IncrementalStepper | PrefixStepper:
+    model: DecoderModel | Ensemble, beam_size: int, incremental: bool | None = None
+) -> IncrementalStepper | PrefixStepper | EnsembleStepper:
     """The stepper of a model.
 
     Args:
-      model: a decoder model.
+      model: a decoder model; of an ``Ensemble`` each one has its own stepper.
       beam_size: hypotheses for each example.
       incremental: whether the model's own cache is used; None: where it can.
 
@@ -36,6 +37,8 @@ def make_stepper(
       UserError: the cache is asked for, and the model says that it would not give what the whole
         prefix gives.
     """
+    if isinstance(model, Ensemble):
+        return EnsembleStepper([make_stepper(one, beam_size, incremental) for one in model.models])
     supported = bool(model.supports_incremental_decoding)
     if incremental and not supported:
         raise UserError(
@@ -90,7 +93,9 @@ class CopyingStepper:
 
     beam_size = 1
 
-    def __init__(self, stepper: IncrementalStepper | PrefixStepper, copies: int) -> None:
+    def __init__(
+        self, stepper: IncrementalStepper | PrefixStepper | EnsembleStepper, copies: int
+    ) -> None:
         assert stepper.beam_size == 1
         self.copies = copies
         self._stepper = stepper

@@ -103,8 +103,8 @@ class Servable(tf.Module):  # type: ignore[misc]
         return self._best(tf.where(blank, "", outputs), tf.where(blank, 0.0, scores))
 
     def generate(self, prompts: Any) -> dict[str, Any]:
-        """What follows each prompt, and the scores of both together; of a prompt that leaves no room
-        within the longest output "" and -inf.
+        """What follows each prompt, and the scores of both together; "" and -inf of a prompt that
+        leaves no room within the longest output.
         """
         ids = self._answers.prompts(prompts)
         prefix = _with_a_position(last(ids, self._config.max_input_length))

@@ -9,6 +9,7 @@ runs/babi_qa-ut_base/
   processes.jsonl      one line per process that trained: machine, versions, commit, minutes
   tracker.json         the identifiers of the tracked runs (ut-trainer --tracker)
   evaluations.jsonl    what ut-eval measured
+  ensembles.jsonl      the same of this run averaged with others
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
   figures/             what ut-eval --figures drew
   bleu.jsonl           BLEU of each checkpoint
@@ -35,6 +36,7 @@ TRACKER_FILE = "tracker.json"
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 RECORDS_FILE = "evaluations.jsonl"
+ENSEMBLES_FILE = "ensembles.jsonl"
 EXIT_SWEEP_FILE = "exit_sweep.json"
 EXIT_SWEEP_TABLE_FILE = "exit_sweep.csv"
 EXIT_SWEEP_FIGURE = "exit_sweep"
