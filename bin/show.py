@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import textwrap
 import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from ut_tf.sharing.places import shipped_models
 from ut_tf.storage.checkpoints import check_checkpoint
 
 if TYPE_CHECKING:
+    from ut_tf.inference.translator import Translator
     from ut_tf.insights.inspector import Inspector
 
 COMMAND = "ut-show"
@@ -48,7 +50,9 @@ attends to, and its answer.
   ut-show --output_dir=runs/babi --examples=3 --html=think.html
 
 Without a run it shows a small model that comes with ut-tf. In a terminal it then reads what you
-type: facts, one a line, and a question that ends with "?"; of other problems one input a line."""
+type: facts, one a line, and a question that ends with "?"; of other problems one input a line.
+Behind a text for a language model stand its next word and how probable that is, and a continuation
+that is drawn (ut-decoder --prompt_file draws others)."""
 
 # In the words of babi_sim.
 _SAMPLE = """Anna went to the attic.
@@ -59,6 +63,7 @@ Anna walked to the pantry.
 Where is the lamp?"""
 
 _SHIPPED = "babi"
+_CONTINUED = "sampling=true,temperature=0.8,top_k=20,extra_length=30,batch_size=1"
 _RUN_DIR = dataclasses.replace(shared_flags.READ_RUN_DIR, shown_default="none")
 _MODEL = dataclasses.replace(
     shared_flags.SAVED_MODEL, shown_default=f"{_SHIPPED}, where no run directory is given"
@@ -153,6 +158,7 @@ class _Show:
         self._terminal = terminal
         self._shown: list[dict[str, Any]] = []
         self._has_test_examples = False
+        self._writer: Translator | None = None
         self.reads_stories = self._thinker.model.spec.inputs == "facts"
 
     def title(self) -> str:
@@ -207,6 +213,8 @@ class _Show:
                 refusals.append(error)
                 continue
             self._print(examples)
+            if self._thinker.is_language_model:
+                self._print_continuations([example["input"] for example in examples])
             shown += 1
         if not shown:
             known = f" {self.vocabulary}" if isinstance(refusals[0], _UnknownWordError) else ""
@@ -276,6 +284,21 @@ class _Show:
             self._check_shows(example)
             print("\n".join(["", *example_lines(example, self._terminal)]), flush=True)
         self._shown += examples
+
+    def _print_continuations(self, texts: Sequence[str]) -> None:
+        """Prints what a language model writes behind texts, drawn with one seed for all."""
+        from ut_tf.inference.translator import Translator
+        from ut_tf.search.config import DecodeConfig
+
+        if self._writer is None:
+            config = DecodeConfig.from_text(_CONTINUED)
+            self._writer = Translator(self._thinker.model, self._thinker.codec, config)
+        with stdout_to_stderr():
+            written = [best.text for (best,) in self._writer.translate((text,) for text in texts)]
+        for text in written:
+            line = f"  goes on: {text.strip() or '(the text ends here)'}"
+            width = self._terminal.width
+            print(printable(textwrap.fill(line, width, subsequent_indent="    ")), flush=True)
 
     def _check_shows(self, example: dict[str, Any]) -> None:
         """Raises UserError where the model shows nothing but its answers."""

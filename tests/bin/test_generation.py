@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 from tests.bin.tiny_runs import digits_run
-from ut_tf.bin import decoder
+from ut_tf.bin import decoder, show
 from ut_tf.errors import UserError
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
@@ -92,8 +92,7 @@ def test_greedy_continuations_are_the_sentences_that_were_learned(
     lines = decode(*given)
     texts, scores = zip(*(line.split("\t") for line in lines), strict=True)
     assert texts[:2] == (" sat on the mat", " to the house")
-    # An empty prompt begins a text (windows begin anywhere in one), and one that ends as a text does
-    # has nothing behind it.
+    # An empty prompt begins a text, and one that ends as a text does has nothing behind it.
     assert (texts[2].strip() != "", texts[3]) == (True, "")
     # The score is that of the prompt and what follows it.
     whole = tmp_path / "whole.txt"
@@ -174,3 +173,13 @@ def test_prompts_are_for_language_models_alone(decode, prompts, tmp_path, capsys
 def test_an_example_of_a_language_model_is_one_prompt(run) -> None:
     with pytest.raises(UserError, match="an example of 2 texts, expected 1: prompt"):
         list(Translator.from_run(run).translate([("the", "cat")]))
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_ut_show_goes_on_from_what_is_typed(run, capsys) -> None:
+    capsys.readouterr()
+    assert show.main([f"--output_dir={run.output_dir}", "--input=a dog ran"]) == 0
+    *_, answer, continuation = capsys.readouterr().out.splitlines()
+    # The next symbol and its probability, then a text that is drawn.
+    assert "to" in answer and "%" in answer
+    assert continuation.startswith("  goes on: to ")
