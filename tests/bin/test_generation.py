@@ -31,7 +31,6 @@ SIZES = (
 )
 PROMPTS = ("the cat", "a dog ran", "", " the cat sat on the mat ")
 GREEDY = "beam_size=1,alpha=0"
-SAMPLED = "sampling=true,top_k=20"
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +52,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     table = problem.examples("train", run.data_dir)
     features = table.batch(tf.range(len(table.lengths)))
     optimizer = keras.optimizers.Adam(0.02)
-    for _ in range(60):
+    for _ in range(45):
         with tf.GradientTape() as tape:
             loss = -tf.reduce_mean(log_probabilities(model, features))
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
     CheckpointStore(run.output_dir).save(
-        60, tf.train.Checkpoint(model=model), {"best_step": 60, "averaged": False}
+        45, tf.train.Checkpoint(model=model), {"best_step": 45, "averaged": False}
     )
     return run
 
@@ -111,16 +110,14 @@ def test_greedy_continuations_are_the_sentences_that_were_learned(
 
 @pytest.mark.usefixtures("eagerly")
 def test_samples_follow_from_the_seed_and_the_number_of_the_prompt(decode, prompts) -> None:
-    hot = f"--decode_hparams={SAMPLED},n_best=3,temperature=3"
+    hot = "--decode_hparams=sampling=true,top_k=20,n_best=3,temperature=3,extra_length=8"
     lines = decode(f"--prompt_file={prompts}", hot, "--random_seed=4")
     alone = decode(f"--prompt_file={prompts}", f"{hot},batch_size=1", "--random_seed=4")
     assert (alone, len(set(lines[0].split("\t")))) == (lines, 3)
     assert decode(f"--prompt_file={prompts}", hot, "--random_seed=5") != lines
     greedy = decode(f"--prompt_file={prompts}", f"--decode_hparams={GREEDY}")
-    for cold in ("temperature=1e-6", "top_k=1", "top_p=1e-6"):
-        assert (
-            decode(f"--prompt_file={prompts}", f"--decode_hparams=sampling=true,{cold}") == greedy
-        )
+    cold = "--decode_hparams=sampling=true,temperature=1e-6"
+    assert decode(f"--prompt_file={prompts}", cold) == greedy
 
 
 @pytest.mark.usefixtures("eagerly")
