@@ -36,6 +36,7 @@ FIELDS = [
     pytest.param("letters", "score", "targets", marks=UNCUT),
     ("letters", "ponder", "inputs"),
     pytest.param("letter_language", "serving_default", "targets", marks=UNCUT),
+    ("letter_language", "generate", "inputs"),
     pytest.param("letter_questions", "serving_default", "story", marks=UNCUT),
     pytest.param("letter_questions", "classify", "question", marks=UNCUT),
     pytest.param("letter_questions", "ponder", "story", marks=UNCUT),
@@ -107,7 +108,7 @@ def test_the_largest_texts_of_a_field(
 ) -> None:
     fields = {
         "letters": ("inputs", "targets") if signature == "score" else ("inputs",),
-        "letter_language": ("targets",),
+        "letter_language": (field,),
         "letter_questions": ("story", "question"),
     }[problem]
     row = dict.fromkeys(fields, "abc")
@@ -131,14 +132,16 @@ def test_the_largest_bodies_of_every_shape(exports: dict[str, Path]) -> None:
 
 def test_the_largest_bodies_at_once(exports: dict[str, Path]) -> None:
     with serving(exports["letters"]) as process:
-        before = process.memory()
-        asking = [
-            threading.Thread(target=status_of, args=(process, PARSED["many lists"]))
-            for _ in range(16)
-        ]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join()
-        assert process.process.poll() is None
+        for _ in range(2):
+            # The first time, the C library makes an arena for each of some threads, and keeps it.
+            before = process.memory()
+            asking = [
+                threading.Thread(target=status_of, args=(process, PARSED["many lists"]))
+                for _ in range(16)
+            ]
+            for thread in asking:
+                thread.start()
+            for thread in asking:
+                thread.join()
+            assert process.process.poll() is None
         check_returned(process, before)
