@@ -90,7 +90,7 @@ def _with_config(
     plain = [
         f"--{name}={_text(value, ',', f'--config={path}, {name}')}"
         for name, value in named.items()
-        if name not in _ASSIGNMENTS
+        if name not in _ASSIGNMENTS and not values[name].present
     ]
     joined = [
         f"--{name}={_joined(named[name], values[name].value, path, name)}"
