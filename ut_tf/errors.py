@@ -7,7 +7,8 @@ do.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 
 class UserError(Exception):
@@ -27,12 +28,21 @@ def marked(sentence: str) -> str:
     return f"{_MARK}{sentence}{_END}"
 
 
+def marked_parts(parts: Sequence[Any]) -> list[Any]:
+    """A sentence of texts and tensors, for a check inside a graph; a text stands first and last."""
+    first, *others, last = parts
+    return [f"{_MARK}{first}", *others, f"{last}{_END}"]
+
+
 def marked_in(error: BaseException) -> str | None:
     """The sentence that a check inside a graph was given, or None where the error is of another
     kind.
     """
     text = str(error)
-    return text.split(_MARK, 1)[1].split(_END, 1)[0] if _MARK in text and _END in text else None
+    if _MARK not in text or _END not in text:
+        return None
+    # TensorFlow shows each part of a check's data in brackets.
+    return text.split(_MARK, 1)[1].split(_END, 1)[0].replace("] [", "")
 
 
 def counted(count: int, noun: str) -> str:

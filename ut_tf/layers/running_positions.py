@@ -15,14 +15,7 @@ from typing import Any, NamedTuple, Self
 import tensorflow as tf
 
 # There is no public function that tells it.
-from tensorflow.python.ops import control_flow_util
-
 from ut_tf.layers.custom_gradient import custom_gradient
-
-
-def is_compiled_by_xla() -> bool:
-    """Whether XLA compiles what is being traced: it must know all shapes."""
-    return bool(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
 
 
 def with_batch(values: Any, batch_size: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_tf.ids import checked_ids, is_compiled_by_xla, unknown_ids
 from ut_tf.symbols import PADDING_ID
 
 
@@ -29,10 +30,14 @@ def smoothed_cross_entropy(logits: Any, targets: Any, label_smoothing: float = 0
       label_smoothing: s, the probability moved from the right symbol to all others.
 
     Returns:
-      float32 [...].
+      float32 [...]; where XLA compiles, NaN of a target that is none of the vocabulary.
+
+    Raises:
+      UserError: a target is none of the vocabulary (in a graph an InvalidArgumentError).
     """
     logits = tf.cast(logits, tf.float32)
     vocabulary = logits.shape[-1]
+    targets = checked_ids(targets, vocabulary, "targets")
     plain = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     if not label_smoothing or vocabulary < 2:
         return plain
@@ -56,10 +61,13 @@ def expected_cross_entropy(
       label_smoothing: s, as of ``smoothed_cross_entropy``.
 
     Returns:
-      float32 [...].
+      float32 [...]; errors and NaN as of ``smoothed_cross_entropy``.
     """
     vocabulary = log_probabilities.shape[-1]
-    plain = -tf.gather(log_probabilities, tf.cast(targets, tf.int32), batch_dims=len(targets.shape))
+    targets = checked_ids(targets, vocabulary, "targets")
+    plain = -tf.gather(log_probabilities, targets, batch_dims=len(targets.shape))
+    if is_compiled_by_xla():
+        plain = tf.where(unknown_ids(targets, vocabulary), float("nan"), plain)
     if not label_smoothing or vocabulary < 2:
         return plain
     share = label_smoothing * vocabulary / (vocabulary - 1)

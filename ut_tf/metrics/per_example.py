@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_tf.ids import checked_ids
 from ut_tf.metrics.losses import smoothed_cross_entropy
 from ut_tf.symbols import END_ID, PADDING_ID
 
@@ -123,9 +124,8 @@ def ranking(
       probability is the larger one (0 where both are equal).
     """
     last, symbols = _last_symbol(logits, targets)
-    right, other = (
-        tf.gather(last, ids, batch_dims=1) for ids in (symbols, tf.cast(alternative, symbols.dtype))
-    )
+    alternative = tf.cast(checked_ids(alternative, logits.shape[-1], "alternative"), symbols.dtype)
+    right, other = (tf.gather(last, ids, batch_dims=1) for ids in (symbols, alternative))
     return {
         **teacher_forced(logits, targets, label_smoothing),
         "outranks": tf.cast(right > other, tf.float32) * target_mask(symbols),

@@ -27,6 +27,8 @@ _LAYERS = frozenset(
         "relaxed_sets",
     }
 )
+# Steps that share their weights need no parameters: so many may be taken by any model.
+_SHARED_STEPS = 1000
 
 
 def too_large(most: int) -> UserError:
@@ -51,12 +53,17 @@ def check_layers(values: Any, most: int) -> None:
         if isinstance(value, dict):
             width = value.get("hidden_size")
             least = width if isinstance(width, int) and width > 0 else 1
-            counts = [value[name] for name in _LAYERS & value.keys()]
-            if any(isinstance(count, int | float) and count * least > most for count in counts):
+            if any(_exceeds(name, value[name], most // least) for name in _LAYERS & value.keys()):
                 raise too_large(most)
             waiting += value.values()
         elif isinstance(value, list | tuple):
             waiting += value
+
+
+def _exceeds(name: str, count: Any, most: int) -> bool:
+    """Whether a field asks for more layers than `most`."""
+    free = _SHARED_STEPS if name == "num_steps" else 0
+    return isinstance(count, int | float) and count > max(most, free)
 
 
 def bounded_variables(most: int | None) -> contextlib.AbstractContextManager[None]:

@@ -32,6 +32,7 @@ from ut_tf.layers.start_symbol import without_start
 from ut_tf.metrics.ponder_time import PonderTime
 from ut_tf.models.embeddings import make_input_embedding, make_target_embedding, make_target_start
 from ut_tf.models.export_signature import export_signature
+from ut_tf.models.features import checked_features, nan_where_unread, packed_features
 from ut_tf.models.generation import generate
 from ut_tf.models.heads import (
     class_logits,
@@ -66,7 +67,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
       features: {"inputs": int32 [batch, length] (tokens) or [batch, rows, max_words] (facts),
         "targets": int32 [batch, target_length]}, without "inputs" for a language model, without
         "targets" for a model without a decoder; either of these may get its one tensor alone.
-        Targets are shifted right inside. Other keys are ignored.
+        Ids may have any dtype of whole numbers. Padding, 0, may stand anywhere: positions count
+        symbols. Targets are shifted right inside. Other keys are ignored.
       training: whether to drop, and which depth and offsets hold.
       return_details: whether to return (logits, ModelDetails).
       return_attention: the same, with the attention weights of every step in the details.
@@ -77,7 +79,9 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
       target_vocab_size], [batch, classes] or, of words, [batch, input_vocab_size].
 
     Raises:
-      UserError: the configuration is another model's, or the model cannot answer the spec.
+      UserError: the configuration is another model's, or the model cannot answer the spec; in a
+        call, an id is none of the vocabulary (in a graph an InvalidArgumentError; where XLA
+        compiles, the example's logits are NaN).
 
     ``model.losses`` holds the weighted ponder cost after a call of a model that ponders, and
     ``fit`` and ``evaluate`` show the mean ponder time as ponder_time.
@@ -85,6 +89,10 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
 
     config_class: ClassVar[type]
     """The class of the model's configuration."""
+    encoder_keeps_positions: ClassVar[bool] = True
+    """Whether the encoder's positions are those of its inputs, not rows that it makes of them."""
+    encoder_queries_are_positions: ClassVar[bool] = True
+    """Whether the encoder's attention weights have a row for each position."""
 
     def __init__(self, network: Config | dict[str, Any], spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -168,12 +176,14 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> Any:
-        features = self._named(features)
+        given = checked_features(self._named(features), self.spec)
+        features, orders = packed_features(given, self.spec)
         options = CallOptions(bool(training), return_attention, observer)
-        encoded = self.encode(features, options) if self.has_encoder else None
+        of_encoder, of_decoder = orders.options(options)
+        encoded = self.encode(features, of_encoder) if self.has_encoder else None
         decoder_details = None
         if self.has_decoder:
-            states, decoder_details = self.decode(features["targets"], encoded, options)
+            states, decoder_details = self.decode(features["targets"], encoded, of_decoder)
             logits = self.answer(self.token_logits, states, decoder_details)
         else:
             assert encoded is not None
@@ -187,7 +197,11 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             self._ponder_time.keep(
                 (part.ponder_times, part.mask) for part in details if part is not None
             )
-        return (logits, details) if return_details or return_attention else logits
+        logits = orders.logits(nan_where_unread(logits, given, self.spec), self.spec.targets)
+        if not (return_details or return_attention):
+            return logits
+        kinds = (self.encoder_keeps_positions, self.encoder_queries_are_positions)
+        return logits, orders.details(details, *kinds)
 
     def _named(self, features: Any) -> dict[str, Any]:
         """The features by name; the only one of a model may come without its name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ut_tf.errors import UserError
+from ut_tf.models.features import checked_features, packed_features
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import Decoded, decode
 
@@ -25,8 +26,8 @@ def generate(model: Any, features: dict[str, Any], seed: Any, options: dict[str,
       scores float32 [batch, n_best], best first.
 
     Raises:
-      UserError: an option is out of range, or features are missing; or the model has no
-        decoder.
+      UserError: an option is out of range, or features are missing or hold ids that are none of
+        the vocabulary; or the model has no decoder.
     """
     reads = model.spec.inputs != "none"
     if model.spec.targets != "tokens":
@@ -43,5 +44,6 @@ def generate(model: Any, features: dict[str, Any], seed: Any, options: dict[str,
             "a language model needs batch_size or prefix among the `features`, which say how many"
             " outputs to write: give one of them."
         )
+    features, _ = packed_features(checked_features(features, model.spec), model.spec)
     decoded: Decoded = decode(model, features, DecodeConfig.from_dict(options), seed)
     return decoded

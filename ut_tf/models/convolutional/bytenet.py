@@ -30,6 +30,7 @@ class ByteNet(EncoderDecoder):
     """
 
     config_class: ClassVar[type] = ByteNetConfig
+    encoder_keeps_positions: ClassVar[bool] = False
 
     def make_encoder(self) -> DilatedEncoder:
         stretch = self.network.source_stretch if self.has_decoder else 1.0

@@ -36,6 +36,7 @@ class MemN2N(EncoderDecoder):
     """
 
     config_class: ClassVar[type] = MemN2NConfig
+    encoder_queries_are_positions: ClassVar[bool] = False
 
     def check_spec(self) -> None:
         if (self.spec.inputs, self.spec.targets) != ("facts", "class"):

@@ -98,6 +98,7 @@ class MemBottleneckTransformer(AttentionModel):
     """
 
     config_class: ClassVar[type] = MemoryTransformerConfig
+    encoder_queries_are_positions: ClassVar[bool] = False
 
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
         """A stack with a bottleneck for an encoder, and a Transformer's for a decoder."""

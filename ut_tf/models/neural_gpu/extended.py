@@ -33,6 +33,7 @@ class ExtendedNeuralGPU(EncoderDecoder):
     """
 
     config_class: ClassVar[type] = NeuralGPUConfig
+    encoder_keeps_positions: ClassVar[bool] = False
     catalogue_name: ClassVar[str] = "extended_neural_gpu"
 
     def check_spec(self) -> None:

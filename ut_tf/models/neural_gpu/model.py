@@ -71,6 +71,7 @@ class NeuralGPU(EncoderDecoder):
     """
 
     config_class: ClassVar[type] = NeuralGPUConfig
+    encoder_keeps_positions: ClassVar[bool] = False
     catalogue_name: ClassVar[str] = "neural_gpu"
 
     def check_spec(self) -> None:

@@ -126,7 +126,7 @@ class HaltingConfig(Config):
     eval_act_max_steps: int | None = option(None, at_least=1, in_use=True)
     """The same at evaluation; None: as in training."""
     act_epsilon: float = option(0.01, above=0, below=1, only_with=unless("halting", "none"))
-    """A position halts when its halting sum exceeds 1 - act_epsilon."""
+    """A position halts when its halting sum reaches 1 - act_epsilon."""
     act_loss_weight: float = option(0.01, at_least=0, only_with=_SUMS)
     """Weight of the ponder cost in the loss (pondernet has ponder_kl_weight instead)."""
     act_halting_bias_init: float = option(-1.0, only_with=unless("halting", "none", "random"))

@@ -27,6 +27,7 @@ from ut_tf.errors import UserError, did_you_mean
 from ut_tf.layers.attention import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.positions import Positions
+from ut_tf.layers.symbols_first import SymbolsFirst
 from ut_tf.metrics.ponder_time import PonderTime
 from ut_tf.models.parts_from_config import make_part, make_position_encoding
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
@@ -52,8 +53,9 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
-      mask: [batch, length], False or 0 on padding, which follows the symbols; None: the Keras mask
-        of the inputs (of ``Embedding(mask_zero=True)``), or no padding.
+      mask: [batch, length], False or 0 on padding, which may stand anywhere: positions count
+        symbols; None: the Keras mask of the inputs (of ``Embedding(mask_zero=True)``), or no
+        padding.
       training: whether to drop, and which of the training's and the evaluation's depth holds.
 
     Returns:
@@ -121,8 +123,22 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             self.position_table.build(input_shape)
 
     def call(self, inputs: Any, mask: Any = None, training: bool = False) -> Any:
-        network, training = self.network, bool(training)
-        counted = tf.ones(tf.shape(inputs)[:2]) if mask is None else tf.cast(mask, tf.float32)
+        training = bool(training)
+        if mask is None:
+            states, times = self._encode(inputs, tf.ones(tf.shape(inputs)[:2]), training)
+        else:
+            # Positions count symbols, wherever padding stands.
+            order = SymbolsFirst(mask)
+            counted = tf.cast(order.packed(order.mask), tf.float32)
+            results = self._encode(order.packed(inputs), counted, training)
+            states, times = order.unpacked(results)
+        return (states, times) if self.return_ponder_times else states
+
+    def _encode(self, inputs: Any, counted: Any, training: bool) -> tuple[Any, Any]:
+        """States and ponder times of inputs with the symbols first; counted float32 [batch,
+        length], 0 on padding.
+        """
+        network = self.network
         length, lengths = tf.shape(inputs)[1], tf.reduce_sum(counted, 1)
         assigned = self.positions(
             batch_size=tf.shape(inputs)[0], size=length + 2, training=training
@@ -153,7 +169,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             self.add_loss(halting.loss_weight * details.ponder_cost())
         if self._ponder_time is not None:
             self._ponder_time.keep([(details.ponder_times, details.mask)])
-        return (states, details.ponder_times) if self.return_ponder_times else states
+        return states, details.ponder_times
 
     @property
     def metrics(self) -> list[Any]:

@@ -21,6 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError
+from ut_tf.ids import is_compiled_by_xla
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.block_sequence import BlockSequence
@@ -29,7 +30,6 @@ from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
-from ut_tf.layers.running_positions import is_compiled_by_xla
 from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.exit_rules import ExitRule, Exits
 from ut_tf.models.universal_transformer.halting.base import Halting
@@ -258,7 +258,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     @property
     def threshold(self) -> float:
-        """The halting sum above which a position halts."""
+        """The halting sum at which a position halts."""
         return self.halting_unit.threshold
 
     def final_state(self, state: Any, memory: Any) -> Any:

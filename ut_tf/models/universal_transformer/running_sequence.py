@@ -92,6 +92,8 @@ class Records(NamedTuple):
       haltings: float32 [rows, 3], their HaltingState.
       running: int32 [rows], positions that ran, in [max_steps * batch * length].
       probabilities: float32 [rows], theirs.
+
+    The last three are () where depth does not follow from halting.
     """
 
     halted: Any
@@ -101,29 +103,27 @@ class Records(NamedTuple):
     probabilities: Any
 
     @classmethod
-    def empty(cls, width: int, dtype: Any) -> Records:
-        """Records of outputs [rows, width]."""
+    def empty(cls, width: int, dtype: Any, of_halting: bool) -> Records:
+        """Records of outputs [rows, width], and of their halting."""
 
         def array(kind: Any, *shape: int) -> Any:
             return tf.TensorArray(
                 kind, 0, dynamic_size=True, infer_shape=False, element_shape=[None, *shape]
             )
 
-        return cls(
-            array(tf.int32),
-            array(dtype, width),
-            array(tf.float32, 3),
-            array(tf.int32),
-            array(tf.float32),
-        )
+        # TensorFlow complains of an array that nobody reads.
+        halting = (array(tf.float32, 3), array(tf.int32), array(tf.float32))
+        return cls(array(tf.int32), array(dtype, width), *(halting if of_halting else [()] * 3))
 
     def with_halted(self, step: Any, rows: Rows) -> Records:
         """The records with the rows that halted at `step`."""
-        return self._replace(
+        records = self._replace(
             halted=self.halted.write(step, rows.index),
             outputs=self.outputs.write(step, rows.output),
-            haltings=self.haltings.write(step, tf.stack(rows.halting, -1)),
         )
+        if self.haltings == ():
+            return records
+        return records._replace(haltings=self.haltings.write(step, tf.stack(rows.halting, -1)))
 
     def with_probabilities(self, step: Any, index: Any, probabilities: Any) -> Records:
         """The records with the halting probabilities [rows] of those that ran at `step`."""
@@ -201,7 +201,7 @@ class RunningSequence:
             halted, rows = rows.part(halting.halting_sum < unit.threshold)
             return step + 1, rows, records.with_halted(step + 1, halted), projected
 
-        records = self._loop(body, counted, depth, tf.float32)
+        records = self._loop(body, counted, depth, tf.float32, True)
         index = records.halted.concat()
         haltings = placed_rows(records.haltings.concat(), index, self.count)
         halting = HaltingState(*(self._as_batch(values) for values in tf.unstack(haltings, 3, -1)))
@@ -232,16 +232,18 @@ class RunningSequence:
             halted, rows = rows.part(running)
             return step + 1, rows, records.with_halted(step + 1, halted), projected
 
-        records = self._loop(body, self.mask, tf.reduce_max(steps), self.inputs.dtype)
+        records = self._loop(body, self.mask, tf.reduce_max(steps), self.inputs.dtype, False)
         output = placed_rows(records.outputs.concat(), records.halted.concat(), self.count)
         times = tf.cast(steps, tf.float32)[:, None] * self.mask
         details = RecurrenceDetails(times, tf.zeros_like(times), self.mask)
         return self._as_batch(output), details
 
     def _loop(
-        self, body: Callable[..., Any], counted: Any, depth: Any, output_dtype: Any
+        self, body: Callable[..., Any], counted: Any, depth: Any, output_dtype: Any, halting: bool
     ) -> Records:
-        """Runs `body` until no rows are left, at most `depth` times."""
+        """Runs `body` until no rows are left, at most `depth` times; whether `halting` is recorded
+        as well.
+        """
         inputs = tf.reshape(self.inputs, [-1, self.inputs.shape[-1]])
         # Where the mask is a constant, TensorFlow's constant folding takes the first step's number
         # of rows for that of all steps.
@@ -256,8 +258,9 @@ class RunningSequence:
         )
         padding, rows = everything.part(counted > 0)
         # Padding has halted from the start; what is left when the depth is reached comes last.
-        start = Records.empty(inputs.shape[-1], output_dtype).with_halted(0, padding)
-        start = start.with_probabilities(0, tf.zeros([0], tf.int32), tf.zeros([0]))
+        start = Records.empty(inputs.shape[-1], output_dtype, halting).with_halted(0, padding)
+        if halting:
+            start = start.with_probabilities(0, tf.zeros([0], tf.int32), tf.zeros([0]))
         variables = (tf.constant(0), rows, start, self.keys.start(inputs))
         records: Records
         step, rows, records, _ = tf.while_loop(

@@ -20,7 +20,7 @@ from ut_tf.models.universal_transformer.halting.base import (
 @keras.saving.register_keras_serializable("ut_tf")
 class Basic(Halting):
     """``halting="basic"`` (the listing in arXiv 1807.03819, appendix): a position adds up the
-    probabilities sigmoid(w · state + b) and halts at the step at which the sum exceeds
+    probabilities sigmoid(w · state + b) and halts at the step at which the sum reaches
     1 - act_epsilon; what is left to 1 is its remainder.
 
     The output is output' = state'·weight + output·(1 - weight), where the weight of a step is its
@@ -30,7 +30,7 @@ class Basic(Halting):
       num_steps: half of the upper bound of steps where act_max_steps is None.
       act_max_steps: upper bound of steps.
       eval_act_max_steps: the same at evaluation; None: as in training.
-      act_epsilon: a position halts when its sum exceeds 1 - act_epsilon.
+      act_epsilon: a position halts when its sum reaches 1 - act_epsilon.
       act_loss_weight: weight of the ponder cost in the loss.
       act_halting_bias_init: initial value of b.
       kernel_init: "glorot" or "unit_scaling".

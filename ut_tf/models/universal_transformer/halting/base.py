@@ -40,7 +40,7 @@ def halting_step(
     Args:
       state: HaltingState.
       probability: float32 [batch, length], each position's halting probability at this step.
-      threshold: the halting sum above which a position halts.
+      threshold: the halting sum at which a position halts (Graves, arXiv 1603.08983, equation 6).
 
     Returns:
       (new HaltingState; weight of this step's state, float32 [batch, length]; bool [batch, length],
@@ -48,8 +48,8 @@ def halting_step(
     """
     running = state.halting_sum < threshold
     candidate = state.halting_sum + probability
-    halts = tf.logical_and(running, candidate > threshold)
-    goes_on = tf.logical_and(running, candidate <= threshold)
+    halts = tf.logical_and(running, candidate >= threshold)
+    goes_on = tf.logical_and(running, candidate < threshold)
     remainder = 1.0 - state.halting_sum
     weight = tf.where(goes_on, probability, tf.where(halts, remainder, 0.0))
     # A halted sum is set to exactly 1: 1 - x + x may round below the threshold of "still running"
@@ -123,7 +123,7 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
 
     @property
     def threshold(self) -> float:
-        """The halting sum above which a position halts."""
+        """The halting sum at which a position halts."""
         raise NotImplementedError
 
     def has_cost(self, training: bool) -> bool:

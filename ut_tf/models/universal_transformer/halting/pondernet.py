@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.layers.linear import affine
+from ut_tf.layers.start_symbol import without_start
 from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 from ut_tf.models.universal_transformer.halting.base import (
     HaltingState,
@@ -86,14 +87,15 @@ def expected_scores(log_shares: Any, step_states: Any, head: Callable[[Any], Any
 
     Args:
       log_shares: float32 [steps, batch, length]; the same at all positions where a sequence has one
-        answer.
+        answer, and with a start symbol's position in front where the model has one.
       step_states: [steps, batch, length, hidden_size]; the number of steps is known.
       head: makes logits of one step's states.
     """
     total: Any = 0.0
     for log_share, states in zip(tf.unstack(log_shares), tf.unstack(step_states), strict=True):
         scores = tf.nn.log_softmax(head(states))
-        share = tf.exp(log_share if scores.shape.rank == 3 else log_share[:, 0])
+        share = log_share[:, 0] if scores.shape.rank == 2 else without_start(log_share, scores)
+        share = tf.exp(share)
         total += tf.expand_dims(share, -1) * scores
     return total
 
