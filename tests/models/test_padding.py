@@ -186,6 +186,11 @@ def test_the_encoder_layer_takes_its_mask() -> None:
     np.testing.assert_array_equal(times[0], moved_times[0].numpy()[mask[0]])
 
 
+def test_an_encoder_layer_in_float64_is_refused() -> None:
+    with pytest.raises(UserError, match="dtype='float64' is no precision of ut-tf"):
+        ut_tf.layers.UniversalTransformerEncoder(hidden_size=8, num_heads=2, dtype="float64")
+
+
 def test_generation_takes_padding_anywhere() -> None:
     model = Transformer(network(Transformer), SEQUENCES)
     prefixes = (np.array([[5, 6, 0]]), np.array([[0, 5, 6]]))

@@ -9,6 +9,8 @@ import pytest
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_model
+from ut_tf.layers.catalogue import TRANSITIONS
+from ut_tf.models.universal_transformer.catalogue import CELLS
 from ut_tf.planning.parameters import count_parameters
 from ut_tf.planning.sizes import Sizes
 from ut_tf.problem_spec import ProblemSpec
@@ -54,6 +56,17 @@ def test_parameters_are_those_of_the_built_model(
     hparams = HParams(model).override(f"{SMALL},{overrides}").resolve()
     counted = count_parameters(Sizes.of(model, hparams.network, spec))
     assert counted == make_model(hparams, spec, seed=0).count_params()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [*(f"recurrence={name}" for name in CELLS), *(f"transition={name}" for name in TRANSITIONS)],
+)
+def test_every_built_in_part_can_be_planned(part: str) -> None:
+    hparams = HParams(UT).override(f"{SMALL},num_steps=2,{part}").resolve()
+    planned = count_parameters(Sizes.of(UT, hparams.network, CLASSES))
+    made = make_model(hparams, CLASSES, seed=0, most_parameters=planned)
+    assert planned == made.count_params()
 
 
 @pytest.mark.parametrize("name", ["ut_tiny", "ut_act_tiny", "transformer_tiny", "ut_babi"])

@@ -82,6 +82,11 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         fields = {name: options.pop(name) for name in [*options] if name in known}
         _refuse_unknown(options, known)
         super().__init__(autocast=False, **options)
+        if self.compute_dtype == "float64":
+            raise UserError(
+                "dtype='float64' is no precision of ut-tf, whose sums are float32: use 'float32',"
+                " 'mixed_bfloat16' or 'mixed_float16'."
+            )
         self.supports_masking = True
         config: Any = self.config_class() if network is None else as_config(type(self), network)
         self.network: Any = dataclasses.replace(config, **fields)
