@@ -21,6 +21,7 @@ from ut_tf.bin import guard
 from ut_tf.bin.entry import EXIT_INTERRUPTED, Ending
 from ut_tf.bin.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
 from ut_tf.bin.shared_flags import in_flags
+from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.errors import UserError, marked_in
 from ut_tf.notices import printable, worded, worded_by
 from ut_tf.start_lines import LOG_LEVEL, asks_for_all_lines, held_back
@@ -178,7 +179,7 @@ def standard_input() -> Iterator[bytes]:
 
 def _lines_of(file: IO[bytes]) -> Iterator[bytes]:
     try:
-        yield from file
+        yield from checked_line_ends(file, "standard input")
     except OSError as error:
         raise InputError(
             f"standard input cannot be read ({error.strerror or error}): send text to it, or name a"

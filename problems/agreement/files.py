@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from ut_tf.data.download import Archive
+from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.data.text.utf8 import decoded
 from ut_tf.data.unpacking import open_gzip
 from ut_tf.errors import UserError, counted
@@ -298,7 +299,7 @@ def _lines(path: Path) -> Iterator[str]:
     number = 0
     try:
         with open_gzip(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for line in file:
+            for line in checked_line_ends(file, str(path)):
                 number += 1
                 yield decoded(line, str(path), _REMEDY, number)
     except (OSError, EOFError, zlib.error) as error:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.data.download import Archive, find_or_download
+from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.data.text.utf8 import decoded
 from ut_tf.data.unpacking import is_plain_file, open_gzip, open_tar, tar_within
 from ut_tf.errors import UserError
@@ -87,7 +88,7 @@ class Sources:
         if text_and_name is None:
             return None
         text, name = text_and_name
-        passages = [line.lower().split() for line in text.removesuffix("\n").split("\n")]
+        passages = [line.lower().split() for line in _lines(text, name)]
         for number, words in enumerate(passages, start=1):
             if len(words) < 2:
                 raise UserError(
@@ -109,7 +110,7 @@ class Sources:
             return None
         text, name = text_and_name
         rows: dict[str, int] = {}
-        for number, row in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        for number, row in enumerate(_lines(text, name), start=1):
             word, count = _vocabulary_row(row, number, name)
             if word in rows:
                 raise UserError(
@@ -234,6 +235,13 @@ def _refuse(error: OSError) -> None:
     missing.
     """
     raise error
+
+
+def _lines(text: str, name: str) -> list[str]:
+    lines = text.removesuffix("\n").split("\n")
+    # One line alone may be several that CRs end.
+    list(checked_line_ends([line.encode() for line in lines[:2]], name))
+    return lines
 
 
 def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:

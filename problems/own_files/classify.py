@@ -10,10 +10,11 @@ training examples of each class is held out.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack
 
@@ -28,7 +29,7 @@ from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted, did_you_mean
-from ut_tf.notices import printable
+from ut_tf.notices import printable, warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import CLASSES_FILE, ClassesCodec
 from ut_tf.problems.own_files.labelled_text import Labelled, LabelledFiles, read_labelled
@@ -216,9 +217,22 @@ def _classes(examples: Sequence[Labelled], files: Sequence[Path]) -> list[str]:
             f" as {examples[0].label[:40]!r}: expected the label before the text, and at least"
             f" {_FEWEST_EXAMPLES_OF_A_CLASS} texts of a class on average."
         )
+    for one, other in _equal_numbers(counts):
+        warn(f"{names}: the labels {one!r} and {other!r} are one number, but two classes.")
     if all(label.isdecimal() for label in counts):
         return sorted(counts, key=int)
     return sorted(counts)
+
+
+def _equal_numbers(labels: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yields pairs of different labels that are the same number."""
+    former: dict[float, str] = {}
+    for label in sorted(labels):
+        with contextlib.suppress(ValueError):
+            number = float(label)
+            if number in former:
+                yield former[number], label
+            former[number] = label
 
 
 def _check_labels(examples: Sequence[Labelled], classes: Sequence[str]) -> None:

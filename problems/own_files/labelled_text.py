@@ -7,7 +7,8 @@ How it is used::
 
 A file is read by its name and its lines:
 
-- NAME.csv: a header with the columns text and label; NAME.jsonl: an object with these keys a line.
+- NAME.csv: a header with the columns text and label; NAME.jsonl: an object with these keys a line,
+  the text a string, the label a string, a whole number, true or false, of one kind in a file.
 - otherwise label, tab, text; or fastText's __label__NAME, blank, text.
 - with files of labels: texts alone, and line n of one is the label of line n of the other.
 """
@@ -173,14 +174,29 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _objects(path: Path) -> Iterator[Row]:
+    first: tuple[str, str] | None = None
     for number, line in enumerate(read_lines(path), start=1):
+        place = f"{path}, line {number}"
         example = _object(line)
         if not isinstance(example, dict) or any(name not in example for name in _COLUMNS):
             raise UserError(
-                f"{path}, line {number}: {line[:_SHOWN]!r}: expected an object such as"
+                f"{place}: {line[:_SHOWN]!r}: expected an object such as"
                 ' {"text": "I liked it.", "label": "good"} on each line.'
             )
-        yield number, _shown(example["label"]), str(example["text"])
+        text, label = (example[name] for name in _COLUMNS)
+        if not isinstance(text, str) or not _is_encodable(text):
+            raise _wrong_value(place, "text", text, "a text in quotation marks")
+        kind, written = _label(label)
+        if not kind:
+            raise _wrong_value(place, "label", label, "a text, a whole number, true or false")
+        first = first or (kind, f"{_shown(label)} on line {number}")
+        if kind != first[0]:
+            raise UserError(
+                f"{place}: the label {_shown(label)} is {kind}, and"
+                f" {first[1]} is {first[0]}: expected labels of one kind; write all of them as"
+                " texts, in quotation marks."
+            )
+        yield number, written, text
 
 
 def _object(line: str) -> Any:
@@ -190,8 +206,36 @@ def _object(line: str) -> Any:
         return None
 
 
-def _shown(label: Any) -> str:
-    return "" if label is None else str(label)
+def _label(label: Any) -> tuple[str, str]:
+    """The kind of a label, empty where it can be none, and the label as a text; 1.0 is 1, since
+    tables with gaps have whole numbers so.
+    """
+    if isinstance(label, bool):
+        return "true or false", str(label)
+    if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
+        return "a number", str(int(label))
+    if isinstance(label, str) and _is_encodable(label):
+        return "a text", label
+    return "", ""
+
+
+def _is_encodable(text: str) -> bool:
+    """Whether a text has no halves of surrogate pairs, which JSON may have."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _wrong_value(place: str, what: str, value: Any, expected: str) -> UserError:
+    return UserError(
+        f"{place}: the {what} is {_shown(value)}: expected {expected}; correct the line or delete"
+        " it."
+    )
+
+
+def _shown(value: Any) -> str:
+    # What can be read may be nested too deeply to be written.
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return json.dumps(value)[:_SHOWN]
 
 
 def _paired(texts: Path, labels: Path) -> Iterator[Row]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.data.text.utf8 import decoded
 from ut_tf.data.unpacking import unpacked_gzip
 from ut_tf.errors import UserError, counted
@@ -103,12 +104,12 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
     which can be opened once only.
 
     Raises:
-      UserError: the file cannot be read; names file and line.
+      UserError: the file cannot be read, or has CR line ends; names file and line.
     """
     number = 0
     try:
         with _opened(path) as file:
-            for line in file:
+            for line in checked_line_ends(file, str(path)):
                 yield line
                 number += 1
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

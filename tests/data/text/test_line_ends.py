@@ -1,0 +1,77 @@
+"""Files whose lines end with CR alone are refused by every reader of text, by their names."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ut_tf.bin.command import _lines_of
+from ut_tf.data.corpus.parallel_text import ParallelFiles
+from ut_tf.data.text.line_ends import checked_line_ends
+from ut_tf.errors import UserError
+from ut_tf.evaluation.parallel_sets import read_reference
+from ut_tf.inference.text_files import read_input
+from ut_tf.problems.agreement.files import read_simplified
+from ut_tf.problems.lambada.archive import PASSAGE_FILES, VOCABULARY_FILE, Sources
+from ut_tf.problems.own_files.labelled_text import LabelledFiles, read_labelled
+from ut_tf.problems.own_files.large_text import lines_of
+
+READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "pairs.tsv": ("one\teins\ntwo\tzwei", lambda path: list(ParallelFiles((path,)))),
+    "source.en": ("one\ntwo", lambda path: list(ParallelFiles((path,), (path,)))),
+    "classes.tsv": ("a\tone\nb\ttwo", lambda path: list(read_labelled(LabelledFiles((path,))))),
+    "table.csv": ("text,label\none,a", lambda path: list(read_labelled(LabelledFiles((path,))))),
+    "objects.jsonl": (
+        '{"text": "one", "label": 1}\n{"text": "two", "label": 2}',
+        lambda path: list(read_labelled(LabelledFiles((path,)))),
+    ),
+    "book.txt": ("one\ntwo", lambda path: list(lines_of([path]))),
+    "ut-decoder, ut-query": ("one\ntwo", read_input),
+    "ut-bleu": ("one\ntwo", read_reference),
+    "standard input": ("one\ntwo", lambda path: list(_lines_of(io.BytesIO(path.read_bytes())))),
+    "passages.txt": (
+        "one two\nthree four",
+        lambda path: Sources(None, {PASSAGE_FILES["test"]: path}).passages("test"),
+    ),
+    "words.txt": (
+        "one\t1\ntwo\t2",
+        lambda path: Sources(None, {VOCABULARY_FILE: path}).vocabulary(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_cr_line_ends_are_refused_by_every_reader(name: str, tmp_path: Path) -> None:
+    text, read = READERS[name]
+    path = tmp_path / name
+    # The last line may have its end or not, as with LF.
+    for content in (text, text + "\n"):
+        path.write_bytes(content.replace("\n", "\r").encode())
+        with pytest.raises(UserError, match=rf"{name} has CR line ends .* 2 lines .* LF \(tr "):
+            read(path)
+    for content in (text, text.replace("\n", "\r\n") + "\r\n"):
+        path.write_bytes(content.encode())
+        assert read(path)
+
+
+def test_packed_files_and_the_tables_of_agreement_too(tmp_path: Path) -> None:
+    packed = tmp_path / "a.gz"
+    packed.write_bytes(gzip.compress(b"one\rtwo\rthree\r"))
+    with pytest.raises(UserError, match=r"a\.gz has CR line ends .* 3 lines"):
+        read_input(packed)
+    (tmp_path / "numpred.val").write_bytes(b"VBZ\tthe cat\rVBP\tcats")
+    (tmp_path / "numpred.test.1").write_bytes(b"VBZ\tthe cat\n")
+    with pytest.raises(UserError, match=r"numpred\.val has CR line ends"):
+        read_simplified(tmp_path)
+
+
+def test_a_cr_inside_of_one_of_several_lines_is_text() -> None:
+    lines = [b"four\rfour\n", b"five\r\n", b"six"]
+    assert list(checked_line_ends(lines, "a")) == lines
+    for one in ([b"four\r\n"], [b"four\r"], [b"four"], [b"\r"], []):
+        assert list(checked_line_ends(one, "a")) == one
