@@ -133,23 +133,23 @@ def _main(argv: list[str]) -> None:
             " whole, in one piece",
             file=sys.stderr,
         )
-    hparams = _training(values)
+    training = _training(values)
     import_tensorflow()
     for name in names:
-        problem = make_problem(name, _with_own_flags(name, arguments, values), *hparams)
+        problem = make_problem(name, _with_own_flags(name, arguments, values), training)
         with stdout_to_stderr(), naming_problem_args(arguments):
             prepare_data(problem, data_dir, tmp_dir)
         print(f"{name}: data in {data_dir}")
     print(f"\n{_next_command(names[0], values, data_dir)}")
 
 
-def _training(values: Any) -> list[TrainingConfig]:
-    """The training hyperparameters that were asked for, as the last argument of
-    ``make_problem``; nothing where none were.
-    """
+def _training(values: Any) -> TrainingConfig | None:
+    """The training hyperparameters that were asked for; None where none were."""
     if values.hparams and not values.hparams_set:
         raise FlagError(f"--hparams={values.hparams} overrides a set: name it with --hparams_set.")
-    return [make_hparams(values.hparams_set, values.hparams).training] if values.hparams_set else []
+    if not values.hparams_set:
+        return None
+    return make_hparams(values.hparams_set, values.hparams).training
 
 
 def _next_command(problem: str, values: Any, data_dir: Path) -> str:

@@ -113,13 +113,24 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "vocab_words",
         "leaves",
     ),
-    "ut_tf.problems.own_files.classify:ClassifyFiles": (*_FILES, *_SUBWORDS, "max_subwords"),
+    "ut_tf.problems.own_files.classify:ClassifyFiles": (
+        *_FILES,
+        *_SUBWORDS,
+        "max_subwords",
+        "fit_vocabulary",
+    ),
     "ut_tf.problems.own_files.language_model:LmFiles": (
         *(f"{part}source_files" for part in ("", "dev_", "test_")),
         *_SUBWORDS,
         "window",
+        "keep_blanks",
+        "fit_vocabulary",
     ),
-    "ut_tf.problems.translation.own_files:TranslateFiles": (*_FILES, *_TRANSLATION),
+    "ut_tf.problems.translation.own_files:TranslateFiles": (
+        *_FILES,
+        *_TRANSLATION,
+        "fit_vocabulary",
+    ),
     "ut_tf.problems.translation.wmt14:TranslateWmt14": (
         "language",
         "default_vocab_size",

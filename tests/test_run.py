@@ -136,6 +136,29 @@ def test_a_run_of_an_earlier_version_is_read_and_goes_on_as_it_began(create):
     assert create(hparams=rotary).hparams.network.target_start == "zeros"
 
 
+def test_a_run_of_an_earlier_version_keeps_the_data_that_it_had(create, monkeypatch):
+    monkeypatch.setattr(Words, "earlier_arguments", {"limit": 9}, raising=False)
+    run = create()
+    assert run.make_problem().limit == 3
+    path = run.output_dir / "config.json"
+    values = json.loads(path.read_text())
+    assert values.pop("data_version") == 2
+    del values["sha256"]
+    path.write_text(json.dumps(values))
+    for _ in range(2):
+        # config.json is written anew, and must say the same to the next resumption.
+        resumed = create()
+        assert resumed.make_problem().limit == Run.load(run.output_dir).make_problem().limit == 9
+        assert "data_version" not in json.loads(path.read_text())
+    with pytest.raises(UserError, match="problem_args: none -> limit=4"):
+        create(problem_args="limit=4")
+    path.write_text(json.dumps({**values, "data_version": 3}))
+    with pytest.raises(
+        UserError, match=r"config\.json has data of version 3, this ut_tf .* 1 to 2"
+    ):
+        Run.load(run.output_dir)
+
+
 def test_a_longer_cosine_is_another_schedule(create):
     create(hparams="schedule=cosine")
     with pytest.raises(UserError, match="decay_steps: 10 -> 99"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ut_tf import registry
@@ -49,12 +51,21 @@ def hparams_of(hparams_set: str, overrides: str, model: str | None) -> tuple[HPa
 
 
 def make_problem(
-    name: str, arguments: dict[str, Any], training: TrainingConfig | None = None
+    name: str,
+    arguments: dict[str, Any],
+    training: TrainingConfig | None = None,
+    data_version: int | None = None,
 ) -> Problem:
     """The named problem, made with its arguments.
 
     The hyperparameters of its data, such as vocab_size, are arguments too where `arguments` do not
-    give them.
+    give them; and in data of version 1 ``Problem.earlier_arguments``.
+
+    Args:
+      name: registered.
+      arguments: by name.
+      training: the hyperparameters; None: those of the data do not count.
+      data_version: of a run; None: the newest.
 
     Raises:
       UserError: the name or an argument is unknown, or a value is of the wrong type.
@@ -62,9 +73,16 @@ def make_problem(
     factory = registry.problems.get(name)
     by_hparams = {} if training is None else hyperparameter_arguments(name, factory, training)
     own_names = {*arguments, *(parameters_of(factory) - by_hparams.keys())}
+    every = {**by_hparams, **_earlier_arguments(factory, data_version), **arguments}
     with naming_problem_args(own_names):
-        problem: Problem = factory(**checked_arguments(name, factory, {**by_hparams, **arguments}))
+        problem: Problem = factory(**checked_arguments(name, factory, every))
     return problem
+
+
+def _earlier_arguments(factory: Callable[..., Any], data_version: int | None) -> Mapping[str, Any]:
+    made = factory.func if isinstance(factory, functools.partial) else factory
+    earlier: Mapping[str, Any] = getattr(made, "earlier_arguments", {})
+    return earlier if data_version == 1 else {}
 
 
 def make_model(

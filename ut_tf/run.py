@@ -315,7 +315,8 @@ class Run(RunConfig):
 
     def make_problem(self) -> Problem:
         """Makes the problem with its arguments; imports its module."""
-        return make_problem(self.problem, self.problem_args, self.hparams.training)
+        training, version = self.hparams.training, self.data_version
+        return make_problem(self.problem, self.problem_args, training, version)
 
     def text_codec(self) -> TextCodec:
         """Makes the codec between the problem's texts and ids, from the run's own vocabulary.
@@ -364,7 +365,7 @@ class Run(RunConfig):
         """The run, going on with the stored one.
 
         Hyperparameters that an earlier version did not know keep the values by which it worked,
-        unless they are overridden.
+        unless they are overridden, and so do arguments of the problem.
 
         Raises:
           UserError: the stored run is another.
@@ -375,7 +376,8 @@ class Run(RunConfig):
             for name in absent_values(type(self.hparams.network))
             if name not in given and stored.hparams.model == self.hparams.model
         }
-        run = dataclasses.replace(self, hparams=self.hparams.change(**kept))
+        hparams, version = self.hparams.change(**kept), stored.data_version
+        run = dataclasses.replace(self, hparams=hparams, data_version=version)
         run, former = run._in_policy_of(stored, "dtype_policy" in given)
         if changes := changes_of(former, run):
             raise UserError(

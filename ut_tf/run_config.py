@@ -30,6 +30,10 @@ from ut_tf.storage.model_folder import is_plain_name
 from ut_tf.version import __version__
 
 FORMAT_VERSION = 1
+DATA_VERSION = 2
+"""Of the data that problems make: runs of version 0.4, whose configuration names none, have 1
+(``Problem.earlier_arguments``).
+"""
 DIGEST = "sha256"
 """Name of the checksum in config.json."""
 _ADVICE = "restore it, or train again in another `output_dir`"
@@ -58,7 +62,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 # What files of earlier versions lack.
-_OPTIONAL = {"vocab_sha256": dict, "asked": dict, DIGEST: str}
+_OPTIONAL = {"vocab_sha256": dict, "asked": dict, "data_version": int, DIGEST: str}
 
 # What decides the figures of a run; where its folders lie does not.
 _DECIDING = (
@@ -74,6 +78,8 @@ _DECIDING = (
     "vocab_sha256",
     "trained",
 )
+# What decides them where it is there; files of earlier versions have checksums without it.
+_DECIDING_IF_THERE = ("data_version",)
 
 
 class RunOptions(TypedDict, total=False):
@@ -116,6 +122,7 @@ class RunConfig:
       vocab_sha256: checksums of the run's vocabulary files, by name, once they are written.
       asked: what the set asks for in place of a value in `hparams` that suits the processor, by
         name.
+      data_version: of the data that its problem makes.
     """
 
     problem: str
@@ -130,6 +137,7 @@ class RunConfig:
     spec: ProblemSpec | None = None
     vocab_sha256: dict[str, str] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
+    data_version: int = DATA_VERSION
 
 
 def read_values(folder: Path) -> dict[str, Any] | None:
@@ -179,7 +187,8 @@ def warn_of_changes(values: dict[str, Any], folder: Path) -> None:
 
 def _digest(values: dict[str, Any]) -> str:
     # As JSON has them, keys are texts and tuples are lists.
-    deciding = json.loads(json.dumps({name: values.get(name) for name in _DECIDING}))
+    names = [*_DECIDING, *(name for name in _DECIDING_IF_THERE if name in values)]
+    deciding = json.loads(json.dumps({name: values.get(name) for name in names}))
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
@@ -237,6 +246,12 @@ def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
         raise UserError(f"{path}: {error}") from error.__cause__
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise _wrong_type(path, error) from error
+    version = values.get("data_version", 1)
+    if not 1 <= version <= DATA_VERSION:
+        raise UserError(
+            f"{path} has data of version {version}, this ut_tf {__version__} makes 1 to"
+            f" {DATA_VERSION}: use the ut_tf that wrote it."
+        )
     plain = ("problem", "problem_args", "hparams_set", "overrides", "seed", "usr_dir")
     return RunConfig(
         **{name: values[name] for name in plain},
@@ -246,6 +261,7 @@ def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
         tmp_dir=Path(values["tmp_dir"]),
         vocab_sha256=values.get("vocab_sha256", {}),
         asked=values.get("asked", {}),
+        data_version=version,
     )
 
 
@@ -268,6 +284,8 @@ def write_config(config: RunConfig, folder: Path) -> None:
         "vocab_sha256": config.vocab_sha256,
         "versions": installed_versions(),
     }
+    if config.data_version > 1:
+        values["data_version"] = config.data_version
     content = json.dumps(with_digest(values), indent=2).encode() + b"\n"
     write_bytes(folder / CONFIG_FILE, content)
 

@@ -54,9 +54,10 @@ class ClassifyFiles(OwnFiles):
       dev_source_files, dev_target_files: for validation; none: training examples are held out.
       test_source_files, test_target_files: for ut-eval; none: the validation examples are judged.
       max_subwords: of a longer text its last ones are read, in use too.
+      fit_vocabulary: whether a small text has fewer subwords than `vocab_size`, so that each is
+        seen often enough to be learnt; otherwise as many as it supports.
       name: of the problem, for messages.
-      **options: see ``SubwordOptions``; a small text has fewer subwords than `vocab_size`, which is
-        8000 if it is 0.
+      **options: see ``SubwordOptions``; `vocab_size` is 8000 if it is 0.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
@@ -78,6 +79,7 @@ class ClassifyFiles(OwnFiles):
         test_source_files: Files | str = (),
         test_target_files: Files | str = (),
         max_subwords: int = 256,
+        fit_vocabulary: bool = True,
         name: str = "classify_files",
         **options: Unpack[SubwordOptions],
     ) -> None:
@@ -102,7 +104,7 @@ class ClassifyFiles(OwnFiles):
         self._sides: dict[tuple[Path, str], HostSide] = {}
         super().__init__(
             name,
-            Settings.of(_DEFAULT_VOCAB_SIZE, options),
+            Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary),
             {split: files.files for split, files in self._labelled.items()},
             max_subwords,
         )

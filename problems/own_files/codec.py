@@ -79,6 +79,7 @@ class LinesCodec(TextCodec):
 
     Args:
       vocab_dir: holds the subwords.
+      keep_blanks: whether blanks at the ends of a line count.
 
     Raises:
       UserError: the vocabulary cannot be read.
@@ -87,8 +88,9 @@ class LinesCodec(TextCodec):
     fields: ClassVar[tuple[str, ...]] = ()
     end_token: ClassVar[str] = TranslationCodec.end_token
 
-    def __init__(self, vocab_dir: Path) -> None:
+    def __init__(self, vocab_dir: Path, keep_blanks: bool = False) -> None:
         super().__init__(name="lines_codec")
+        self._keeps_blanks = keep_blanks
         subwords = read_subwords(vocab_dir / VOCAB_FILE)
         self._texts = make_subword_codec(subwords)
         self.vocab_sizes = (0, subwords.size)
@@ -100,7 +102,8 @@ class LinesCodec(TextCodec):
 
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch]: subwords, END_ID, padding."""
-        return self._texts.encode_targets(tf.strings.strip(texts))
+        lines = texts if self._keeps_blanks else tf.strings.strip(texts)
+        return self._texts.encode_targets(lines)
 
     def decode(self, outputs: Any) -> Any:
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or

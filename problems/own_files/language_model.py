@@ -35,6 +35,7 @@ from ut_tf.data.prepared import DamageError
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import note, warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import LinesCodec
 from ut_tf.problems.own_files.large_text import LargeText, TextSize, lines_of, text_size
@@ -57,9 +58,12 @@ class LmFiles(OwnFiles):
       dev_source_files: for validation; none: parts of the training text are held out.
       test_source_files: for ut-eval; none: the validation text is judged.
       window: subwords in a training example.
+      keep_blanks: whether indentation, runs of blanks, blanks at a line's end and tabs are text;
+        otherwise a run is one blank.
+      fit_vocabulary: whether a small text has fewer subwords than `vocab_size`, so that each is
+        seen often enough to be learnt; otherwise as many as it supports.
       name: of the problem, for messages.
-      **options: see ``SubwordOptions``; a small text has fewer subwords than `vocab_size`, which is
-        8000 if it is 0.
+      **options: see ``SubwordOptions``; `vocab_size` is 8000 if it is 0.
     """
 
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("loss", "min")  # type: ignore[misc]
@@ -72,6 +76,8 @@ class LmFiles(OwnFiles):
         dev_source_files: Files | str = (),
         test_source_files: Files | str = (),
         window: int = 128,
+        keep_blanks: bool = False,
+        fit_vocabulary: bool = True,
         name: str = "lm_files",
         **options: Unpack[SubwordOptions],
     ) -> None:
@@ -81,7 +87,8 @@ class LmFiles(OwnFiles):
         files = dict(zip(self.splits, map(file_paths, given), strict=True))
         self._window = window
         self._texts: dict[tuple[Path, str], Any] = {}
-        settings = Settings.of(_DEFAULT_VOCAB_SIZE, options)
+        self._keeps_blanks = keep_blanks
+        settings = Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary, keep_blanks)
         super().__init__(name, settings, files, None)
 
     def spec(self, data_dir: Path) -> ProblemSpec:
@@ -130,14 +137,15 @@ class LmFiles(OwnFiles):
 
     def text_codec(self, vocab_dir: Path) -> LinesCodec:
         """The codec of lines to be scored."""
-        return LinesCodec(vocab_dir)
+        return LinesCodec(vocab_dir, self._keeps_blanks)
 
     def make(self, folder: Path) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
         files = {split: files for split, files in self._own_files.items() if files}
         size = text_size(files["train"])
+        self._tell_of_lost_blanks(size)
         if size.characters > LARGEST_TEXT:
             return self._make_large(folder, files, size)
-        splits = {split: list(lines_of(paths)) for split, paths in files.items()}
+        splits = {split: self._lines(paths) for split, paths in files.items()}
         if "validation" not in splits:
             splits["train"], splits["validation"] = _held_out(splits["train"])
         subwords = self._settings.subwords(splits["train"])
@@ -149,8 +157,8 @@ class LmFiles(OwnFiles):
         self, folder: Path, files: Mapping[str, Sequence[Path]], size: TextSize
     ) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
         """As ``make``, with the training text in shards, and never in memory."""
-        text = LargeText(files["train"], size, holds_out="validation" not in files)
-        splits = {split: list(lines_of(files[split])) for split in files if split != "train"}
+        text = LargeText(files["train"], size, "validation" not in files, self._keeps_blanks)
+        splits = {split: self._lines(files[split]) for split in files if split != "train"}
         if "validation" not in files:
             splits["validation"] = list(text.held_out())
         given = self._settings.vocab_file
@@ -163,6 +171,22 @@ class LmFiles(OwnFiles):
         counts = text.encode(folder, vocab_file)
         encoded = {split: _encoded(lines, subwords) for split, lines in splits.items()}
         return encoded, subwords.size, {"sharded": {"train": counts["kept"]}}
+
+    def _lines(self, files: Sequence[Path]) -> list[str]:
+        return list(lines_of(files, self._keeps_blanks))
+
+    def _tell_of_lost_blanks(self, size: TextSize) -> None:
+        if size.spaced and not self._keeps_blanks:
+            note(
+                f"{size.spaced:,} of {counted(size.lines, 'line')} are indented or have runs of"
+                " blanks, which become one blank or none: `problem_args.keep_blanks`=true keeps"
+                " them."
+            )
+        if size.marked:
+            warn(
+                f"{counted(size.marked, 'line')} with U+2581, which the subwords cannot tell from a"
+                " blank: it becomes one."
+            )
 
     def _is_sharded(self, split: str, data_dir: Path) -> bool:
         return split in self.summary(data_dir).get("sharded", {})

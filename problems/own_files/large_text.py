@@ -23,6 +23,7 @@ import numpy as np
 
 from ut_tf.data.corpus.encoding import encode_split, sampled, usable_cores
 from ut_tf.data.corpus.parallel_text import read_lines
+from ut_tf.data.text.subwords import SPACE_MARK
 from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import write_text
 
@@ -37,14 +38,22 @@ _FORMAT = 1
 
 
 class TextSize(NamedTuple):
-    """How many lines and characters a text has, without its empty lines."""
+    """How many lines and characters a text has, without its empty lines, how many of these lines
+    are indented or have runs of blanks, and how many have a "\u2581".
+    """
 
     lines: int
     characters: int
+    spaced: int = 0
+    marked: int = 0
 
 
-def lines_of(files: Sequence[Path]) -> Iterator[str]:
+def lines_of(files: Sequence[Path], keep_blanks: bool = False) -> Iterator[str]:
     """Yields the lines that are not empty, without blanks around them.
+
+    Args:
+      files: of the text.
+      keep_blanks: whether the blanks around them are kept.
 
     Raises:
       UserError: a file cannot be read, is not UTF-8, or has no such line; names file and line.
@@ -57,18 +66,20 @@ def lines_of(files: Sequence[Path]) -> Iterator[str]:
             stripped = line.strip()
             if stripped:
                 is_empty = False
-                yield stripped
+                yield line if keep_blanks else stripped
         if is_empty:
             raise UserError(f"{path} has no line that is not empty: expected plain text.")
 
 
 def text_size(files: Sequence[Path]) -> TextSize:
     """The size of a text; raises as ``lines_of``."""
-    lines = characters = 0
-    for line in lines_of(files):
+    lines = characters = spaced = marked = 0
+    for line in lines_of(files, keep_blanks=True):
         lines += 1
-        characters += len(line)
-    return TextSize(lines, characters)
+        characters += len(line.strip())
+        spaced += line[0].isspace() or "  " in line.rstrip()
+        marked += SPACE_MARK in line
+    return TextSize(lines, characters, spaced, marked)
 
 
 class LargeText:
@@ -78,10 +89,14 @@ class LargeText:
       files: its files.
       size: of them, as ``text_size`` counts.
       holds_out: whether some of its lines are held out for validation.
+      keep_blanks: whether the blanks around its lines are kept.
     """
 
-    def __init__(self, files: Sequence[Path], size: TextSize, holds_out: bool) -> None:
+    def __init__(
+        self, files: Sequence[Path], size: TextSize, holds_out: bool, keep_blanks: bool = False
+    ) -> None:
         self._files = files
+        self._keeps_blanks = keep_blanks
         self._size = size
         self._held_out = self._stretches() if holds_out else []
 
@@ -108,7 +123,7 @@ class LargeText:
 
     def encode(self, folder: Path, vocab_file: Path) -> Counter[str]:
         """Writes the shards of the lines for training; returns the sums of their counts."""
-        lines, characters = self._size
+        lines, characters = self._size.lines, self._size.characters
         size = max(1, min(_LINES_OF_A_SHARD, _CHARACTERS_OF_A_SHARD * lines // characters))
         # Shards are of pairs; here the targets alone count.
         pairs = (("", line) for line in self._lines(held_out=False))
@@ -120,7 +135,7 @@ class LargeText:
         """Yields the lines that are held out, or the others."""
         ends = iter(self._held_out)
         stretch = next(ends, range(0))
-        for number, line in enumerate(lines_of(self._files)):
+        for number, line in enumerate(lines_of(self._files, self._keeps_blanks)):
             if number >= stretch.stop:
                 stretch = next(ends, range(self._size.lines, self._size.lines))
             if (number in stretch) == held_out:

@@ -22,12 +22,13 @@ from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.text.subword_files import AnySubwords, read_subwords
+from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
 from ut_tf.data.text.subwords import (
     SUBWORD_KINDS,
     SubwordKind,
     SubwordOptions,
     Subwords,
+    fitted_texts,
     smaller_vocabulary,
     train_subwords,
 )
@@ -57,15 +58,21 @@ class Settings:
       vocab_file: a sentencepiece model or a vocabulary of tensor2tensor to use instead; empty: one
         is trained.
       default_size: ids where `vocab_size` is 0.
+      fitted: whether a small text has fewer, so that each is seen often enough to be learnt.
+      keep_blanks: whether runs of blanks and blanks at the ends of a text count.
     """
 
     vocab_size: int
     subword_model: SubwordKind
     vocab_file: str
     default_size: int
+    fitted: bool = False
+    keep_blanks: bool = False
 
     @classmethod
-    def of(cls, default_size: int, options: SubwordOptions) -> Self:
+    def of(
+        cls, default_size: int, options: SubwordOptions, fitted: bool, keep_blanks: bool = False
+    ) -> Self:
         """The settings that a problem's arguments ask for."""
         file = options.get("vocab_file", "")
         return cls(
@@ -73,6 +80,8 @@ class Settings:
             subword_model=options.get("subword_model", "bpe"),
             vocab_file=str(*file_paths([file])) if file else "",
             default_size=default_size,
+            fitted=fitted and not file,
+            keep_blanks=keep_blanks,
         )
 
     def __post_init__(self) -> None:
@@ -96,9 +105,28 @@ class Settings:
             vocabulary.
         """
         if self.vocab_file:
-            return read_subwords(Path(self.vocab_file))
+            return self._given()
         # A set's vocab_size is meant for more text than many people have.
-        return Subwords(train_subwords(texts, self.wanted_size, self.subword_model, exact=False))
+        size = self.wanted_size
+        if self.fitted:
+            texts, size = fitted_texts(texts, size)
+        kind, blanks = self.subword_model, self.keep_blanks
+        return Subwords(train_subwords(texts, size, kind, exact=False, keep_blanks=blanks))
+
+    def _given(self) -> AnySubwords:
+        subwords = read_subwords(Path(self.vocab_file))
+        if self.keep_blanks and not (isinstance(subwords, Subwords) and subwords.keeps_blanks):
+            raise UserError(
+                f"`keep_blanks`=true: the vocabulary {self.vocab_file} drops blanks: give one that"
+                " sentencepiece trained with remove_extra_whitespaces=false, or leave"
+                " `keep_blanks` out."
+            )
+        return subwords
+
+    def decisive(self) -> dict[str, Any]:
+        """The settings, ready for JSON. What is false names no folder, as in version 0.4."""
+        later = ("fitted", "keep_blanks")
+        return {name: value for name, value in vars(self).items() if value or name not in later}
 
 
 class OwnFiles(Problem):
@@ -117,6 +145,7 @@ class OwnFiles(Problem):
         "dev_source_files": "files",
         "test_source_files": "files",
     }
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"fit_vocabulary": False}
 
     def __init__(
         self,
@@ -129,7 +158,7 @@ class OwnFiles(Problem):
         self._settings = settings
         self._own_files = files
         self._identity = [
-            vars(settings),
+            settings.decisive(),
             identity,
             {split: list(map(str, paths)) for split, paths in files.items()},
         ]
@@ -213,7 +242,10 @@ class OwnFiles(Problem):
         folder.path.mkdir(parents=True, exist_ok=True)
         records = [source_record(path) for path in (*paths, *vocabulary)]
         splits, vocab_size, others = self.make(folder.path)
+        subwords = read_subwords(folder.path / VOCAB_FILE)
         for split, encoded in splits.items():
+            text = f"the text for {_PURPOSES[split]} of {self.name}"
+            warn_of_other_text(subwords, encoded.side.ids, text)
             _write(folder.path / f"{split}.npz", encoded)
         counts = {split: len(encoded.side.lengths) for split, encoded in splits.items()}
         counts = {**others.get("sharded", {}), **counts}

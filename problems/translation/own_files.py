@@ -36,6 +36,8 @@ class TranslateFiles(Translation):
         source, tab, target.
       dev_source_files, dev_target_files: for validation; none: training pairs are held out.
       test_source_files, test_target_files: for ut-eval; none: the validation pairs are judged.
+      fit_vocabulary: whether a small text has fewer subwords than `vocab_size`, so that each is
+        seen often enough to be learnt; otherwise as many as it supports.
       name: of the problem, for messages.
       **options: see ``TranslationOptions``.
     """
@@ -49,6 +51,7 @@ class TranslateFiles(Translation):
         "test_source_files": "files",
         "test_target_files": "files",
     }
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"fit_vocabulary": False}
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class TranslateFiles(Translation):
         dev_target_files: Files | str = (),
         test_source_files: Files | str = (),
         test_target_files: Files | str = (),
+        fit_vocabulary: bool = True,
         name: str = "translate_files",
         **options: Unpack[TranslationOptions],
     ) -> None:
@@ -77,7 +81,7 @@ class TranslateFiles(Translation):
             for split, (sources, targets) in given.items()
         }
         # A set's vocab_size is meant for more text than many people have.
-        super().__init__(name, "files", 8000, exact=False, **options)
+        super().__init__(name, "files", 8000, exact=False, fitted=fit_vocabulary, **options)
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
         """The pairs in the files; none where a vocabulary alone is given, with which a run from

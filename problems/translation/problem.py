@@ -74,6 +74,7 @@ class Translation(Problem):
       others: as of ``TranslationOptions``.
       exact: whether a training text that supports fewer subwords than `vocab_size` is an error;
         otherwise the vocabulary is smaller.
+      fitted: whether the vocabulary of a small text is smaller than what the text supports.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {"vocab_file": "file"}
@@ -93,6 +94,7 @@ class Translation(Problem):
         processes: int = 0,
         beam_pipeline_options: str = "",
         exact: bool = True,
+        fitted: bool = False,
     ) -> None:
         _check(
             vocab_size=vocab_size,
@@ -122,6 +124,7 @@ class Translation(Problem):
         self._settings = CorpusSettings(
             vocab_size=vocab_size or default_vocab_size,
             exact=exact and vocab_size > 0,
+            fitted=fitted,
             sized=vocab_size > 0,
             subword_model=subword_model,
             vocab_file=self.vocab_file,

@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         output_dir=folder / "run",
         data_dir=folder / "data",
         tmp_dir=folder,
-        problem_args={"source_files": [str(text)], "window": 16},
+        problem_args={"source_files": [str(text)], "window": 16, "fit_vocabulary": False},
     )
     model, problem = run.make_model(), run.make_problem()
     table = problem.examples("train", run.data_dir)

@@ -80,6 +80,11 @@ class Problem(ABC):
     from another folder.
     """
 
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {}
+    """The values of arguments by which runs of version 0.4, which did not know them, have their
+    data. Such runs keep them; new runs have the constructor's defaults.
+    """
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.dataset is not Problem.dataset:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subword_files import read_subwords
-from ut_tf.data.text.subwords import Subwords, train_subwords
+from ut_tf.data.text.subwords import Subwords, cut_line, fitted_texts, train_subwords
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
 
@@ -228,3 +228,49 @@ def test_no_bytes_are_no_model_and_sizes_beyond_counting_are_refused() -> None:
         UserError, match=r"^`vocab_size`=99999999999: expected a whole number from 1 to"
     ):
         train_subwords(TEXT, 99_999_999_999)
+
+
+def test_long_lines_count_for_the_vocabulary() -> None:
+    words = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf"]
+    rng = np.random.default_rng(0)
+    documents = [" ".join(rng.choice(words, 1200)) for _ in range(10)]
+    titles = [f"title line {number}" for number in range(8)]
+    subwords = Subwords(train_subwords([*documents, *titles], 8000, exact=False))
+    ids, lines = subwords.encode(documents), "".join(documents)
+    # Each word is one subword; learnt from the titles alone it would be one for each character.
+    assert sum(map(len, ids)) <= 1201 * len(documents) < len(lines) / 5
+    alone = Subwords(train_subwords(documents, 8000, exact=False))
+    assert alone.encode(documents[:1])[0][:3] == [
+        alone.encode([word])[0][0] for word in documents[0].split()[:3]
+    ]
+    # A script without blanks is cut between characters.
+    unspaced = ["".join(rng.choice([*"天地玄黄"], 5000)) for _ in range(3)]
+    assert 2 not in Subwords(train_subwords(unspaced, 300, exact=False)).encode(["天地玄黄"])[0]
+
+
+@given(st.text(st.sampled_from("ab é本𝒳"), max_size=60), st.integers(1, 4))
+def test_parts_of_a_line_are_short_and_lose_blanks_alone(text: str, repeat: int) -> None:
+    line = text * (100 * repeat)
+    parts = list(cut_line(line))
+    assert all(len(part.encode()) <= 4192 for part in parts)
+    assert "".join(parts).replace(" ", "") == line.replace(" ", "")
+    # No word is cut that would have had room.
+    if " " in text and len(line.encode()) > 4192:
+        assert {word for part in parts for word in part.split()} <= {*line.split()} | {""}
+    if len(line.encode()) <= 4192:
+        assert parts == [line]
+
+
+def test_short_lines_give_the_vocabulary_that_they_gave() -> None:
+    # What version 0.4 made of them.
+    assert all(list(cut_line(text)) == [text] for text in TEXT)
+
+
+def test_a_small_text_has_fewer_subwords_and_a_large_one_as_many_as_are_asked_for() -> None:
+    lines = ["ab cd"] * 1000
+    texts, size = fitted_texts(lines, 8000)
+    # 256 bytes, padding, end, unknown, five characters, and one for each hundred characters.
+    assert (list(texts), size) == (lines, 259 + 5 + 50)
+    texts, size = fitted_texts(iter(lines), 290)
+    assert (list(texts), size) == (lines, 290)
+    assert fitted_texts([], 300)[1] == 300

@@ -19,13 +19,14 @@ from ut_tf.errors import UserError
 from ut_tf.problems.own_files import language_model, large_text
 from ut_tf.problems.own_files.language_model import LmFiles
 
+SIZE = {"vocab_size": 300, "fit_vocabulary": False}
 LINES = [f"line {number} of {'many ' * (number % 5)}words" for number in range(100)]
 
 
 def problem_of(folder: Path, **options: object) -> LmFiles:
     path = folder / "text.txt"
     path.write_text("\n\n".join(LINES))
-    return LmFiles(source_files=str(path), **{"vocab_size": 300, **options})  # type: ignore[arg-type]
+    return LmFiles(source_files=str(path), **{**SIZE, **options})  # type: ignore[arg-type]
 
 
 def text_of(problem: LmFiles, split: str, data: Path, epoch: int = 0) -> list[str]:

@@ -35,9 +35,10 @@ from ut_tf.data.corpus.encoding import (
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import DamageError, PreparedFolder, check_readable, source_record
-from ut_tf.data.text.subword_files import AnySubwords, read_subwords
+from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
 from ut_tf.data.text.subwords import (
     SubwordKind,
+    fitted_texts,
     smaller_vocabulary,
     train_subwords,
 )
@@ -64,6 +65,7 @@ class CorpusSettings:
     Args:
       vocab_size: ids of the vocabulary that is trained.
       exact: whether a text that supports fewer is an error.
+      fitted: whether a small text has fewer, so that each is seen often enough to be learnt.
       sized: whether the user gave `vocab_size`, which the model's file notes.
       subword_model: kind of that vocabulary.
       vocab_file: a vocabulary to use instead, whatever its size; empty: one is trained.
@@ -72,6 +74,7 @@ class CorpusSettings:
 
     vocab_size: int
     exact: bool = True
+    fitted: bool = False
     sized: bool = True
     subword_model: SubwordKind = "bpe"
     vocab_file: str = ""
@@ -79,10 +82,12 @@ class CorpusSettings:
 
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the files, ready for JSON: `exact` only says which of them is
-        accepted, and `sized` changes no subword.
+        accepted, and `sized` changes no subword. What is false names no folder, as in version 0.4.
         """
         values = dataclasses.asdict(self)
         del values["exact"], values["sized"]
+        if self.vocab_file or not self.fitted:
+            del values["fitted"]
         return {**values, "vocab_size": 0} if self.vocab_file else values
 
 
@@ -168,6 +173,10 @@ class Corpus:
         }
         self.prepared.finish(summary)
         print("\n".join(self._told(name, subwords, counts)), file=sys.stderr, flush=True)
+        for split in counts:
+            of_split = read_shards(sorted(self.folder.glob(f"{split}-*.npz"))[:1])
+            for side, text in zip(of_split, ("sources", "targets"), strict=True):
+                warn_of_other_text(subwords, side.ids, f"the {text} for {split} of {name}")
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -287,18 +296,21 @@ class Corpus:
                 model = read_subwords(Path(settings.vocab_file)).model
             else:
                 print(
-                    f"training a {settings.subword_model} vocabulary of {settings.vocab_size}"
-                    " subwords",
+                    f"training a {settings.subword_model} vocabulary of"
+                    f" {'at most ' if settings.fitted else ''}{settings.vocab_size} subwords",
                     file=sys.stderr,
                     flush=True,
                 )
                 pairs = _sample(held_out.training_pairs(train) if held_out else train, total)
-                texts = (
+                texts: Iterable[str] = (
                     text for pair in pairs if not settings.filters.of_text(*pair) for text in pair
                 )
+                size = settings.vocab_size
+                if settings.fitted:
+                    texts, size = fitted_texts(texts, size)
                 model = train_subwords(
                     texts,
-                    settings.vocab_size,
+                    size,
                     settings.subword_model,
                     settings.exact,
                     settings.sized,

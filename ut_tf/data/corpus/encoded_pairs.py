@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,9 @@ class PairIds:
 
     def __len__(self) -> int:
         return len(self.sources.lengths)
+
+    def __iter__(self) -> Iterator[Side]:
+        return iter((self.sources, self.targets))
 
     def reversed(self) -> PairIds:
         """The pairs of the other direction."""

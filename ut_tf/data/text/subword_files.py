@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
 from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded
 
 AnySubwords = Subwords | Tensor2TensorSubwords
+# Of the symbols of a text. Emoji and rare scripts in a text of another script stay far below.
+_MUCH_SPELLED = 0.2
 
 
 def read_subwords(path: Path) -> AnySubwords:
@@ -34,3 +40,19 @@ def read_subwords(path: Path) -> AnySubwords:
     if Tensor2TensorSubwords.is_such(content):
         return Tensor2TensorSubwords(content, path)
     return Subwords(content, path)
+
+
+def warn_of_other_text(subwords: AnySubwords, ids: npt.NDArray[np.integer], text: str) -> None:
+    """Warns where a vocabulary was made for another text than this.
+
+    Args:
+      subwords: the vocabulary.
+      ids: of the text.
+      text: what it is, for the message.
+    """
+    share = float(np.isin(ids, [*subwords.spelled]).mean()) if len(ids) else 0.0
+    if share > _MUCH_SPELLED:
+        warn(
+            f"{share:.0%} of the symbols of {text} are single bytes or unknown: the vocabulary"
+            " was made for other text; give one of this text, or text of that language."
+        )

@@ -15,18 +15,21 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import re
 import tempfile
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID, PADDING_ID
 
 SubwordKind = Literal["bpe", "unigram"]
 SUBWORD_KINDS: tuple[SubwordKind, ...] = ("bpe", "unigram")
+SPACE_MARK = "\u2581"
+"""Sentencepiece's sign for a blank, which becomes one where it stands in a text."""
 # Characters that make up this share of the text have pieces of their own; the rest is written as
 # bytes.
 _COVERAGE = 0.9999
@@ -34,6 +37,18 @@ _COVERAGE = 0.9999
 # follow from the machine.
 _THREADS = 16
 _LONGEST_WORD = 16
+# Bytes; of longer ones sentencepiece says nothing.
+_LONGEST_LINE = 4192
+_BYTES_OF_A_CHARACTER = 4
+# Padding, end, unknown and the bytes have ids in any vocabulary. A subword is three to four
+# characters of text, so that each is seen some thirty times.
+_BYTES_AND_SPECIAL = 259
+_CHARACTERS_OF_A_SUBWORD = 100
+# Runs of blanks are subwords of their own.
+_KEEPING_BLANKS: dict[str, Any] = {
+    "remove_extra_whitespaces": False,
+    "allow_whitespace_only_pieces": True,
+}
 # Sentencepiece keeps the size as a 32-bit number.
 _LARGEST_SIZE = 2**31 - 1
 
@@ -42,7 +57,7 @@ class SubwordOptions(TypedDict, total=False):
     """The arguments of a problem that say which vocabulary it has.
 
     Args:
-      vocab_size: ids of the vocabulary; 0: the problem's own number.
+      vocab_size: ids of the vocabulary at most; 0: the problem's own number.
       subword_model: "bpe" or "unigram".
       vocab_file: a sentencepiece model or a vocabulary of tensor2tensor to use instead of training
         one; empty: none.
@@ -53,17 +68,40 @@ class SubwordOptions(TypedDict, total=False):
     vocab_file: str
 
 
+def fitted_texts(texts: Iterable[str], size: int) -> tuple[Iterable[str], int]:
+    """The texts of a vocabulary, and how many ids suit them: of a small text fewer than `size`, so
+    that each subword is seen often enough to be learnt.
+
+    Args:
+      texts: lines; of a small text they are kept in memory.
+      size: ids of the vocabulary at most.
+    """
+    every = iter(texts)
+    begin: list[str] = []
+    alphabet: set[str] = set()
+    characters = 0
+    for text in every:
+        begin.append(text)
+        characters += len(text)
+        alphabet.update(text)
+        fitting = _BYTES_AND_SPECIAL + len(alphabet) + characters // _CHARACTERS_OF_A_SUBWORD
+        if fitting >= size:
+            return itertools.chain(begin, every), size
+    return begin, min(size, fitting) if begin else size
+
+
 def train_subwords(
     texts: Iterable[str],
     size: int,
     kind: SubwordKind = "bpe",
     exact: bool = True,
     sized: bool = True,
+    keep_blanks: bool = False,
 ) -> bytes:
     """A sentencepiece model trained on `texts`.
 
     Args:
-      texts: lines; those above 4,192 bytes are left out.
+      texts: lines, of any length.
       size: ids of the vocabulary, padding, end, unknown and bytes included.
       kind: "bpe" (byte pair encoding, Sennrich et al., arXiv 1508.07909) or "unigram" (Kudo, arXiv
         1804.10959).
@@ -71,6 +109,7 @@ def train_subwords(
         at most `size`.
       sized: whether the user gave the size; the model notes it as a limit, as ut-tf 0.4 did, so
         that data prepared again has equal bytes.
+      keep_blanks: whether runs of blanks, blanks at the ends of a text and tabs are kept.
 
     Raises:
       UserError: `size` is no size, too small for the characters of the text or, with `exact`,
@@ -85,11 +124,11 @@ def train_subwords(
         )
     written = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as rules:
-        rules.write(_normalization_rules())
+        rules.write(_normalization_rules(keep_blanks))
         rules.flush()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(texts),
+                sentence_iterator=(part for text in texts for part in cut_line(text)),
                 model_writer=written,
                 vocab_size=size,
                 model_type=kind,
@@ -104,10 +143,36 @@ def train_subwords(
                 max_sentencepiece_length=_LONGEST_WORD,
                 num_threads=_THREADS,
                 minloglevel=2,
+                **(_KEEPING_BLANKS if keep_blanks else {}),
             )
         except RuntimeError as error:
             raise _told(error, size) from error
     return _reproducible(written.getvalue(), sized)
+
+
+def cut_line(text: str) -> Iterator[str]:
+    """Yields a line in parts of at most 4,192 bytes, since sentencepiece leaves out longer ones:
+    cut at blanks, which no part has then, and where there are none between characters.
+    """
+    begin = 0
+    while _is_too_long(text, begin):
+        content = text[begin : begin + _LONGEST_LINE + 1].encode()
+        longest = len(content[:_LONGEST_LINE].decode(errors="ignore"))
+        blank = text.rfind(" ", begin + 1, begin + longest + 1)
+        if blank > begin:
+            yield text[begin:blank]
+            begin = blank + 1
+        else:
+            yield text[begin : begin + longest]
+            begin += longest
+    yield text[begin:]
+
+
+def _is_too_long(text: str, begin: int) -> bool:
+    characters = len(text) - begin
+    if characters * _BYTES_OF_A_CHARACTER <= _LONGEST_LINE:
+        return False
+    return characters > _LONGEST_LINE or len(text[begin:].encode()) > _LONGEST_LINE
 
 
 def smaller_vocabulary(name: str, size: int, wanted: int) -> str:
@@ -165,6 +230,24 @@ class Subwords:
             ids.append(END_ID)
         return encoded
 
+    @property
+    def keeps_blanks(self) -> bool:
+        """Whether runs of blanks, and blanks at the ends of a text, are kept."""
+        from sentencepiece import sentencepiece_model_pb2
+
+        proto = sentencepiece_model_pb2.ModelProto.FromString(self.model)
+        return not proto.normalizer_spec.remove_extra_whitespaces
+
+    @property
+    def spelled(self) -> frozenset[int]:
+        """Our ids of bytes and of the unknown, by which characters without a piece are written."""
+        model = self._processor
+        return frozenset(
+            number + self.shift
+            for number in range(model.get_piece_size())
+            if model.is_byte(number) or model.is_unknown(number)
+        )
+
     def merges(self) -> dict[str, int]:
         """Our id of each subword of a byte pair encoding, characters included, the earliest merge
         first (that of the highest score); empty for other models.
@@ -182,11 +265,13 @@ class Subwords:
 
 
 @functools.cache
-def _normalization_rules() -> str:
+def _normalization_rules(keeps_tabs: bool = False) -> str:
     """Sentencepiece's rules (hexadecimal code points, tab, what they become) for NFC and control
     characters.
     """
     rules = {chr(code): " " for code in [*range(1, 0x20), *range(0x7F, 0xA0)]}
+    if keeps_tabs:
+        del rules["\t"]
     rules["\ufeff"] = ""
     for code in range(0xA0, 0x30000):
         if 0xAC00 <= code <= 0xD7A3 or 0xD800 <= code <= 0xDFFF:

@@ -79,6 +79,15 @@ class Tensor2TensorSubwords:
             for text in texts
         ]
 
+    @property
+    def spelled(self) -> frozenset[int]:
+        """The ids with a part of a number, by which characters without a subword are written."""
+        return frozenset(
+            number
+            for subword, number in self.ids.items()
+            if number > END_ID and ("\\" in subword or ";" in subword)
+        )
+
     def _read(self, token: str) -> tuple[int, ...]:
         """The ids of a token, the longest subword first."""
         escaped = "".join(self.pieces.get(part) or _number(part) for part in token) + TOKEN_END
