@@ -23,6 +23,7 @@ from ut_tf.bin.flags import Flag, FlagError, HelpAsked, command_line, hyperparam
 from ut_tf.bin.shared_flags import in_flags
 from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.errors import UserError, marked_in
+from ut_tf.keras_backend import choose_tensorflow
 from ut_tf.notices import printable, worded, worded_by
 from ut_tf.start_lines import LOG_LEVEL, asks_for_all_lines, held_back
 
@@ -64,6 +65,7 @@ def execute(
             registry.before_user_code(import_tensorflow),
             worded_by(functools.partial(_with_flags, names)),
         ):
+            choose_tensorflow()
             return _answer(command, body, _Frame(names, command_line(argv)))
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)

@@ -10,7 +10,6 @@ stay fast::
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -101,10 +100,9 @@ def __getattr__(name: str) -> Any:
 
 def _imported(module: str) -> Any:
     # Here, since all that is imported before a command's first line delays its Ctrl-C (bin/entry).
-    from ut_tf.start_lines import without_start_lines
+    from ut_tf.loading import load_module
 
-    with without_start_lines():
-        return importlib.import_module(module)
+    return load_module(module)
 
 
 def __dir__() -> list[str]:

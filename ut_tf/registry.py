@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.loading import load_module
 from ut_tf.paths import expanded
-from ut_tf.start_lines import without_start_lines
 
 T = TypeVar("T")
 _before_user_code: ContextVar[Callable[[], None]] = ContextVar("before_user_code")
@@ -247,8 +247,7 @@ class Registry:
 def _load(target: str, what: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
-        with without_start_lines():
-            return getattr(importlib.import_module(module_name), attribute)
+        return getattr(load_module(module_name), attribute)
     except ImportError as error:
         raise UserError(
             f"{what} needs {module_name}, which cannot be imported: {error}."

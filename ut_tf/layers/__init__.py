@@ -7,10 +7,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.start_lines import without_start_lines
+from ut_tf.loading import load_module
 
 if TYPE_CHECKING:
     from ut_tf.layers.attention import MultiHeadAttention
@@ -67,8 +66,7 @@ def __getattr__(name: str) -> Any:
             f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}"
         )
     module, _, attribute = _SOURCES[name].partition(":")
-    with without_start_lines():
-        return getattr(importlib.import_module(module), attribute)
+    return getattr(load_module(module), attribute)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.keras_backend import check_backend
 from ut_tf.layers.int8 import Int8Kernel, int8_product
+
+# Every model imports this module, whichever way a program reaches it.
+check_backend()
 
 KERNEL_INITIALIZERS = {
     "glorot": lambda: keras.initializers.GlorotUniform(),
