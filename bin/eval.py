@@ -123,7 +123,7 @@ FLAGS = (
     Flag(
         "figures",
         "Draws the results (SVG and PNG) into this folder: by length, by group, ponder times,"
-        " confusion of answers; needs pip install 'ut-tf[figures]'.",
+        " confusion of answers; needs pip install matplotlib.",
         "What",
         default="",
         shown_default="none; alone: figures/ in the run directory",
@@ -292,7 +292,7 @@ def _draw_front(run: Run, sweep: ExitSweep) -> None:
     from ut_tf.figures.style import is_installed, save
 
     if not is_installed():
-        tell(COMMAND, "pip install 'ut-tf[figures]' to have the table as a figure, too.")
+        tell(COMMAND, "pip install matplotlib to have the table as a figure, too.")
         return
     drawn, _ = save(exit_front(sweep), run.output_dir / EXIT_SWEEP_FIGURE)
     tell(COMMAND, f"drawn: {drawn}")

@@ -62,7 +62,7 @@ FLAGS = (
         "curves",
         "Draws learning curves of all runs in one figure instead of tables: names such as"
         " train/loss,eval/error or eval/error/*, or alone for the loss and validation's main"
-        " metric; needs pip install 'ut-tf[figures]'.",
+        " metric; needs pip install matplotlib.",
         "What",
         default="",
         shown_default="none",
@@ -71,7 +71,7 @@ FLAGS = (
     Flag(
         "format",
         "markdown (or md), csv (one figure a line), json, or html (with plots and links to the"
-        " runs; needs pip install 'ut-tf[figures]').",
+        " runs; needs pip install matplotlib).",
         "How",
         default="markdown",
     ),

@@ -91,8 +91,8 @@ FLAGS = (
     ),
     Flag(
         "tracker",
-        "wandb or mlflow: where values go besides TensorBoard; needs pip install 'ut-tf[wandb]' or"
-        " 'ut-tf[mlflow]'.",
+        "wandb or mlflow: where values go besides TensorBoard; needs pip install wandb or"
+        " mlflow-skinny.",
         _TRAINING,
         shown_default="none",
     ),

@@ -1,4 +1,4 @@
-"""ut-tf needs Keras' TensorFlow backend: the library says so in one sentence, commands choose it."""
+"""Keras' backend must be TensorFlow: the library says so in one sentence, commands choose it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_sentence_says_what_is_set_where_and_how_to_change_it(
     with pytest.raises(UserError) as raised:
         check_backend()
     assert str(raised.value) == (
-        f"ut-tf needs Keras' TensorFlow backend, but \"backend\" in {path} says torch: change it"
+        f'ut-tf needs Keras\' TensorFlow backend, but "backend" in {path} says torch: change it'
         " there, or set KERAS_BACKEND=tensorflow, before Keras is imported."
     )
     monkeypatch.setenv("KERAS_BACKEND", "jax")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 
-from ut_tf.errors import UserError
+from ut_tf.packages import imported
 
 _OTHER = {"VBZ": "VBP", "VBP": "VBZ"}
 _KINDS = ("VERB", "AUX")
@@ -31,20 +31,18 @@ def other_forms(verb: str, form: str) -> tuple[str, ...]:
     Raises:
       UserError: the library is not installed.
     """
-    try:
-        from lemminflect import getInflection, getLemma
-    except ImportError as error:
-        raise UserError(
-            "the wrong forms of verbs come from LemmInflect, which is not installed: pip install"
-            " lemminflect."
-        ) from error
-    lemmas = [lemma for kind in _KINDS for lemma in getLemma(verb, kind, lemmatize_oov=False)]
+    library = imported("lemminflect", "the wrong forms of verbs need")
+    lemmas = [
+        lemma for kind in _KINDS for lemma in library.getLemma(verb, kind, lemmatize_oov=False)
+    ]
     # "Lay" is the past of "lie" besides: where a lemma has the verb itself in this form, it is the
     # one that is meant.
-    meant = [lemma for lemma in lemmas if verb in getInflection(lemma, form, inflect_oov=False)]
+    meant = [
+        lemma for lemma in lemmas if verb in library.getInflection(lemma, form, inflect_oov=False)
+    ]
     forms = [
         other
         for lemma in meant or lemmas
-        for other in getInflection(lemma, _OTHER[form], inflect_oov=False)
+        for other in library.getInflection(lemma, _OTHER[form], inflect_oov=False)
     ]
     return tuple(other for other in dict.fromkeys(forms) if other != verb)

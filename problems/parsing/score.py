@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ut_tf.errors import UserError
 from ut_tf.metrics.intervals import Floats, Interval, bootstrap, wilson
+from ut_tf.packages import imported
 from ut_tf.problems.parsing.alignment import LEAF
 from ut_tf.problems.parsing.trees import ROOT, Tree, read_trees, rebuild
 
@@ -113,15 +113,12 @@ def _compared(expected: str, given: str) -> tuple[int, int, int]:
     """The brackets that both have, and those of each, as PYEVALB counts them, the added root left
     out.
     """
-    try:
-        from PYEVALB.parser import create_from_bracket_string
-        from PYEVALB.scorer import Scorer
-    except ImportError as error:
-        raise UserError(
-            "parses are scored by PYEVALB, which is not installed: pip install PYEVALB."
-        ) from error
-    result = Scorer().score_trees(
-        create_from_bracket_string(expected), create_from_bracket_string(given)
+    need = "scores of parses need"
+    create_from_bracket_string = imported("PYEVALB.parser", need).create_from_bracket_string
+    result = (
+        imported("PYEVALB.scorer", need)
+        .Scorer()
+        .score_trees(create_from_bracket_string(expected), create_from_bracket_string(given))
     )
     return result.matched_brackets - 1, result.gold_brackets - 1, result.test_brackets - 1
 

@@ -139,4 +139,4 @@ def test_figures_without_matplotlib_name_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert eval_command.main(["--output_dir=x", "--figures"]) == 1
-    assert "pip install 'ut-tf[figures]'" in capsys.readouterr().err
+    assert "pip install matplotlib" in capsys.readouterr().err

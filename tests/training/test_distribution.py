@@ -160,7 +160,7 @@ def test_num_gpus_that_is_not_used_is_said(
 @pytest.mark.parametrize("num_gpus", [None, 0])
 def test_without_a_gpu_it_is_said_what_gpus_need(num_gpus: int | None) -> None:
     described = describe_devices(make_strategy(num_gpus))
-    assert described == "the CPU (no GPU found; GPUs need pip install 'ut-tf[cuda]')"
+    assert described == "the CPU (no GPU found; GPUs need pip install 'tensorflow[and-cuda]')"
 
 
 @pytest.mark.parametrize(

@@ -403,7 +403,7 @@ def test_the_first_lines_say_what_is_trained_and_foretell_a_rate_of_0(
     run = toy_run(tmp_path, schedule="cosine", decay_steps=2, train_steps=3)
     train(run, train_steps=2)
     parameters = run.make_model().count_params()
-    devices = "the CPU (no GPU found; GPUs need pip install 'ut-tf[cuda]')"
+    devices = "the CPU (no GPU found; GPUs need pip install 'tensorflow[and-cuda]')"
     beginning = f"training {run.hparams.model} ({parameters:,} parameters) on {devices}"
     assert capsys.readouterr().err.splitlines()[0] == beginning
     train(run)

@@ -6,16 +6,16 @@ How it is used::
 
 Each item is done by a function of a module, on whichever worker takes it, and leaves what it makes
 in a file that is complete or absent. So a stopped pipeline begins again with the items that have no
-file. Beam is optional: pip install 'ut-tf[beam]'.
+file. Beam is optional: pip install apache-beam.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.errors import UserError
+from ut_tf.packages import check_package
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -27,11 +27,12 @@ _UNFINISHED = ("FAILED", "CANCELLED", "DRAINED")
 
 def require_beam() -> None:
     """Raises UserError where Apache Beam is not installed."""
-    if importlib.util.find_spec("apache_beam") is None:
-        raise UserError(
-            "`beam_pipeline_options` needs Apache Beam, which is not installed: pip install"
-            " 'ut-tf[beam]', or leave them out: this machine then does the work alone."
-        )
+    check_package(
+        "apache_beam",
+        "`beam_pipeline_options` needs",
+        "apache-beam",
+        "leave them out: this machine then does the work alone",
+    )
 
 
 def run_on_beam(work: Callable[[Any], Any], items: Sequence[Any], options: str) -> None:

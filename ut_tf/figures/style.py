@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError
+from ut_tf.packages import check_package
 from ut_tf.storage.files import write_text
 
 COLORS = ("#1f5fa8", "#c8553d", "#3a7d44", "#8a5aa6", "#b8860b", "#4a9a9e", "#6b6b6b", "#d17ba5")
@@ -48,10 +49,7 @@ def is_installed() -> bool:
 
 def check_installed() -> None:
     """Raises UserError where matplotlib is missing."""
-    if not is_installed():
-        raise UserError(
-            "figures need matplotlib, which is not installed: run pip install 'ut-tf[figures]'."
-        )
+    check_package("matplotlib", "figures need")
 
 
 def new_figure(

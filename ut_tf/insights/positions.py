@@ -28,6 +28,7 @@ class IdCodec(TextCodec):
 
     def decode(self, outputs: Any) -> Any:
         """Ids with blanks between them, strings [batch]; of classes their numbers."""
+        outputs = tf.convert_to_tensor(outputs)
         if outputs.shape.rank == 1:
             return tf.strings.as_string(outputs)
         kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
@@ -36,7 +37,7 @@ class IdCodec(TextCodec):
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """The ids of features["inputs"], strings [batch, length]; of facts those of each row."""
-        inputs = features["inputs"]
+        inputs = tf.convert_to_tensor(features["inputs"])
         if inputs.shape.rank == 3:
             written = tf.where(inputs == PADDING_ID, "", tf.strings.as_string(inputs))
             return tf.strings.strip(tf.strings.reduce_join(written, axis=-1, separator=" "))

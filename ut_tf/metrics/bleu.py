@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.packages import imported
 
 if TYPE_CHECKING:
     from ut_tf.metrics.intervals import Interval
@@ -175,10 +176,4 @@ def _score_of(metric: Any, score: Any, interval: Interval | None) -> Score:
 
 
 def _sacrebleu() -> Any:
-    try:
-        from sacrebleu import metrics
-    except ImportError as error:
-        raise UserError(
-            "scores on text need the package sacrebleu: pip install sacrebleu."
-        ) from error
-    return metrics
+    return imported("sacrebleu.metrics", "scores on text need")

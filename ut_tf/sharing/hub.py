@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError
+from ut_tf.packages import imported
 from ut_tf.storage.model_folder import belongs, check_model_folder, largest, model_files
 
 PREFIX = "hf://"
@@ -89,13 +90,7 @@ def _parsed(place: str) -> tuple[str, str | None]:
 
 
 def _hub() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise UserError(
-            "models on the Hugging Face hub need huggingface_hub: pip install 'ut-tf[hub]'."
-        ) from error
-    return huggingface_hub
+    return imported("huggingface_hub", "models on the Hugging Face hub need")
 
 
 def _wanted(name: str) -> bool:

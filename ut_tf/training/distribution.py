@@ -36,7 +36,7 @@ _LARGEST_PORT = 65535
 _SHOWN = 200
 # How TensorFlow's lines begin that tell where in a graph an error arose.
 _PLACES = ("Graph execution error", "Detected at node", "<stack traces", "File ", " ", "\t")
-_NO_GPU = "no GPU found; GPUs need pip install 'ut-tf[cuda]'"
+_NO_GPU = "no GPU found; GPUs need pip install 'tensorflow[and-cuda]'"
 
 
 @contextlib.contextmanager

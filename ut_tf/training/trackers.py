@@ -13,13 +13,13 @@ tracked run is kept in tracker.json of the run directory, so that a resumed trai
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.packages import check_package
 from ut_tf.run import Run
 from ut_tf.storage.files import read_bounded, write_text
 from ut_tf.storage.layout import TRACKER_FILE
@@ -91,6 +91,7 @@ class MlflowTracker:
 
 
 _TRACKERS: dict[str, Callable[[Run], Tracker]] = {"wandb": WandbTracker, "mlflow": MlflowTracker}
+_PACKAGES = {"mlflow": "mlflow-skinny"}
 
 
 def check_tracker(name: str) -> None:
@@ -100,11 +101,8 @@ def check_tracker(name: str) -> None:
             f"`tracker`={name}: expected one of {', '.join(_TRACKERS)}"
             f"{did_you_mean(name, _TRACKERS).rstrip('?')}."
         )
-    if importlib.util.find_spec(name) is None:
-        raise UserError(
-            f"`tracker`={name}: the package {name} is not installed: run pip install"
-            f" 'ut-tf[{name}]', or leave the tracker out."
-        )
+    package = _PACKAGES.get(name, name)
+    check_package(name, f"`tracker`={name} needs", package, "leave the tracker out")
 
 
 def make_tracker(name: str, run: Run) -> Tracker:
