@@ -11,7 +11,7 @@ import pytest
 
 from tests.insights.page.tab import Tab
 
-_INSTALL = "apt-get install -y chromium chromium-driver, and pip install 'ut-tf[test]' for selenium"
+_INSTALL = "apt-get install -y chromium chromium-driver, and pip install selenium"
 _OPTIONS = [
     "--headless",
     "--no-sandbox",
