@@ -170,6 +170,11 @@ class _Show:
         )
 
     @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self._terminal.width
+
+    @property
     def hint(self) -> str:
         """What to type."""
         if self.reads_stories:
@@ -182,7 +187,7 @@ class _Show:
 
     @property
     def vocabulary(self) -> str:
-        """A line about the words that the model knows; empty where it reads any."""
+        """A sentence about the words that the model knows; empty where it reads any."""
         known = self._thinker.codec.known_words
         return known_words_message(known) if known else ""
 
@@ -333,7 +338,7 @@ def _converse(show: _Show) -> None:
     """Answers what is typed until the input ends."""
     print(f"\n{show.hint}", flush=True)
     if show.vocabulary:
-        print(printable(show.vocabulary), flush=True)
+        print(textwrap.fill(printable(show.vocabulary), show.width), flush=True)
     story = _TypedStory(show)
     for line in _typed_lines():
         command = line.strip().lower()

@@ -145,11 +145,16 @@ def _answered(
     *earlier, (_, last, probability) = runs
     shown = percent(probability)
     if not is_written or last != text:
-        shown = f"{terminal.forward} {last} {shown}"
+        shown = f"{terminal.forward} {_named(last)} {shown}"
     if not earlier:
         return shown
-    before = "; ".join(f"{step_words(steps)}: {guess}" for steps, guess, _ in earlier)
+    before = "; ".join(f"{step_words(steps)}: {_named(guess)}" for steps, guess, _ in earlier)
     return f"{shown} ({before})"
+
+
+def _named(text: str) -> str:
+    """A symbol among words: one without letters and digits, such as a comma, is quoted."""
+    return text if any(map(str.isalnum, text)) else f'"{text}"'
 
 
 def _source_notes(

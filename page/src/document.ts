@@ -65,6 +65,7 @@ export interface Histogram {
 
 export interface Run {
   name: string;
+  model: string;
   halting: string;
   kind: "facts" | "text" | "language_model" | "board";
   facts: Record<string, string>;

@@ -14,16 +14,22 @@ export function settledAt(part: Part, position: number): number {
   return step;
 }
 
+/** The positions whose answers may change: of a board the open cells. */
+function watched(part: Part): number[] {
+  const all = part.positions.map((_, index) => index);
+  if (!part.board) return all;
+  const count = part.board.rows * part.board.columns;
+  return all.slice(0, count).filter((index) => isBlank(part.positions[index].text));
+}
+
 /** How much an example has to tell: one that is answered well, after its answer has changed. */
 export function interest(thought: Thought | null): number {
   const part = thought?.parts[thought.parts.length - 1];
   if (!thought || !part) return 0;
-  const changes = part.positions.map((_, index) => settledAt(part, index));
+  const changes = watched(part).map((index) => settledAt(part, index));
+  const changed = changes.filter((step) => step > 1).length;
   const latest = max(changes) ?? 1;
-  return (
-    (thought.correct === false ? 0.5 : 1) *
-    (latest + part.steps / 100 + part.positions.length / 1e5)
-  );
+  return (thought.correct === false ? 0.5 : 1) * (latest + part.steps / 100 + changed / 1e5);
 }
 
 export function headline(run: Run, thought: Thought): string {
@@ -93,29 +99,49 @@ function textHeadline(run: Run, thought: Thought, part: Part): string {
   const noun = `${written.length === 1 ? "symbol" : "symbols"} ${place}`;
   const source = thought.parts.length > 1 ? thought.parts[0] : null;
   const reading = source ? `Reading took ${times(source.positions)} a symbol. ` : "";
+  const low = min(written, (other) => other.ponder_time) ?? 0;
   const slowest = defaultPosition(part);
   const position = part.positions[slowest];
-  const settled = settledAt(part, slowest);
+  const score = run.kind === "language_model" ? guessedWell(part) : "";
+  if (part.halting_probability === null || low === position.ponder_time) {
+    const fixed = part.halting_probability === null ? "The depth is fixed: each" : "Each";
+    return `${reading}${fixed} of the ${written.length} ${noun} took ${plural(low, "step")}${latestGuess(part)}.${score}`;
+  }
   const name = shorten(positionName(part, slowest), 30);
-  const first = predictionsAt(part, 1, slowest)[0]?.text;
-  const last = predictionsAt(part, part.steps, slowest)[0]?.text;
-  const guess =
-    first !== undefined && first !== last
-      ? `, where the guess went from “${first || "nothing"}” to “${last}” at step ${settled}`
-      : ", which it had guessed from the first step on";
-  const fixed = part.halting_probability === null;
-  if (fixed)
-    return `${reading}The depth is fixed: each of the ${written.length} ${noun} took ${plural(part.steps, "step")}.`;
-  const low = min(written, (other) => other.ponder_time) ?? 0;
-  if (low === position.ponder_time)
-    return `${reading}Each of the ${written.length} ${noun} took ${plural(low, "step")}.`;
-  return `${reading}The ${written.length} ${noun} took ${times(written)}; the longest thought, ${plural(position.ponder_time, "step")}, went into “${name}”${guess}.`;
+  const guess = changeOfGuess(part, slowest) || ", which it had guessed from the first step on";
+  return `${reading}The ${written.length} ${noun} took ${times(written)}; the longest thought, ${plural(position.ponder_time, "step")}, went into “${name}”${guess}.${score}`;
+}
+
+/** How the guess at a position became what it is; empty where it was that from the first step on. */
+function changeOfGuess(part: Part, index: number): string {
+  const first = predictionsAt(part, 1, index)[0]?.text;
+  const last = predictionsAt(part, part.steps, index)[0]?.text;
+  if (first === undefined || first === last) return "";
+  return `, where the guess went from “${first || "nothing"}” to “${last}” at step ${settledAt(part, index)}`;
+}
+
+/** Where the guess changed last. */
+function latestGuess(part: Part): string {
+  const settled = part.positions.map((_, index) => settledAt(part, index));
+  const latest = settled.indexOf(max(settled) ?? 1);
+  const change = changeOfGuess(part, latest);
+  return change && `; the last to change was “${shorten(positionName(part, latest), 30)}”${change}`;
+}
+
+/** Of how many symbols of a text the model's guess is right. */
+function guessedWell(part: Part): string {
+  if (!part.predictions) return "";
+  const read = part.positions.flatMap(({ role }, index) => (role === "token" ? [index] : []));
+  const right = read.filter((index) => {
+    const guess = predictionsAt(part, part.steps, index)[0]?.text;
+    return guess === part.positions[index].text;
+  });
+  return ` It guessed ${right.length} of ${plural(read.length, "symbol")} from those before.`;
 }
 
 function boardHeadline(thought: Thought, part: Part): string {
   const count = part.board!.rows * part.board!.columns;
-  const cells = part.positions.slice(0, count).map((_, index) => index);
-  const open = cells.filter((index) => isBlank(part.positions[index].text));
+  const open = watched(part);
   if (!part.predictions)
     return `The cells of the board took ${times(part.positions.slice(0, count))}.`;
   const settled = open.map((index) => settledAt(part, index));

@@ -10,6 +10,7 @@ import { Stage } from "./stage";
 import { State } from "./state";
 import { colors, themeSwitch } from "./theme";
 import { histogramFigure } from "./views/histograms";
+import { intro } from "./wording";
 
 function start(): void {
   const insights = readDocument();
@@ -59,9 +60,6 @@ function start(): void {
 
 function header(state: State, redraw: () => void): HTMLElement {
   const { runs } = state.insights;
-  const intro =
-    "A Universal Transformer applies one block of layers step by step, and every position decides " +
-    "how many steps it needs. Easy places stop early; hard ones go on. Move through the steps and watch.";
   const facts = runs.map((run) => {
     const items = Object.entries(run.facts).flatMap(([key, value]) => [
       el("dt", {}, key),
@@ -79,11 +77,11 @@ function header(state: State, redraw: () => void): HTMLElement {
       themeSwitch(redraw),
     ),
     el("h1", {}, heading(state)),
-    el("p", { class: "intro" }, intro),
+    el("p", { class: "intro" }, intro(runs)),
     el(
       "details",
       { class: "run-facts" },
-      el("summary", {}, runs.map((run) => run.name).join(" and ")),
+      el("summary", {}, `About ${runs.map((run) => run.name).join(" and ")}`),
       ...facts,
     ),
   );

@@ -13,11 +13,12 @@ import { haltingView } from "./views/halting";
 import { storyView } from "./views/story";
 import { tokensView } from "./views/tokens";
 import type { Context, MakeView, View } from "./views/view";
+import { aboutPlaces } from "./wording";
 
 interface Section {
   id: string;
   title: string;
-  about: string;
+  about: string | ((runs: Run[]) => string);
   make: MakeView;
 }
 
@@ -25,9 +26,7 @@ const SECTIONS: Section[] = [
   {
     id: "thinking",
     title: "Where it spends its time",
-    about:
-      "One block of layers is applied again and again. After each step every position decides for " +
-      "itself whether it goes on: the hard places take many steps. Choose one to see where it looks.",
+    about: aboutPlaces,
     make: (context) => placesView(context),
   },
   {
@@ -93,7 +92,7 @@ export class Stage {
         "div",
         { class: "about" },
         el("h3", {}, section.title),
-        el("p", {}, section.about),
+        el("p", {}, typeof section.about === "string" ? section.about : section.about(runs)),
       );
       const figures = el("div", { class: "figures" });
       const node = el("section", { id: section.id, class: "view" }, about, figures);
@@ -153,7 +152,7 @@ export class Stage {
       }
       panel.append(
         el("p", { class: "headline" }, headlineOf(run, thought)),
-        verdict(thought, example.target),
+        verdict(run, thought, example.target),
       );
       return panel;
     });
@@ -191,12 +190,12 @@ function headlineOf(run: Run, thought: Thought): string {
   return `The answer is ${thought.answer}; this model shows no steps.`;
 }
 
-function verdict(thought: Thought, target: string | null): HTMLElement {
+function verdict(run: Run, thought: Thought, target: string | null): HTMLElement {
   const isBoard = thought.parts.some((part) => part.board);
   const node = el("p", { class: "verdict" });
   if (!isBoard) {
     node.append(
-      el("span", { class: "label" }, "answer"),
+      el("span", { class: "label" }, run.kind === "language_model" ? "the last symbol" : "answer"),
       el("strong", { class: "answer" }, thought.answer || "(empty)"),
     );
     const classifier = thought.parts.some(hasOneAnswer);

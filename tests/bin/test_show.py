@@ -150,9 +150,13 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("COLUMNS", "50")
     arguments = [f"--output_dir={STORED_RUN}", f"--data_dir={tmp_path}", f"--html={page}"]
     assert show.main(arguments) == 0
     printed = capsys.readouterr()
+    words = printed.out[printed.out.index("The model knows ") :].partition(".\n")[0]
+    assert words.count("\n") > 1
+    assert max(map(len, words.splitlines())) <= 50
     assert 'the model does not know "kichen"; near words that it knows: kitchen' in printed.err
     assert "1 supporting fact" in printed.out
     assert "where is mary" in printed.out

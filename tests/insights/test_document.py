@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import itertools
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ import ut_tf
 from tests.bin.tiny_runs import digits_run, save, stories_run, translation_run
 from tests.insights.documents import STORED, attention, best, numbers, texts
 from tests.serving.toy import untrained_run
+from ut_tf import registry
+from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.insights.encoding import encoded_attention
 from ut_tf.insights.exits import exit_steps
 from ut_tf.insights.observed import observe
 from ut_tf.models.universal_transformer.exit_rules import StateDifference
+from ut_tf.problems.algorithmic.problem import Algorithmic
 
 STORY = "1 Mary moved to the kitchen.\n2 John left.\n3 Where is Mary?"
 TINY_ACT = "hidden_size=8,filter_size=8,num_heads=2,transition=fc,act_max_steps=4"
@@ -226,6 +230,27 @@ def test_cells_of_a_board_are_answered_one_by_one(tmp_path: Path) -> None:
     assert codec.input_text(texts(part)) == puzzle
 
 
+def test_a_problem_without_a_text_form_is_shown_as_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ids(Algorithmic):
+        """Copying, without a text form."""
+
+        text_codec = Problem.text_codec
+
+    monkeypatch.setattr(registry.problems, "_registered", {})
+    registry.problems.register("copy_ids", functools.partial(Ids, "copy", 10, 6, 20))
+    run = digits_run(tmp_path / "run", problem="copy_ids")
+    document = ut_tf.inspect_run(run, examples=1)
+    (example,) = document["examples"]
+    encoder, decoder = example["thoughts"][0]["parts"]
+    assert all(text.isdecimal() for text in texts(encoder)[:-1])
+    assert example["target"] == " ".join(texts(encoder)[:-1]) != ""
+    assert len(best(decoder)) == len(texts(decoder))
+    with pytest.raises(UserError, match="problem copy_ids has no text form"):
+        ut_tf.inspect_run(run, "3 4")
+
+
 def test_two_runs_side_by_side(tmp_path: Path, stories: ut_tf.Run) -> None:
     other = stories_run(tmp_path / "run", hparams=TINY_ACT.replace("act_max_steps", "num_steps"))
     document = ut_tf.inspect_run(stories, STORY, compare_with=other)
@@ -233,6 +258,14 @@ def test_two_runs_side_by_side(tmp_path: Path, stories: ut_tf.Run) -> None:
     assert [run["halting"] for run in document["runs"]] == ["basic", "none"]
     assert document["runs"][0]["name"] != document["runs"][1]["name"]
     assert (second["parts"][0]["steps"], texts(first["parts"][0])) == (4, texts(second["parts"][0]))
+    names = {
+        "eval_num_steps=6": ["run (4 steps)", "run (6 steps)"],
+        "eval_exit=acceleration": ["run (eval_exit=none)", "run (eval_exit=acceleration)"],
+        "": ["run (1)", "run (2)"],
+    }
+    for use, told in names.items():
+        document = ut_tf.inspect_run(other, STORY, compare_with=other.in_use(use))
+        assert [run["name"] for run in document["runs"]] == told
     digits = digits_run(tmp_path / "digits")
     with pytest.raises(UserError, match="reads tokens and answers with tokens"):
         ut_tf.inspect_run(stories, STORY, compare_with=digits)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.insights.histograms import ponder_histograms
 from ut_tf.insights.rendering import write_document
 from ut_tf.insights.samples import samples
@@ -242,8 +242,8 @@ def _facts(thinker: Thinker, halting: str) -> dict[str, str]:
 
 
 def _names(thinkers: Sequence[Thinker]) -> list[str]:
-    """The names of the run directories, with the checkpoint where they are the same, and otherwise
-    with a number.
+    """The names of the run directories and, where they are the same, the checkpoints, or what the
+    hyperparameters in use differ by; otherwise a number.
     """
     names = [thinker.run.output_dir.name for thinker in thinkers]
     if len(set(names)) == len(names):
@@ -253,7 +253,24 @@ def _names(thinkers: Sequence[Thinker]) -> list[str]:
     ]
     if len(set(steps)) == len(steps):
         return steps
-    return [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    uses = _in_use(thinkers)
+    if len(set(uses)) < len(uses):
+        uses = [str(number) for number in range(1, len(names) + 1)]
+    return [f"{name} ({use})" for name, use in zip(names, uses, strict=True)]
+
+
+def _in_use(thinkers: Sequence[Thinker]) -> list[str]:
+    """What tells the same model in several uses apart: its steps, or hyperparameters."""
+    networks = [vars(thinker.run.hparams.network) for thinker in thinkers]
+    differing = [
+        name
+        for name in networks[0]
+        if any(other.get(name) != networks[0][name] for other in networks[1:])
+    ]
+    if all(name.endswith("_steps") for name in differing):
+        depths = [thinker.model.max_steps(training=False) for thinker in thinkers]
+        return [counted(depth, "step") for depth in depths]
+    return [", ".join(f"{name}={network[name]}" for name in differing) for network in networks]
 
 
 def _same_symbols(first: Run, other: Run) -> bool:

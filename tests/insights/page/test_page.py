@@ -105,6 +105,61 @@ def test_the_first_example_is_one_whose_answer_changes(tab: Tab) -> None:
     assert tab.text(".headline").endswith("and the answer was pantry from the first step on.")
 
 
+def test_of_boards_the_first_one_is_one_whose_open_cells_change(tab: Tab) -> None:
+    plain, telling = synthetic.board_example(), synthetic.board_example()
+    (part,) = plain["thoughts"][0]["parts"]
+    # The answers at given cells are not shown.
+    steps = len(part["predictions"])
+    last = part["predictions"][-1]
+    given = [position["text"] != "." for position in part["positions"]]
+    part["predictions"] = [
+        [
+            [{"text": str(step), "probability": 0.9}] if known else choices
+            for known, choices in zip(given, last, strict=True)
+        ]
+        for step in range(steps)
+    ]
+    tab.open(synthetic.document("board", [plain, telling]))
+    assert tab.find("#example").get_property("value") == "1"
+
+
+def test_the_wording_follows_the_depth(tab: Tab) -> None:
+    decides = "every position decides how many steps it needs"
+    examples = [synthetic.facts_example(runs=2)]
+    tab.open(synthetic.document("facts", examples, runs=2))
+    assert f"In ut_act, {decides}; in ut_fixed, the depth is fixed." in tab.text(".intro")
+    document = synthetic.document("facts", examples, runs=2)
+    document["runs"] = document["runs"][1:]
+    examples[0]["thoughts"] = examples[0]["thoughts"][1:]
+    tab.open(document)
+    assert "The depth is fixed: every position takes all of the steps." in tab.text(".intro")
+    assert "decides" not in tab.text("main") + tab.text(".intro")
+    document["runs"][0]["model"] = "transformer"
+    tab.open(document)
+    assert tab.text(".intro").startswith("This model has a layer for each step. The depth is fixed")
+    tab.open(synthetic.document("facts", [synthetic.facts_example()]))
+    assert decides in tab.text(".intro")
+
+
+def test_of_a_language_model_the_page_says_how_much_it_guessed(tab: Tab) -> None:
+    document = synthetic.document("language_model", [synthetic.language_model_example()])
+    tab.open(document)
+    assert tab.text(".headline").endswith(" It guessed 24 of 24 symbols from those before.")
+    assert tab.text(".verdict .label") == "the last symbol"
+    document["runs"][0]["halting"] = "none"
+    (part,) = document["examples"][0]["thoughts"][0]["parts"]
+    part["halting_probability"] = None
+    for position in part["positions"]:
+        position["ponder_time"] = 5
+    for step in part["predictions"]:
+        for choices in step:
+            choices[0]["text"] = step[0][0]["text"] if choices is not step[3] else "hops"
+    tab.open(document)
+    assert tab.text(".headline").startswith(
+        "The depth is fixed: each of the 24 symbols of the text took 5 steps"
+    )
+
+
 def test_histograms_compare_groups(story: Tab) -> None:
     assert story.count(".histogram .group") == 3
     caption = "“1 supporting fact” takes 2.1 steps on average, “3 supporting facts” 2.7."
