@@ -13,7 +13,7 @@ from typing import Any
 
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import execute, import_tensorflow
-from ut_tf.bin.flag_values import check_choice, chosen_steps, default_destination
+from ut_tf.bin.flag_values import check_choice, default_destination, with_chosen_steps
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.paths import absolute
@@ -70,9 +70,12 @@ def _main(argv: list[str]) -> None:
     import_tensorflow()
     from ut_tf.training.averaging import average_checkpoints
 
-    steps = chosen_steps(run, values)
-    destination = named or default_destination(source, values, steps)
-    average_checkpoints(run, steps, destination)
+    def average(steps: list[int]) -> Path:
+        destination = named or default_destination(source, values, steps)
+        average_checkpoints(run, steps, destination)
+        return destination
+
+    steps, destination = with_chosen_steps(run, values, average)
     print(f"the mean of the checkpoints of steps {', '.join(map(str, steps))} is in {destination}")
     print(f"next: {evaluation_line(str(destination), values.usr_dir, '--checkpoint=last')}")
 

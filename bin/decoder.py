@@ -48,10 +48,14 @@ from ut_tf.inference.unknown_words import watched
 from ut_tf.notices import printable
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import LARGEST_SEED
-from ut_tf.storage.checkpoints import check_checkpoint, find_checkpoint, read_state
+from ut_tf.storage.checkpoints import (
+    check_checkpoint,
+    find_checkpoint,
+    read_checkpoint,
+    read_state,
+)
 from ut_tf.storage.folders import refusal_to_write
 from ut_tf.storage.locks import exclusive
-from ut_tf.storage.model_folder import holds_model
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
@@ -380,11 +384,10 @@ def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:
         step = read_state(shards.checkpoint)["step"]
         tell(COMMAND, f"goes on in {shards.folder} with the checkpoint of step {step}")
         return shards.checkpoint
-    source = find_checkpoint(run.output_dir, which)
-    if holds_model(source):
-        return source
+    if run.is_saved_model:
+        return find_checkpoint(run.output_dir, which)
     with _writable(shards.folder):
-        return shards.keep_checkpoint(source)
+        return read_checkpoint(run.output_dir, which, shards.keep_checkpoint)
 
 
 def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: Any) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ut_tf.data.problem import Problem
     from ut_tf.evaluation.exit_sweep import ExitSweep
     from ut_tf.evaluation.measurement import CheckpointMeasurement
+    from ut_tf.run_weights import LoadedCheckpoint
 
 COMMAND = "ut-eval"
 DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem names.
@@ -183,7 +184,11 @@ def _judge(
     """Judges the run, averaged with the others, and keeps a record; returns the line of JSON."""
     other = f"{values.test_problem} {values.test_problem_args}".rstrip()
     other = other if values.test_problem else ""
-    measured = _measure_transfer(run, values) if other else _measure(run, values, lengths, others)
+    # Read once: a training may remove the checkpoint before the figures are drawn.
+    loaded = _load(run, values) if values.figures else None
+    measured = (
+        _measure_transfer(run, values) if other else _measure(run, values, lengths, others, loaded)
+    )
     note = (
         f"\nthe mean of {', '.join(measured.ensemble)}"
         if measured.ensemble
@@ -199,8 +204,8 @@ def _judge(
     )
     if not run.is_saved_model:
         _keep(run, record)
-    if values.figures:
-        _draw(run, values, lengths, measured)
+    if loaded is not None:
+        _draw(run, values, lengths, measured, loaded)
     return record.to_json() if values.json == "record" else json_line(measured.metrics)
 
 
@@ -263,7 +268,13 @@ def _sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
     return json.dumps(sweep.to_dict(), allow_nan=False)
 
 
-def _draw(run: Run, values: Any, lengths: tuple[int, ...], measured: CheckpointMeasurement) -> None:
+def _draw(
+    run: Run,
+    values: Any,
+    lengths: tuple[int, ...],
+    measured: CheckpointMeasurement,
+    loaded: LoadedCheckpoint,
+) -> None:
     """Draws the results into the folder of --figures."""
     from ut_tf.evaluation.evaluator import chosen_sets
     from ut_tf.evaluation.observations import observe_checkpoint
@@ -271,10 +282,7 @@ def _draw(run: Run, values: Any, lengths: tuple[int, ...], measured: CheckpointM
     from ut_tf.figures.style import save
 
     problem = run.make_problem()
-    # The best checkpoint may be another one by now, where the run is still being trained.
-    is_path = values.checkpoint not in ("best", "last")
-    checkpoint = values.checkpoint if is_path else str(measured.step)
-    observed = observe_checkpoint(run.prepare(problem), problem, checkpoint, lengths, values.split)
+    observed = observe_checkpoint(run.prepare(problem), problem, loaded, lengths, values.split)
     sets = chosen_sets(run, problem, lengths, values.split)
     folder = _figures_folder(run, values)
     for name, figure in evaluation_figures(measured, sets, observed).items():
@@ -363,8 +371,19 @@ def _check_test_problem(values: Any) -> None:
         )
 
 
+def _load(run: Run, values: Any) -> LoadedCheckpoint:
+    import_tensorflow()
+    from ut_tf.run_weights import load_checkpoint
+
+    return load_checkpoint(run, values.checkpoint)
+
+
 def _measure(
-    run: Run, values: Any, lengths: tuple[int, ...], others: Sequence[Run]
+    run: Run,
+    values: Any,
+    lengths: tuple[int, ...],
+    others: Sequence[Run],
+    loaded: LoadedCheckpoint | None,
 ) -> CheckpointMeasurement:
     import_tensorflow()
     from ut_tf.evaluation.evaluator import measure_checkpoint
@@ -374,7 +393,7 @@ def _measure(
     _check_lengths(run, problem, lengths)
     return measure_checkpoint(
         run,
-        checkpoint=values.checkpoint,
+        checkpoint=loaded or values.checkpoint,
         lengths=lengths,
         split=values.split,
         problem=problem,

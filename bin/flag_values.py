@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ut_tf.errors import UserError, did_you_mean
 from ut_tf.factories import parse_problem_args
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.first_sets import first_sets
+from ut_tf.notices import warn
 from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
@@ -25,6 +26,9 @@ from ut_tf.search.config import DecodeConfig
 
 if TYPE_CHECKING:
     from ut_tf.evaluation.parallel_sets import ParallelSet
+
+# A training that removes one of the chosen checkpoints this often is too fast for a mean.
+_MOST_CHOICES = 10
 
 
 def sets_to_begin_with(problem: str) -> tuple[str, ...]:
@@ -219,6 +223,28 @@ def chosen_steps(run: Run, values: Any) -> list[int]:
     if values.checkpoints:
         return sorted({*integers(values.checkpoints, "checkpoints")})
     return best_steps(run, values.best) if values.best else last_steps(run, values.n)
+
+
+def with_chosen_steps(
+    run: Run, values: Any, use: Callable[[list[int]], Path]
+) -> tuple[list[int], Path]:
+    """``chosen_steps``, and what `use` makes of them.
+
+    Where a training removes one of them meanwhile that the flags do not name, they are chosen
+    again, with a warning.
+    """
+    from ut_tf.storage.checkpoints import CheckpointGone
+
+    tries = 1 if values.checkpoints else _MOST_CHOICES
+    while True:
+        tries -= 1
+        try:
+            steps = chosen_steps(run, values)
+            return steps, use(steps)
+        except CheckpointGone as gone:
+            if not tries:
+                raise
+            warn(f"{gone} The checkpoints are chosen again.")
 
 
 def default_destination(source: Path, values: Any, steps: list[int]) -> Path:

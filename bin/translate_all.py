@@ -22,19 +22,21 @@ from ut_tf.bin.command import (
 from ut_tf.bin.flag_values import (
     check_choice,
     check_split,
-    chosen_steps,
     chosen_variants,
     decode_config,
     default_destination,
     files,
     parallel_set,
+    with_chosen_steps,
 )
 from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.inference.shards import line_bytes
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.files import open_to_write
 from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 
@@ -129,7 +131,8 @@ def _main(argv: list[str]) -> None:
         averaged = _averaged(run, values)
         path = named or averaged.output_dir / TRANSLATIONS_FOLDER / texts.name
         refuse_overwriting("translation", path, read)
-        written = _translate(Translator.from_run(averaged, "last", config), texts.sources, path)
+        translator = Translator.from_run(averaged, "last", config)
+        written = _translate(translator, texts.sources, path, is_named=named is not None)
     if texts.references:
         print(
             scores_table(
@@ -139,7 +142,9 @@ def _main(argv: list[str]) -> None:
     print(f"translation: {path}")
 
 
-def _translate(translator: Translator, sources: Sequence[str], path: Path) -> list[str]:
+def _translate(
+    translator: Translator, sources: Sequence[str], path: Path, is_named: bool
+) -> list[str]:
     """Writes the translation of each sentence to a file as soon as it is there, and returns them
     all.
     """
@@ -151,10 +156,12 @@ def _translate(translator: Translator, sources: Sequence[str], path: Path) -> li
         path, advice="name another --translation, or change the permissions there"
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8") as file:
+        # In a folder of others, a link may lead out of it; what was named may be any.
+        with path.open("wb") if is_named else open_to_write(path) as file:
             for hypotheses in translator.translate((source,) for source in sources):
                 written.append(one_line(hypotheses[0].text))
-                print(written[-1], file=file, flush=True)
+                file.write(line_bytes(written[-1]))
+                file.flush()
                 speed.add()
     speed.finish()
     return written
@@ -166,14 +173,17 @@ def _averaged(run: Run, values: Any) -> Run:
     """
     from ut_tf.training.averaging import average_checkpoints, is_average
 
-    steps = chosen_steps(run, values)
-    destination = (
-        expanded(values.avg_dir)
-        if values.avg_dir
-        else default_destination(run.output_dir, values, steps)
-    )
-    if not is_average(destination, run, steps):
-        average_checkpoints(run, steps, destination)
+    def average(steps: list[int]) -> Path:
+        destination = (
+            expanded(values.avg_dir)
+            if values.avg_dir
+            else default_destination(run.output_dir, values, steps)
+        )
+        if not is_average(destination, run, steps):
+            average_checkpoints(run, steps, destination)
+        return destination
+
+    steps, destination = with_chosen_steps(run, values, average)
     print(
         f"{COMMAND}: the mean of the checkpoints of steps {', '.join(map(str, steps))} is in"
         f" {destination}"

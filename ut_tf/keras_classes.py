@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import zipfile
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.data.unpacking import check_unpacked
+from ut_tf.errors import UserError
 from ut_tf.layers.catalogue import POSITIONS, TRANSITIONS
 from ut_tf.models.bounded import bounded_variables, check_layers
 from ut_tf.models.catalogue import MODELS
 from ut_tf.models.universal_transformer.catalogue import CELLS, EXIT_RULES, HALTING_FORMS
+from ut_tf.storage.files import MOST_JSON_BYTES, open_regular
 
 # A compiled model is loaded with its optimizer, which may keep several numbers of each parameter
 # that are not in the file; parameters may be stored in one byte each.
@@ -51,7 +54,8 @@ def load_keras_model(filepath: str | Path, **options: Any) -> Any:
       the keras.Model.
 
     Raises:
-      UserError: its configuration makes more parameters than the file holds.
+      UserError: it is no regular file, or its configuration is too large or makes more parameters
+        than the file holds.
     """
     import keras
 
@@ -62,17 +66,37 @@ def load_keras_model(filepath: str | Path, **options: Any) -> Any:
 
 def _most_numbers(path: Path) -> int | None:
     """The most numbers that a model and its optimizer can have, by the size of their ``.keras``
-    file; None: it is another file.
+    file; None: it is another file, or there is none.
 
     Raises:
-      UserError: it unpacks to more than it may, or asks for more layers than it could hold.
+      UserError: it is no regular file, unpacks to more than it may, has a configuration that is too
+        large, or asks for more layers than it could hold.
     """
+    if not path.exists() or path.is_dir():
+        return None  # Keras says what it is.
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             check_unpacked(members, path)
             most = sum(member.file_size for member in members) * _NUMBERS_PER_BYTE
-            check_layers(json.loads(archive.read(_CONFIG_FILE)), most)
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, RecursionError):
-        return None  # Keras says what it is.
+            with contextlib.suppress(KeyError, ValueError, RecursionError):
+                check_layers(json.loads(_configuration(archive, path)), most)
+    except zipfile.BadZipFile:
+        return None
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror or error}): name a file that model.save has"
+            " written."
+        ) from error
     return most
+
+
+def _configuration(archive: zipfile.ZipFile, path: Path) -> bytes:
+    """The configuration in a ``.keras`` file, whose values may not fill the memory."""
+    size = archive.getinfo(_CONFIG_FILE).file_size
+    if size > MOST_JSON_BYTES:
+        raise UserError(
+            f"{path}: its {_CONFIG_FILE} has {size:,} bytes, expected at most {MOST_JSON_BYTES:,}:"
+            " it was not written for a model of this size."
+        )
+    return archive.read(_CONFIG_FILE)

@@ -50,7 +50,7 @@ from ut_tf.run_config import (
 )
 from ut_tf.start_lines import without_start_lines
 from ut_tf.storage.checkpoints import stored_numbers
-from ut_tf.storage.files import remove_leftovers, sha256_of, write_bytes
+from ut_tf.storage.files import read_vocabulary, remove_leftovers, sha256_of, write_bytes
 from ut_tf.storage.folders import (
     default_data_dir,
     default_tmp_dir,
@@ -428,7 +428,7 @@ class Run(RunConfig):
     def _check_vocabulary(self, problem: Problem) -> None:
         for source in problem.vocab_files(self.data_dir):
             kept = self.vocab_dir / source.name
-            if kept.is_file() and kept.read_bytes() != source.read_bytes():
+            if kept.is_file() and read_vocabulary(kept) != read_vocabulary(source):
                 raise UserError(
                     f"{source} differs from {kept}, the vocabulary that the run was made with: put"
                     " back the files it was trained on or give the `data_dir` of their data, or"
@@ -440,7 +440,7 @@ class Run(RunConfig):
             for source in self.make_problem().vocab_files(self.data_dir):
                 target = self.vocab_dir / source.name
                 if not target.is_file():
-                    write_bytes(target, source.read_bytes())
+                    write_bytes(target, read_vocabulary(source))
             files = sorted(self.vocab_dir.iterdir()) if self.vocab_dir.is_dir() else []
             run = dataclasses.replace(
                 self, vocab_sha256={path.name: sha256_of(path) for path in files if path.is_file()}

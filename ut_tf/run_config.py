@@ -15,6 +15,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -329,3 +330,17 @@ def _shown(value: Any) -> str:
 
 def _wrong_type(path: Path, what: object) -> UserError:
     return UserError(f"{path} holds a value of a wrong type ({what}): {_ADVICE}.")
+
+
+def portable_arguments(problem: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a problem without the folders of this machine: of files their names."""
+    declared = registry.problems.file_arguments(problem)
+    return {
+        name: _file_names(value) if name in declared else value for name, value in arguments.items()
+    }
+
+
+def _file_names(value: Any) -> Any:
+    if isinstance(value, list):
+        return [Path(file).name for file in value]
+    return Path(value).name if isinstance(value, str) else value

@@ -9,17 +9,38 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore
+from ut_tf.storage.checkpoints import read_checkpoint, read_state, restore
 from ut_tf.storage.model_folder import check_weights, holds_model, open_weights
 
 if TYPE_CHECKING:
     from ut_tf.run import Run
+
+
+@dataclass(frozen=True)
+class LoadedCheckpoint:
+    """A model with the weights of a checkpoint, and what else was read of it at that moment. A
+    training may have removed the checkpoint since.
+
+    Args:
+      model: the keras.Model.
+      state: plain values saved with the weights, as of ``read_state``.
+    """
+
+    model: Any
+    state: Mapping[str, Any]
+
+    @property
+    def step(self) -> int:
+        """The step after which the weights were saved."""
+        return int(self.state["step"])
 
 
 def load_model(run: Run, which: str = "best") -> Any:
@@ -32,29 +53,45 @@ def load_model(run: Run, which: str = "best") -> Any:
     Raises:
       UserError: there is no such checkpoint, or it does not fit the model.
     """
+    return load_checkpoint(run, which).model
+
+
+def load_checkpoint(run: Run, which: str | LoadedCheckpoint = "best") -> LoadedCheckpoint:
+    """The same with the state of the checkpoint; one that is loaded already stays as it is."""
+    if isinstance(which, LoadedCheckpoint):
+        return which
     model = run.make_model()
-    restore_weights(model, run, which)
-    return model
+    return LoadedCheckpoint(model, read_weights(model, run, which))
 
 
 def restore_weights(model: Any, run: Run, which: str = "best") -> int:
+    """The step of what ``read_weights`` reads."""
+    return int(read_weights(model, run, which)["step"])
+
+
+def read_weights(model: Any, run: Run, which: str = "best") -> dict[str, Any]:
     """Reads a checkpoint's weights, or those of a saved model, into a model.
 
     Args:
       model: the run's keras.Model.
       run: whose checkpoints are meant.
-      which: as for ``find_checkpoint``.
+      which: as for ``find_checkpoint``. Where a training removes the "best" or the "last" one
+        meanwhile, the one that has taken its place is read, with a warning.
 
     Returns:
-      The step after which the weights were saved.
+      The state that was saved with the weights; "step" is in it.
 
     Raises:
       UserError: there is no such checkpoint, or it does not fit the model.
     """
-    directory = find_checkpoint(run.output_dir, which)
+    return read_checkpoint(run.output_dir, which, lambda folder: _read(model, folder))
+
+
+def _read(model: Any, directory: Path) -> dict[str, Any]:
+    """Reads the weights in a folder into a model, and returns their state."""
     if holds_model(directory):
         _assign(model, directory)
-        return int(read_state(directory)["step"])
+        return read_state(directory)
     restore(directory, tf.train.Checkpoint(model=model), partial=True)
     state = read_state(directory)
     if state.get("averaged"):
@@ -65,7 +102,7 @@ def restore_weights(model: Any, run: Run, which: str = "best") -> int:
         restore(directory, tf.train.Checkpoint(averages=averages), partial=True)
         for weight, average in zip(model.trainable_variables, averages, strict=True):
             weight.assign(average)
-    return int(state["step"])
+    return state
 
 
 def named_weights(model: Any) -> dict[str, Any]:
@@ -88,6 +125,13 @@ def named_weights(model: Any) -> dict[str, Any]:
                 waiting.append((f"{name}/{child_name}".lstrip("/"), child))
     assert len(names) == len(wanted), "a weight that no attribute leads to"
     return names
+
+
+def copy_weights(source: Any, target: Any) -> None:
+    """Gives a built keras.Model the weights of another one of the same form."""
+    values = named_weights(source)
+    for name, variable in named_weights(target).items():
+        variable.assign(values[name])
 
 
 def _assign(model: Any, folder: Path) -> None:

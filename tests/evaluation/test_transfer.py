@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,20 @@ def test_flags_that_contradict_each_other_are_refused(
 ) -> None:
     assert eval_command.main(["--output_dir=nowhere", *flags]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_training_may_remove_the_checkpoint_meanwhile(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run.output_dir, tmp_path / "run")
+    copied = Run.load(tmp_path / "run", data_dir=run.data_dir, tmp_dir=run.tmp_dir)
+    real = transfer.load_checkpoint
+
+    def load_checkpoint(*arguments: Any) -> Any:
+        loaded = real(*arguments)
+        shutil.rmtree(copied.output_dir / "checkpoints")
+        return loaded
+
+    monkeypatch.setattr(transfer, "load_checkpoint", load_checkpoint)
+    measured = measure_transfer(copied, "babi_qa_task2_1k")
+    assert (measured.step, measured.selection["value"]) == (100, 50.0)

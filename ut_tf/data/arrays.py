@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ut_tf.data.unpacking import check_unpacked
+from ut_tf.storage.files import open_regular
 
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -37,7 +38,7 @@ def open_arrays(path: Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
       zipfile.BadZipFile: it is no such file.
       UserError: it unpacks to more than it may.
     """
-    with zipfile.ZipFile(path) as archive:
+    with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
         check_unpacked(archive.infolist(), path)
         for member in archive.infolist():
             with archive.open(member) as file:
@@ -56,7 +57,7 @@ def read_array(path: Path, mmap: bool = False) -> npt.NDArray[Any]:
     Raises:
       ValueError: as of ``open_arrays``.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         _check_declared(file, path.stat().st_size, path.name)
     array: npt.NDArray[Any] = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
     return array

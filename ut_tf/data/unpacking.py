@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ut_tf.errors import UserError
+from ut_tf.storage.files import open_regular
 
 _LEAST = 256_000_000
 _RATIO = 100
@@ -48,7 +49,7 @@ def open_gzip(path: Path) -> Iterator[IO[bytes]]:
     Raises:
       UserError: while it is read, where it unpacks to more than it may.
     """
-    with path.open("rb") as packed, unpacked_gzip(packed, path) as file:
+    with open_regular(path) as packed, unpacked_gzip(packed, path) as file:
         yield file
 
 
@@ -73,7 +74,7 @@ def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
       tarfile.TarError: it is none.
       UserError: it unpacks to more than it may.
     """
-    with path.open("rb") as file, tar_within(file, path.stat().st_size, str(path)) as tar:
+    with open_regular(path) as file, tar_within(file, path.stat().st_size, str(path)) as tar:
         yield tar
 
 

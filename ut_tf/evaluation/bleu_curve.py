@@ -25,9 +25,11 @@ import tensorflow as tf
 from ut_tf.evaluation.parallel_sets import ParallelSet
 from ut_tf.inference.translator import Translator, check_vocabulary
 from ut_tf.metrics.bleu import DEFAULT_TOKENIZER, VARIANTS, corpus_scores
+from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
+from ut_tf.storage.checkpoints import CheckpointGone
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import open_to_append
 from ut_tf.storage.json_lines import objects, step_of
@@ -61,7 +63,8 @@ def score_checkpoints(
     seed: int = 0,
     tokenize: str = DEFAULT_TOKENIZER,
 ) -> Iterator[Row]:
-    """Yields the figures of each checkpoint of `steps`, as soon as it is measured.
+    """Yields the figures of each checkpoint of `steps`, as soon as it is measured. One that a
+    training has removed meanwhile is left out, with a warning.
 
     Args:
       run: trained.
@@ -72,7 +75,7 @@ def score_checkpoints(
       tokenize: sacrebleu's tokeniser.
 
     Raises:
-      UserError: a checkpoint is missing or damaged, the vocabulary is not that of the training, or
+      UserError: a checkpoint is damaged, the vocabulary is not that of the training, or
         the problem has no text form.
     """
     path = run.output_dir / SCORES_FILE
@@ -94,7 +97,11 @@ def score_checkpoints(
             model = run.make_model()
             check_vocabulary(codec, run)
             translator = Translator(model, codec, config, seed)
-        restore_weights(model, run, str(step))
+        try:
+            restore_weights(model, run, str(step))
+        except CheckpointGone as gone:
+            warn(f"step {step} is left out: {gone}")
+            continue
         written = [
             best[0].text for best in translator.translate((source,) for source in texts.sources)
         ]

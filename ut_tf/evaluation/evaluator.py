@@ -28,9 +28,8 @@ from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.run import Run
-from ut_tf.run_weights import restore_weights
+from ut_tf.run_weights import LoadedCheckpoint, load_checkpoint
 from ut_tf.search.config import DecodeConfig
-from ut_tf.storage.checkpoints import find_checkpoint
 
 _WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
 """Options of the search that add to what ut-decoder writes."""
@@ -66,7 +65,7 @@ def evaluate(
 
 def measure_checkpoint(
     run: Run,
-    checkpoint: str = "best",
+    checkpoint: str | LoadedCheckpoint = "best",
     lengths: Iterable[int] = (),
     split: str | None = None,
     problem: Problem | None = None,
@@ -78,7 +77,7 @@ def measure_checkpoint(
     Args:
       run: a trained run.
       checkpoint: "best" (by validation; the last where none was judged), "last", or a checkpoint's
-        path.
+        path; or one that is loaded already.
       lengths: replaces the lengths that the problem evaluates at, where it makes examples of a
         given length.
       split: replaces the split that the sets name ("test" as a rule). Training text is not kept, so
@@ -95,12 +94,10 @@ def measure_checkpoint(
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
     sets, changed = decoded_with(run, sets, decode)
-    model = run.make_model()
-    # Looked up once: where the run is still being trained, the best one may be another a moment
-    # later.
-    directory = find_checkpoint(run.output_dir, checkpoint)
-    step = restore_weights(model, run, str(directory))
-    model, steps = averaged_with(model, run, others, checkpoint)
+    loaded = load_checkpoint(run, checkpoint)
+    which = checkpoint if isinstance(checkpoint, str) else "best"
+    model, steps = averaged_with(loaded.model, run, others, which)
+    step = loaded.step
     members = zip([run, *others], [step, *steps], strict=True) if others else ()
     evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
     return CheckpointMeasurement(
@@ -111,7 +108,7 @@ def measure_checkpoint(
         data_note=problem.data_note(run.data_dir),
         # Of an ensemble neither is that of one training.
         training_minutes=None if others else training_minutes(run.output_dir, step),
-        selection=None if others else selection_of(problem, directory),
+        selection=None if others else selection_of(problem, loaded.state),
         headlines=evaluator.headlines(sets),
         decode=changed,
         ensemble=tuple(f"{member.output_dir} at step {at}" for member, at in members),

@@ -30,8 +30,7 @@ from ut_tf.evaluation.method import EvaluationContext
 from ut_tf.evaluation.methods.batches import BatchMethod
 from ut_tf.metrics.sums import Metric, ratio
 from ut_tf.run import Run
-from ut_tf.run_weights import restore_weights
-from ut_tf.storage.checkpoints import find_checkpoint
+from ut_tf.run_weights import copy_weights, load_checkpoint
 from ut_tf.storage.files import write_text
 from ut_tf.storage.layout import EXIT_SWEEP_FILE, EXIT_SWEEP_TABLE_FILE
 
@@ -170,7 +169,6 @@ def sweep_exits(
     """
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
-    directory = find_checkpoint(run.output_dir, checkpoint)
     points: list[ExitPoint] = []
     pairs: list[tuple[str, float | None]] = [(NO_RULE, None)]
     # Another model than a Universal Transformer has no rules.
@@ -182,9 +180,13 @@ def sweep_exits(
     ]
     # A rule that cannot be is told before anything is computed.
     runs = [_with_rule(run, *pair) for pair in pairs]
+    # Read once: a training may remove the checkpoint before the last rule is judged.
+    loaded = load_checkpoint(runs[0], checkpoint)
     for pair, used in zip(pairs, runs, strict=True):
-        model = used.make_model()
-        step = restore_weights(model, used, str(directory))
+        model = loaded.model
+        if used is not runs[0]:
+            model = used.make_model()
+            copy_weights(loaded.model, model)
         evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
         steps = GivenTargets(EvaluationContext(model, problem, run.data_dir))
         points.append(_judged(evaluator, steps, sets, *pair))
@@ -194,7 +196,7 @@ def sweep_exits(
     names = [f"{part.name}/{name}" if part.name else name for part in sets for name in headlines]
     # A translator has two sets without a name: of given targets and of its own.
     shown = tuple(name for name in dict.fromkeys(names) if name in points[0].metrics)
-    return ExitSweep(step, shown, tuple(points))
+    return ExitSweep(loaded.step, shown, tuple(points))
 
 
 def possible_rules(run: Run) -> list[str]:

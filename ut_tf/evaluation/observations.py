@@ -26,8 +26,7 @@ from ut_tf.evaluation.evaluator import chosen_sets
 from ut_tf.evaluation.methods.batches import any_lengths
 from ut_tf.metrics.intervals import Floats
 from ut_tf.run import Run
-from ut_tf.run_weights import restore_weights
-from ut_tf.storage.checkpoints import find_checkpoint
+from ut_tf.run_weights import LoadedCheckpoint, load_checkpoint
 
 # Attention weights of 400 symbols leave these in a few hundred megabytes.
 _BATCH_TOKENS = 8192
@@ -50,7 +49,7 @@ class Observed:
 def observe_checkpoint(
     run: Run,
     problem: Problem,
-    checkpoint: str = "best",
+    checkpoint: str | LoadedCheckpoint = "best",
     lengths: Iterable[int] = (),
     split: str | None = None,
 ) -> dict[str, Observed]:
@@ -58,8 +57,7 @@ def observe_checkpoint(
     and errors as of ``measure_checkpoint``.
     """
     sets = chosen_sets(run, problem, tuple(lengths), split)
-    model = run.make_model()
-    restore_weights(model, run, str(find_checkpoint(run.output_dir, checkpoint)))
+    model = load_checkpoint(run, checkpoint).model
     names = _class_names(run) if model.spec.targets == "class" else []
     return {part.name: _observe(model, problem, run, part, names) for part in sets}
 

@@ -2,7 +2,7 @@
 
 ::
 
-    found = selection_of(problem, checkpoint)     # {"metric": "error", "direction": "min", ...}
+    found = selection_of(problem, state)          # {"metric": "error", "direction": "min", ...}
     first([found, other])                         # 0 or 1
 
 The test data never chooses.
@@ -11,25 +11,22 @@ The test data never chooses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ut_tf.data.problem import Problem
-from ut_tf.storage.checkpoints import read_state
 
 
-def selection_of(problem: Problem, checkpoint: Path) -> dict[str, Any] | None:
+def selection_of(problem: Problem, state: Mapping[str, Any]) -> dict[str, Any] | None:
     """What validation said of a checkpoint; None where it was not validated.
 
     Args:
       problem: on which the run was trained.
-      checkpoint: the checkpoint's directory.
+      state: that was saved with the checkpoint.
 
     Returns:
       {"metric", "direction" ("min" or "max"), "value"} of the metric that chooses the best
       checkpoint and, if it is known, "loss" (nats).
     """
-    state = read_state(checkpoint)
     metric, direction = problem.selection_metric
     metrics = state.get("metrics", {})
     value = metrics.get(metric)

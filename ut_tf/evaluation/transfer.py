@@ -33,9 +33,8 @@ from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.metrics.sums import Group, group_name
 from ut_tf.notices import warn
 from ut_tf.run import Run
-from ut_tf.run_weights import restore_weights
+from ut_tf.run_weights import load_checkpoint
 from ut_tf.search.config import DecodeConfig
-from ut_tf.storage.checkpoints import find_checkpoint
 
 _BLOCK = 1000
 _NAMED = 50
@@ -72,17 +71,15 @@ def measure_transfer(
             " judged; name one of them."
         )
     # What the run itself cannot do is refused before the other problem's data is fetched.
-    model = run.make_model()
     codec = _codec(run)
-    directory = find_checkpoint(run.output_dir, checkpoint)
-    step = restore_weights(model, run, str(directory))
+    loaded = load_checkpoint(run, checkpoint)
     run = run.with_folders_for(other)
     prepare_data(other, run.data_dir, run.tmp_dir)
     sources, answers = other.text_pairs(split, run.data_dir)
     texts = _columns(sources, codec, test_problem)
     _warn_of_the_unknown(codec, texts, answers, test_problem, run)
     _warn_of_cut_facts(codec, texts, test_problem, run)
-    translator = Translator(model, codec, _DECODE)
+    translator = Translator(loaded.model, codec, _DECODE)
     written = [best[0].text for best in translator.translate(texts, name=None)]
     right = [_plain(text) == _plain(answer) for text, answer in zip(written, answers, strict=True)]
     feature = next((part.group_by for part in other.evaluation_sets() if part.group_by), None)
@@ -96,12 +93,12 @@ def measure_transfer(
             value: Group(feature or "", value, count)
             for value, count in Counter(groups or ()).items()
         },
-        step=step,
+        step=loaded.step,
         split=split,
-        parameters=model.count_params(),
+        parameters=loaded.model.count_params(),
         data_note=other.data_note(run.data_dir),
-        training_minutes=training_minutes(run.output_dir, step),
-        selection=selection_of(run.make_problem(), directory),
+        training_minutes=training_minutes(run.output_dir, loaded.step),
+        selection=selection_of(run.make_problem(), loaded.state),
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ut_tf.errors import UserError
 from ut_tf.packages import check_package
-from ut_tf.storage.files import write_text
+from ut_tf.storage.files import write_bytes, write_text
 
 COLORS = ("#1f5fa8", "#c8553d", "#3a7d44", "#8a5aa6", "#b8860b", "#4a9a9e", "#6b6b6b", "#d17ba5")
 PUBLISHED_COLOR = "#9a9a9a"
@@ -118,7 +118,7 @@ def save(figure: Any, path: Path) -> list[Path]:
             if file.suffix == ".svg":
                 write_text(file, as_svg(figure))
             else:
-                file.write_bytes(as_png(figure))
+                write_bytes(file, as_png(figure))
         except OSError as error:
             raise UserError(
                 f"{file} cannot be written: {error.strerror or error}; name another place."

@@ -66,20 +66,14 @@ class Shards:
           source: its folder; its files are linked where the file system can do that.
 
         Raises:
-          UserError: the checkpoint was removed meanwhile.
+          FileNotFoundError: the checkpoint was removed meanwhile.
         """
         kept = self.folder / _CHECKPOINT_FOLDER
         # Without the plan, which is written after it, it may be half a copy.
         shutil.rmtree(kept, ignore_errors=True)
-        try:
-            kept.mkdir(parents=True)
-            for path in source.iterdir():
-                _link_or_copy(path, kept / path.name)
-        except FileNotFoundError as error:
-            raise UserError(
-                f"the checkpoint {source} was removed while it was copied to {kept}: give the"
-                " command again."
-            ) from error
+        kept.mkdir(parents=True)
+        for path in source.iterdir():
+            _link_or_copy(path, kept / path.name)
         return kept
 
     def divide(self, examples: Iterable[Given], size: int, identity: Mapping[str, Any]) -> None:

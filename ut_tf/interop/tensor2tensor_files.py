@@ -14,6 +14,7 @@ from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
 from ut_tf.storage.checkpoints import check_stored
 from ut_tf.storage.files import read_bounded
+from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
 
 TARGET_SPACE = "body/target_space_embedding/kernel"
 _CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index$")
@@ -81,10 +82,12 @@ def read_checkpoint(folder: Path, checkpoint: str | Path | None = None) -> dict[
 
     path = _newest(folder) if checkpoint is None else _named(folder, str(checkpoint))
     try:
-        reader = tf.train.load_checkpoint(str(path))
-        check_stored(path, reader)
-        types = reader.get_variable_to_dtype_map()
-        return {name: reader.get_tensor(name) for name, kind in types.items() if kind != tf.string}
+        with readable_by_tensorflow(path) as readable:
+            reader = tf.train.load_checkpoint(str(readable))
+            check_stored(path, reader)
+            types = reader.get_variable_to_dtype_map()
+            read = [name for name, kind in types.items() if kind != tf.string]
+            return {name: reader.get_tensor(name) for name in read}
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(

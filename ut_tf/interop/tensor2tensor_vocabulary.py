@@ -11,7 +11,7 @@ from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
 from ut_tf.errors import UserError
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded
+from ut_tf.storage.files import read_vocabulary
 
 TEXT_PROBLEM = "translate_files"
 """The problem of a network whose texts are not at hand: its vocabulary is enough to translate."""
@@ -29,7 +29,7 @@ def named_vocabulary(file: str | Path, spec: ProblemSpec) -> Path:
     """
     path = expanded(str(file)).absolute()
     try:
-        content = read_bounded(path, MOST_VOCABULARY_BYTES)
+        content = read_vocabulary(path)
     except OSError as error:
         raise UserError(
             f"`vocab`={file} cannot be read ({error.strerror or error}): name the file vocab.* that"
@@ -75,7 +75,7 @@ def find_vocabulary(folders: Iterable[Path], spec: ProblemSpec) -> Path | None:
 
 def _content(path: Path) -> bytes:
     try:
-        return read_bounded(path, MOST_VOCABULARY_BYTES)
+        return read_vocabulary(path)
     except OSError:
         return b""
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from ut_tf.notices import printable
+from ut_tf.markdown import as_cell, as_prose, one_line
 from ut_tf.reporting.cells import Cell
 from ut_tf.reporting.filling import LENGTH, FilledTable, Report, Row
 from ut_tf.reporting.layout import Column, Measure, PublishedRow
@@ -41,7 +41,7 @@ def as_markdown(report: Report) -> str:
                 [
                     "## Not evaluated yet",
                     "",
-                    *(f"    {_one_line(command)}" for _, command in report.not_evaluated),
+                    *(f"    {one_line(command)}" for _, command in report.not_evaluated),
                 ]
             )
         )
@@ -193,23 +193,6 @@ def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
     plain = [[as_cell(text) for text in line] for line in lines]
     head = [as_cell(text) for text in header]
     return tabulate(plain, headers=head, tablefmt="github", disable_numparse=True)
-
-
-def as_cell(text: str) -> str:
-    """``as_prose`` of a text, which ends no cell of a table either."""
-    return as_prose(text).replace("|", r"\|")
-
-
-def as_prose(text: str) -> str:
-    """A text on one line that has no element, link or picture in Markdown and gives a terminal no
-    orders: others may have named what the report is about.
-    """
-    # A backslash could be cancelled by another one before it, and intervals stand in brackets.
-    return _one_line(text).replace("<", "&lt;").replace("](", "]&#40;")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(printable(text).split())
 
 
 def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ut_tf.errors import UserError, counted
-from ut_tf.reporting.rendering import as_cell, as_prose
+from ut_tf.markdown import as_cell, as_prose
 from ut_tf.results.lines import ResultCell, ResultLine, best_of, make_cell, make_lines
 from ut_tf.results.record import ResultRecord
 from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, SummaryLine, Total

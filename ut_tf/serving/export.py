@@ -28,14 +28,13 @@ from tensorflow.core.protobuf import saved_model_pb2
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.inference.translator import check_vocabulary
 from ut_tf.run import Run
-from ut_tf.run_config import installed_versions
-from ut_tf.run_weights import restore_weights
+from ut_tf.run_config import installed_versions, portable_arguments
+from ut_tf.run_weights import load_checkpoint
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.signatures import Servable, Signature
 from ut_tf.serving.versions import ADVICE, SUMMARY_FILE, new_version, written_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
-from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
 
 # Operations that call back into the Python process that traced them: no other process can run them.
@@ -85,21 +84,20 @@ def export_run(
     """
     _check(dtype, quantize)
     folder = new_version(export_dir, version)
-    directory = find_checkpoint(run.output_dir, checkpoint)
-    step = int(read_state(directory)["step"])
     codec = run.text_codec()
     hparams = run.hparams.change(dtype_policy=_POLICIES[dtype])
-    model = dataclasses.replace(run, hparams=hparams).make_model()
     check_vocabulary(codec, run)
-    restore_weights(model, run, str(directory))
+    loaded = load_checkpoint(dataclasses.replace(run, hparams=hparams), checkpoint)
     form: StoredForm = quantize or dtype
     config = DecodeConfig() if decode is None else decode
     assert run.spec is not None
-    servable = Servable(model, codec, run.spec, config, StoredWeights(model, form), seed=run.seed)
+    servable = Servable(
+        loaded.model, codec, run.spec, config, StoredWeights(loaded.model, form), seed=run.seed
+    )
     chosen = {name: servable.signature(name) for name in _known(servable, signatures)}
     requests = [_tried(name, signature) for name, signature in chosen.items()]
     summary = {
-        **origin(run, checkpoint, step),
+        **origin(run, checkpoint, loaded.step),
         "decode": {
             name: value for name, value in config.to_dict().items() if name not in _OF_FILES
         },
@@ -170,11 +168,11 @@ def origin(run: Run, checkpoint: str, step: int) -> dict[str, Any]:
     """What an exported model was made from, for its summary."""
     return {
         "problem": run.problem,
-        "problem_args": run.problem_args,
+        "problem_args": portable_arguments(run.problem, run.problem_args),
         "hparams_set": run.hparams_set,
         "overrides": run.overrides,
         "model": run.hparams.model,
-        "checkpoint": {"asked": checkpoint, "step": step},
+        "checkpoint": {"asked": Path(checkpoint).name, "step": step},
         "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {**installed_versions(), **_text_version()},
     }

@@ -29,11 +29,10 @@ from ut_tf.errors import UserError
 from ut_tf.layers.start_symbol import without_start
 from ut_tf.models.interfaces import CallOptions
 from ut_tf.run import Run
-from ut_tf.run_weights import restore_weights
+from ut_tf.run_weights import load_checkpoint
 from ut_tf.serving.export import origin, write_summary
 from ut_tf.serving.versions import ADVICE, new_version, written_version
 from ut_tf.serving.weights import constant_scope
-from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.layout import VOCAB_FOLDER
 from ut_tf.storage.model_folder import copy_vocabulary
@@ -70,16 +69,13 @@ def export_litert(
     if quantize not in ("", "int8"):
         raise UserError(f"`quantize`={quantize}: expected int8, or nothing.")
     folder = new_version(export_dir, version)
-    directory = find_checkpoint(run.output_dir, checkpoint)
-    step = int(read_state(directory)["step"])
-    model = _network(run)
-    restore_weights(model, run, str(directory))
-    network = _Network(model)
+    loaded = load_checkpoint(_in_form(run), checkpoint)
+    network = _Network(loaded.model)
     content = _converted(network, quantize)
     interpreter = _interpreter(content)
     _check(network, interpreter, exact=not quantize)
     summary = {
-        **origin(run, checkpoint, step),
+        **origin(run, checkpoint, loaded.step),
         "quantize": quantize or None,
         "signatures": interpreter.get_signature_list(),
         "symbols": {"start": 0, "end": END_ID},
@@ -162,12 +158,12 @@ class _Network:
         }
 
 
-def _network(run: Run) -> Any:
-    """The run's model in float32, in the form that computes all positions."""
+def _in_form(run: Run) -> Run:
+    """The run in float32, in the form that computes all positions."""
     hparams = run.hparams.change(dtype_policy="float32")
     if hasattr(hparams.network, "halting_compute"):
         hparams = hparams.change(halting_compute="dense")
-    return dataclasses.replace(run, hparams=hparams).make_model()
+    return dataclasses.replace(run, hparams=hparams)
 
 
 def _targets(symbols: Any) -> Any:

@@ -24,6 +24,7 @@ from ut_tf.errors import UserError, marked_in
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
 from ut_tf.serving.versions import SUMMARY_FILE
 from ut_tf.storage.files import read_bounded
+from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
 from ut_tf.web.replies import RequestError
 
 _SAMPLE = b"1 2 3"
@@ -110,7 +111,8 @@ def _loaded(folder: Path) -> Any:
     with contextlib.suppress(ImportError):
         importlib.import_module("tensorflow_text")
     try:
-        module = tf.saved_model.load(str(folder))
+        with readable_by_tensorflow(folder) as readable:
+            module = tf.saved_model.load(str(readable))
     except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())[:300]
         raise UserError(

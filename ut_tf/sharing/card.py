@@ -20,9 +20,10 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.evaluation.records import Record, latest, read_records
 from ut_tf.evaluation.training_time import training_minutes
+from ut_tf.markdown import as_code, as_prose, one_line
 from ut_tf.run import Run
+from ut_tf.run_config import portable_arguments
 from ut_tf.sharing.card_tables import Statistic, parted, statistics_of, tables
-from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.version import __version__
 
 _SIZES = (
@@ -53,6 +54,7 @@ class Stored:
       license: of the weights, as the hub names it; None: not said.
       versions: of the packages that trained it.
       fields: names of the texts of one example; empty: the problem has no text form.
+      validated: what validation measured at that step.
     """
 
     name: str
@@ -62,12 +64,13 @@ class Stored:
     license: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     fields: tuple[str, ...] = ()
+    validated: Mapping[str, float] = field(default_factory=dict)
 
 
 def model_card(run: Run, stored: Stored) -> str:
     """The text of the card."""
     record = _record(run, stored.step)
-    validated = parted(statistics_of(_validated(run, stored.step)))
+    validated = parted(statistics_of(dict(stored.validated)))
     measured = validated if record is None else parted(_measured(record))
     (scores, pondering), halted_in = measured, "the evaluation"
     if record is None or not pondering:
@@ -100,12 +103,6 @@ def _record(run: Run, step: int) -> Record | None:
 def _measured(record: Record) -> list[Statistic]:
     """What ut-eval measured."""
     return statistics_of(record.metrics, record.intervals, record.examples, record.groups)
-
-
-def _validated(run: Run, step: int) -> dict[str, float]:
-    """What validation measured at that step."""
-    state = read_state(find_checkpoint(run.output_dir, str(step)))
-    return dict(state.get("metrics", {})) if state.get("evaluated_step") == step else {}
 
 
 def _front_matter(run: Run, stored: Stored, record: Record | None) -> str:
@@ -156,9 +153,11 @@ def _use(stored: Stored) -> str:
 def _task(run: Run, record: Record | None) -> str:
     lines = [f"- problem: `{run.problem}`, {registry.problems.describe(run.problem)}"]
     if run.problem_args:
-        lines.append(f"- arguments: {_code(run.problem_args.items())}")
+        arguments = portable_arguments(run.problem, run.problem_args)
+        lines.append(f"- arguments: {_code(arguments.items())}")
     if record is not None and record.data_note:
-        lines.append(f"- the data differs from the published benchmark's: {record.data_note}")
+        note = as_prose(record.data_note)
+        lines.append(f"- the data differs from the published benchmark's: {note}")
     if run.spec is not None:
         lines.append(
             f"- inputs: {run.spec.inputs}, {run.spec.input_vocab_size} ids; targets:"
@@ -168,7 +167,8 @@ def _task(run: Run, record: Record | None) -> str:
 
 
 def _training(run: Run, stored: Stored) -> str:
-    arguments = ",".join(f"{name}={_plain(value)}" for name, value in run.problem_args.items())
+    portable = portable_arguments(run.problem, run.problem_args)
+    arguments = ",".join(f"{name}={_plain(value)}" for name, value in portable.items())
     flags = {
         "problem": run.problem,
         "problem_args": arguments,
@@ -200,8 +200,8 @@ def _scores(scores: Sequence[Statistic], record: Record | None, stored: Stored) 
         judged = sum(record.examples.values())
         examples = f"{judged:,} examples of " if judged else ""
         origin = (
-            f"Measured by ut-eval on {examples}the {record.split} split; brackets hold 95%"
-            " intervals, which cover the choice of the examples."
+            f"Measured by ut-eval on {examples}the {as_prose(record.split)} split; brackets hold"
+            " 95% intervals, which cover the choice of the examples."
         )
     if stored.dtype != "float32":
         origin += f" Measured before the weights were rounded to {stored.dtype}."
@@ -228,22 +228,23 @@ def _hyperparameters(run: Run) -> str:
         for name in _SIZES
         if name in network and name != unread and (name != "head_size" or network[name])
     ]
-    changed = f" with `{run.overrides}`" if run.overrides else ""
-    return f"Set `{run.hparams_set}`{changed}: {_code(sizes)}. config.json has all of them."
+    changed = f" with {as_code(run.overrides)}" if run.overrides else ""
+    return f"Set {as_code(run.hparams_set)}{changed}: {_code(sizes)}. config.json has all of them."
 
 
 def _versions(stored: Stored) -> str:
-    trained = ", ".join(f"{name} {version}" for name, version in stored.versions.items())
+    named = (f"{name} {version}" for name, version in stored.versions.items())
+    trained = as_prose(", ".join(named))
     return f"Trained with {trained or 'unknown versions'}; saved by ut_tf {__version__}."
 
 
 def _command(name: str, flags: Mapping[str, Any]) -> str:
     given = [f"--{flag}={value}" for flag, value in flags.items() if value not in ("", None)]
-    return shlex.join([name, *given])
+    return one_line(shlex.join([name, *given]))
 
 
 def _code(pairs: Iterable[tuple[str, Any]]) -> str:
-    return ", ".join(f"`{name}={_plain(value)}`" for name, value in pairs)
+    return ", ".join(as_code(f"{name}={_plain(value)}") for name, value in pairs)
 
 
 def _plain(value: Any) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ut_tf.evaluation.metric_names import parse_name, with_set, without_set
+from ut_tf.markdown import as_cell
 from ut_tf.metrics.sums import COMPUTING, PONDERING, group_title
 
 # By definition: the ponder time of a model whose source ponders is the source's.
@@ -137,7 +138,7 @@ def _grouped_table(statistics: Sequence[Statistic]) -> str:
 
 def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join(f"| {' | '.join(map(as_cell, cells))} |" for cells in lines)
 
 
 def _is_said_elsewhere(

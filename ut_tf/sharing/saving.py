@@ -19,16 +19,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf import registry
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.paths import absolute
 from ut_tf.run import Run
-from ut_tf.run_config import read_values, with_digest
-from ut_tf.run_weights import named_weights, restore_weights
+from ut_tf.run_config import portable_arguments, read_values, with_digest
+from ut_tf.run_weights import load_checkpoint, named_weights
 from ut_tf.sharing.card import Stored, model_card
 from ut_tf.sharing.places import check_new
-from ut_tf.storage.checkpoints import find_checkpoint, read_state
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import sha256_of, write_text
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
@@ -71,23 +69,22 @@ def save(
     if dtype not in ("float32", "float16"):
         raise UserError(f"`dtype`={dtype}: expected float32 or float16.")
     check_new(folder)
-    directory = find_checkpoint(run.output_dir, checkpoint)
-    model = run.make_model()
-    restore_weights(model, run, str(directory))
-    variables = named_weights(model)
+    loaded = load_checkpoint(run, checkpoint)
+    variables = named_weights(loaded.model)
     count = sum(math.prod(variable.shape) for variable in variables.values())
     _check_size(folder, count * np.dtype(dtype).itemsize, dtype)
     arrays = {name: _stored(name, values, dtype) for name, values in variables.items()}
-    state = read_state(directory)
+    state = loaded.state
     config = _portable_config(run, {name: state[name] for name in _OF_STATE if name in state})
     stored = Stored(
         name=folder.name,
-        step=int(state["step"]),
+        step=loaded.step,
         parameters=count,
         dtype=dtype,
         license=license,
         versions=config.get("versions", {}),
         fields=_text_fields(run),
+        validated=state.get("metrics", {}) if state.get("evaluated_step") == loaded.step else {},
     )
     with readable_disk_errors(folder, sum(array.nbytes for array in arrays.values())):
         _write(folder, run, arrays, config, model_card(run, stored))
@@ -121,25 +118,15 @@ def _stored(name: str, variable: Any, dtype: StoredType) -> npt.NDArray[Any]:
 
 def _portable_config(run: Run, state: dict[str, Any]) -> dict[str, Any]:
     """The values of the run's config.json without the folders of this machine."""
-    declared = registry.problems.file_arguments(run.problem)
     return {
         **(read_values(run.output_dir) or {}),
         "hparams": run.hparams.to_dict(),
-        "problem_args": {
-            name: _file_names(value) if name in declared else value
-            for name, value in run.problem_args.items()
-        },
+        "problem_args": portable_arguments(run.problem, run.problem_args),
         "data_dir": "",
         "tmp_dir": "",
         "usr_dir": None,
         "trained": state,
     }
-
-
-def _file_names(value: Any) -> Any:
-    if isinstance(value, list):
-        return [Path(file).name for file in value]
-    return Path(value).name if isinstance(value, str) else value
 
 
 def _write(

@@ -18,10 +18,10 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
@@ -31,9 +31,18 @@ from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.files import read_bounded, sha256_of, write_text
 from ut_tf.storage.json_lines import read_object, sealed, step_of
 from ut_tf.storage.model_folder import holds_model, is_plain_name, trained_state
+from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
 
+T = TypeVar("T")
 # Bytes of a number in the smallest type that weights are kept in.
 _SMALLEST_BYTES = 2
+# A training that removes this many checkpoints while one is read saves them faster than they can be
+# read.
+_MOST_TRIES = 20
+
+
+class CheckpointGone(UserError):
+    """A checkpoint that is not there, or no longer: trainings remove their older ones."""
 
 
 class CheckpointStore:
@@ -136,15 +145,21 @@ class CheckpointStore:
         Raises:
           UserError: there are checkpoints, but every one is damaged.
         """
-        steps = self.steps()
-        for step in reversed(steps):
-            fault = find_fault(self.path(step))
+        steps, told = self.steps(), set()
+        while steps:
+            directory = self.path(steps.pop())
+            fault = find_fault(directory)
             if fault is None:
-                return self.path(step)
-            warn_of_fault(self.path(step), fault)
-        if steps:
+                return directory
+            if not directory.is_dir():
+                # A training removes the older ones once it has saved others.
+                steps = self.steps()
+            elif directory not in told:
+                warn_of_fault(directory, fault)
+                told.add(directory)
+        if told:
             raise UserError(
-                f"{self.folder}: none of its {len(steps)} checkpoints is intact; "
+                f"{self.folder}: none of its {len(told)} checkpoints is intact; "
                 "put a copy of one there, or start again in an empty `output_dir`."
             )
         return None
@@ -184,22 +199,24 @@ def manifest_digest(directory: Path) -> str:
     """The SHA-256 of a checkpoint's manifest, which follows from every byte of its files.
 
     Raises:
-      FileNotFoundError: there is no such checkpoint.
+      CheckpointGone: there is no such checkpoint.
     """
-    return sha256_of(directory / layout.MANIFEST_FILE)
+    with _told_when_gone(directory):
+        return sha256_of(directory / layout.MANIFEST_FILE)
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """Reads the plain values saved with a checkpoint, or with a model; "step" is among them.
 
     Raises:
-      FileNotFoundError: there is no such checkpoint.
+      CheckpointGone: there is no such checkpoint.
       UserError: they are not what a training saves.
     """
     if holds_model(checkpoint):
         return trained_state(checkpoint)
     path = checkpoint / layout.STATE_FILE
-    values = read_object(read_bounded(path))
+    with _told_when_gone(checkpoint):
+        values = read_object(read_bounded(path))
     if values is None or step_of(values) is None:
         raise UserError(
             f"{path} does not say where a training stood: remove {checkpoint}, or put back what"
@@ -217,12 +234,19 @@ def restore(directory: Path, checkpoint: Any, partial: bool = False) -> None:
       partial: whether the files may hold more than that.
 
     Raises:
+      CheckpointGone: it was removed meanwhile.
       UserError: the files are of a differently built network.
     """
+    with _told_when_gone(directory), readable_by_tensorflow(directory) as readable:
+        _restore(directory, readable / layout.VARIABLES_FILE, checkpoint, partial)
+
+
+def _restore(directory: Path, path: Path, checkpoint: Any, partial: bool) -> None:
+    """Reads the files that begin with `path`; the other arguments are those of ``restore``."""
     # Here, since the commands look for a checkpoint before they import TensorFlow.
     import tensorflow as tf
 
-    status, path = None, directory / layout.VARIABLES_FILE
+    status = None
     try:
         check_stored(path, tf.train.load_checkpoint(str(path)))
         status = checkpoint.read(str(path))
@@ -237,6 +261,21 @@ def restore(directory: Path, checkpoint: Any, partial: bool = False) -> None:
         raise UserError(
             f"{directory}: its weights do not fit this network ({reason}); use the hyperparameters"
             " and the version it was trained with."
+        ) from error
+
+
+@contextmanager
+def _told_when_gone(directory: Path) -> Iterator[None]:
+    """Turns the errors of reading a checkpoint that is no longer there into CheckpointGone."""
+    try:
+        yield
+    except (OSError, UserError) as error:
+        if directory.is_dir() or isinstance(error, CheckpointGone):
+            raise
+        raise CheckpointGone(
+            f"{directory} has gone while it was read: the run may still be training, which removes"
+            " older checkpoints; give the same command again, or train with a larger"
+            " `keep_checkpoint_max`."
         ) from error
 
 
@@ -270,15 +309,20 @@ def stored_numbers(output_dir: Path) -> int | None:
       UserError: every checkpoint has lost its numbers.
     """
     store = CheckpointStore(output_dir)
-    sizes = [
-        sum(file.stat().st_size for file in _data_files(store.path(step) / layout.VARIABLES_FILE))
-        for step in store.steps()
-    ]
-    if not any(sizes):
+    largest = max((_stored_bytes(store.path(step)) for step in store.steps()), default=0)
+    if not largest:
         # What is damaged is told, rather than that the model is larger than nothing.
-        store.newest_intact()
-        return None
-    return max(sizes) // _SMALLEST_BYTES
+        newest = store.newest_intact()
+        largest = _stored_bytes(newest) if newest is not None else 0
+    return largest // _SMALLEST_BYTES or None
+
+
+def _stored_bytes(directory: Path) -> int:
+    """The size of a checkpoint's numbers; 0 where it was removed meanwhile."""
+    try:
+        return sum(file.stat().st_size for file in _data_files(directory / layout.VARIABLES_FILE))
+    except FileNotFoundError:
+        return 0
 
 
 def _data_files(path: Path) -> list[Path]:
@@ -342,16 +386,9 @@ def find_checkpoint(output_dir: Path, which: str) -> Path:
     store = CheckpointStore(output_dir)
     if holds_model(output_dir):
         return _only_weights(output_dir, which)
-    if which == "best" and (best := store.best_step()) is not None:
-        fault = find_fault(store.path(best))
-        if fault is None:
-            return store.path(best)
-        warn(f"skipped the best checkpoint {store.path(best)}: {fault}; the last one is used.")
-    elif which == "best" and (store.folder / layout.BEST_FILE).exists():
-        warn(
-            f"{store.folder / layout.BEST_FILE} is damaged, or names a checkpoint that is not"
-            " there; the last one is used."
-        )
+    best = _best(store) if which == "best" else None
+    if best is not None:
+        return best
     if which in ("best", "last"):
         last = store.newest_intact()
         if last is None:
@@ -360,10 +397,72 @@ def find_checkpoint(output_dir: Path, which: str) -> Path:
     directory = _named(store, which)
     fault = find_fault(directory)
     if fault is not None:
-        raise UserError(
-            f"`checkpoint`={which}: it is damaged ({fault}); name another one of {store.steps()}."
-        )
+        with _told_when_gone(directory):
+            raise UserError(
+                f"`checkpoint`={which}: it is damaged ({fault}); name another one of"
+                f" {store.steps()}."
+            )
     return directory
+
+
+def read_checkpoint(output_dir: Path, which: str, read: Callable[[Path], T]) -> T:
+    """Finds a run's checkpoint and reads all that is needed of it; where a training removes it
+    meanwhile, the one that has taken its place, with a warning.
+
+    Args:
+      output_dir, which: as for ``find_checkpoint``.
+      read: gets its folder; it is called again where the checkpoint has gone.
+
+    Raises:
+      CheckpointGone: `which` names a checkpoint that has gone, or they go faster than they can be
+        read.
+      UserError: as for ``find_checkpoint``, or of `read`.
+    """
+    tries = _MOST_TRIES if which in ("best", "last") else 1
+    while True:
+        directory = find_checkpoint(output_dir, which)
+        tries -= 1
+        try:
+            return _read_whole(directory, read)
+        except CheckpointGone:
+            if not tries:
+                raise
+            warn(
+                f"the checkpoint {directory} has gone while it was read; the one that has taken"
+                " its place is used."
+            )
+
+
+def _read_whole(directory: Path, read: Callable[[Path], T]) -> T:
+    """What `read` reads of a checkpoint that is the same afterwards."""
+    if holds_model(directory):
+        return read(directory)
+    digest = manifest_digest(directory)
+    with _told_when_gone(directory):
+        found = read(directory)
+    if manifest_digest(directory) != digest:
+        raise CheckpointGone(
+            f"{directory} was replaced while it was read: give the same command again."
+        )
+    return found
+
+
+def _best(store: CheckpointStore) -> Path | None:
+    """The best checkpoint; None, with a warning, where it is damaged or badly marked."""
+    mark, read = store.folder / layout.BEST_FILE, None
+    # Where it is another file by now, a training has removed what it named before.
+    while mark.is_file() and (file := mark.stat().st_ino) != read:
+        read = file
+        step = store.best_step()
+        fault = find_fault(store.path(step)) if step is not None else None
+        if step is not None and fault is None:
+            return store.path(step)
+        if step is not None and store.path(step).is_dir():
+            warn(f"skipped the best checkpoint {store.path(step)}: {fault}; the last one is used.")
+            return None
+    if mark.exists():
+        warn(f"{mark} is damaged, or names a checkpoint that is not there; the last one is used.")
+    return None
 
 
 def _only_weights(folder: Path, which: str) -> Path:
@@ -379,7 +478,7 @@ def _named(store: CheckpointStore, which: str) -> Path:
     """The folder of the checkpoint with that step or path."""
     directory = store.path(step) if (step := layout.step_in(which)) is not None else expanded(which)
     if not (directory / layout.MANIFEST_FILE).is_file():
-        raise UserError(
+        raise CheckpointGone(
             f"`checkpoint`={which}: there is no {directory / layout.MANIFEST_FILE}; expected best,"
             f" last, or one of {store.steps()}."
         )

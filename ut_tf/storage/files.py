@@ -9,8 +9,9 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 _TEMPORARY_SUFFIX = ".tmp"
 MOST_JSON_BYTES = 16_000_000
@@ -69,21 +70,34 @@ def read_bounded(path: Path, most: int = MOST_JSON_BYTES) -> bytes:
       most: bytes that it may have, so that it cannot fill the memory.
 
     Raises:
-      OSError: it cannot be read, is larger, or is no regular file (a device would never end, a pipe
-        would never begin).
+      OSError: as of ``open_regular``, or it is larger.
     """
-    status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "no regular file", str(path))
-    if status.st_size > most:
-        reason = f"it has {status.st_size:,} bytes, expected at most {most:,}"
-        # EFBIG is an error of writing.
-        raise OSError(errno.EINVAL, reason, str(path))
-    with path.open("rb") as file:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            reason = f"it has {size:,} bytes, expected at most {most:,}"
+            # EFBIG is an error of writing.
+            raise OSError(errno.EINVAL, reason, str(path))
         # Python takes the memory for as many bytes as are asked for before it reads.
-        return file.read(min(most, os.fstat(file.fileno()).st_size + 1))
+        return file.read(min(most, size + 1))
+
+
+def read_vocabulary(path: Path) -> bytes:
+    """The content of a vocabulary file; errors as of ``read_bounded``."""
+    return read_bounded(path, MOST_VOCABULARY_BYTES)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Opens a file to read it that others may have written; a link counts as what it leads to.
+
+    Raises:
+      OSError: it cannot be read, or is no regular file (a device would never end, a pipe would
+        never begin).
+    """
+    # Before it is opened, too: that alone makes some devices do something.
+    _check_regular(path.stat().st_mode, path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    return cast("BufferedReader", _opened(descriptor, "rb", path))
 
 
 def open_to_append(path: Path) -> BinaryIO:
@@ -93,17 +107,49 @@ def open_to_append(path: Path) -> BinaryIO:
       OSError: it cannot be written, or is a link or no regular file: in a folder that others have
         written it may lead out of it.
     """
+    return _opened(_without_links(path, os.O_RDWR | os.O_APPEND), "ab+", path)
+
+
+def open_to_write(path: Path) -> BinaryIO:
+    """Opens an empty file to write into it, in place of any that is there; errors as of
+    ``open_to_append``.
+    """
+    file = _opened(_without_links(path, os.O_WRONLY), "wb", path)
+    file.truncate()
+    return file
+
+
+def check_no_link(path: Path) -> None:
+    """Raises OSError where a file to be written is there and is a link or no regular file."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, f"{path.name} is a link", str(path))
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    if path.exists():
+        _check_regular(path.stat().st_mode, path)
+
+
+def _without_links(path: Path, flags: int) -> int:
+    """A descriptor of a file to be written, made where there is none."""
+    check_no_link(path)
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
+def _opened(descriptor: int, mode: str, path: Path) -> BinaryIO:
+    try:
+        _check_regular(os.fstat(descriptor).st_mode, path)
+    except OSError:
         os.close(descriptor)
+        raise
+    return cast("BinaryIO", os.fdopen(descriptor, mode))
+
+
+def _check_regular(mode: int, path: Path) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, f"{path.name} is no regular file", str(path))
-    return os.fdopen(descriptor, "ab+")
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
+    """The SHA-256 of a file's content, in hexadecimal; errors as of ``open_regular``."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.notices import warn
-from ut_tf.storage.files import MOST_JSON_BYTES
+from ut_tf.storage.files import MOST_JSON_BYTES, open_regular
 
 _BEYOND_STEPS = 10**18
 _SEAL = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\s*\Z')
@@ -42,7 +42,7 @@ def lines(path: Path) -> Iterator[bytes]:
     """Yields the lines of a file with their ends, however long it is; a line that is longer than
     MOST_JSON_BYTES comes in parts, and the last one may have no end.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while line := file.readline(MOST_JSON_BYTES):
             yield line
 

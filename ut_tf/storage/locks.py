@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
+from ut_tf.storage.files import check_no_link
 from ut_tf.storage.layout import LOCK_FILE, START_LOCK_FILE
 
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock on `path`, and holds it within the context."""
+    """Waits until no other process holds the lock on `path`, and holds it within the context.
+
+    Raises:
+      OSError: as of ``_lock_of``.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path):
+    with _lock_of(path):
         yield
+
+
+def _lock_of(path: Path, **options: Any) -> BaseFileLock:
+    """The lock on a file; arguments as of ``filelock.FileLock``.
+
+    Raises:
+      OSError: the file is a link, which may lead out of a folder of others, or no regular file.
+    """
+    # Versions of filelock before 3.20.1 empty what a link leads to.
+    check_no_link(path)
+    return FileLock(path, **options)
 
 
 @contextmanager
@@ -30,7 +47,7 @@ def while_starting(output_dir: Path) -> Iterator[bool]:
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(FileLock(output_dir / START_LOCK_FILE))
+            stack.enter_context(_lock_of(output_dir / START_LOCK_FILE))
         except OSError:
             yield True
             return
@@ -41,7 +58,7 @@ def _is_held(path: Path) -> bool:
     if not path.exists():
         return False
     try:
-        with FileLock(path, blocking=False):
+        with _lock_of(path, blocking=False):
             return False
     except Timeout:
         return True
@@ -64,7 +81,7 @@ def held_alone(output_dir: Path, wait_seconds: float = 0.0) -> Iterator[None]:
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(FileLock(output_dir / LOCK_FILE, timeout=wait_seconds))
+            stack.enter_context(_lock_of(output_dir / LOCK_FILE, timeout=wait_seconds))
         except Timeout:
             raise UserError(
                 f"another process trains in {output_dir}: wait until it ends, or stop it, or give"

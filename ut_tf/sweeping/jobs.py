@@ -27,6 +27,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from ut_tf.errors import UserError, counted
+from ut_tf.storage.files import open_to_append
 
 _PAUSE_SECONDS = 0.1
 COMMAND_MARK = "$ "
@@ -172,7 +173,7 @@ class Jobs:
         running.told = 0
         try:
             running.job.log.parent.mkdir(parents=True, exist_ok=True)
-            with running.job.log.open("ab") as log:
+            with open_to_append(running.job.log) as log:
                 log.write(f"{COMMAND_MARK}{command.name}\n".encode())
                 log.flush()
                 running.process = subprocess.Popen(

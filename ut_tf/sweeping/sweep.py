@@ -25,6 +25,7 @@ from ut_tf.evaluation.records import read_records
 from ut_tf.reporting.rendering import summary_table
 from ut_tf.reporting.runs import find_runs
 from ut_tf.reporting.summary import headline, last_records, summarise
+from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE, checkpoint_steps
 from ut_tf.sweeping.expected import ExpectedMinutes
 from ut_tf.sweeping.grid import Cell, Progress, State
@@ -389,7 +390,7 @@ def _reason(outcome: Outcome) -> str:
     """The last line of the last command's log that tells of an error, or its exit status."""
     if outcome.status < 0:
         return f"killed by signal {-outcome.status}"
-    text = outcome.job.log.read_text(encoding="utf-8", errors="replace")
+    text = read_bounded(outcome.job.log, MOST_LINES_BYTES).decode(errors="replace")
     lines = [
         line
         for line in text.rpartition(f"\n{COMMAND_MARK}")[2].splitlines()

@@ -93,6 +93,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
       The step of the newest of them, under which the mean is saved.
 
     Raises:
+      CheckpointGone: one of the checkpoints was removed meanwhile.
       UserError: one of the checkpoints is missing or damaged, or something else lies in
         `destination`.
     """
@@ -104,14 +105,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     if not steps:
         raise UserError("no checkpoint is named: expected at least one to average.")
     model = run.make_model()
-    try:
-        means, digests = _mean_weights(model, run, steps), _digests(run, steps)
-    except FileNotFoundError as error:
-        raise UserError(
-            f"{error.filename} has gone while it was read: the run may still be training and keep"
-            " fewer checkpoints than are averaged; average again, or train with a larger"
-            " `keep_checkpoint_max`."
-        ) from error
+    means, digests = _mean_weights(model, run, steps)
     for weight, mean in zip(model.trainable_variables, means, strict=True):
         weight.assign(mean)
     state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: digests}
@@ -149,7 +143,7 @@ def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
         return False
     try:
         same = state.get(_DIGESTS) == _digests(run, steps)
-    except FileNotFoundError:
+    except checkpoints.CheckpointGone:
         return False
     return same and checkpoints.find_fault(store.path(steps[-1])) is None
 
@@ -161,6 +155,7 @@ def last_steps(run: Run, n: int | None = None) -> list[int]:
     Damaged checkpoints are skipped with a warning.
 
     Raises:
+      CheckpointGone: a training has removed one meanwhile.
       UserError: there are fewer than `n`, or none.
     """
     store = CheckpointStore(run.output_dir)
@@ -214,6 +209,10 @@ def _chosen(
         fault = checkpoints.find_fault(store.path(step))
         if fault is None:
             intact.append(step)
+        elif not store.path(step).is_dir():
+            raise checkpoints.CheckpointGone(
+                f"{store.path(step)} has gone while checkpoints were chosen."
+            )
         else:
             checkpoints.warn_of_fault(store.path(step), fault)
     if len(intact) < (count or 1):
@@ -240,14 +239,16 @@ def _judged(path: Path, name: str) -> Iterator[tuple[int, float]]:
             yield step, float(value)
 
 
-def _mean_weights(model: Any, run: Run, steps: list[int]) -> list[Any]:
-    """The mean of every trainable weight, added up in float64."""
+def _mean_weights(model: Any, run: Run, steps: list[int]) -> tuple[list[Any], list[str]]:
+    """The mean of every trainable weight, added up in float64, and the digests of what was read."""
     sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
+    digests = []
     for step in steps:
         restore_weights(model, run, str(step))
+        digests += _digests(run, [step])
         for total, weight in zip(sums, model.trainable_variables, strict=True):
             total += weight.numpy()
-    return [total / len(steps) for total in sums]
+    return [total / len(steps) for total in sums], digests
 
 
 def _state(destination: Path) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from ut_tf.data.text.subwords import (
     train_subwords,
 )
 from ut_tf.errors import UserError, counted
-from ut_tf.storage.files import sha256_of, write_bytes, write_text
+from ut_tf.storage.files import open_regular, read_bounded, sha256_of, write_bytes, write_text
 
 VOCAB_FILE = "subwords.model"
 FORMAT = 2
@@ -361,7 +361,7 @@ class Corpus:
 def _read_plan(path: Path) -> dict[str, Any]:
     """The plan of a preparation that was stopped; nothing where there is none that can be read."""
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
+        plan = json.loads(read_bounded(path))
     except (OSError, ValueError):
         return {}
     return plan if isinstance(plan, dict) else {}
@@ -373,4 +373,5 @@ def _sample(pairs: Iterable[Pair], total: int) -> Iterable[Pair]:
 
 
 def _read_text(path: Path) -> list[str]:
-    return path.read_bytes().decode("utf-8").split("\n")[:-1]
+    with open_regular(path) as file:
+        return file.read().decode("utf-8").split("\n")[:-1]

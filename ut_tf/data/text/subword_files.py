@@ -17,7 +17,7 @@ from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
-from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded
+from ut_tf.storage.files import read_vocabulary
 
 AnySubwords = Subwords | Tensor2TensorSubwords
 # Of the symbols of a text. Emoji and rare scripts in a text of another script stay far below.
@@ -31,7 +31,7 @@ def read_subwords(path: Path) -> AnySubwords:
       UserError: the file cannot be read or holds no vocabulary.
     """
     try:
-        content = read_bounded(path, MOST_VOCABULARY_BYTES)
+        content = read_vocabulary(path)
     except OSError as error:
         raise UserError(
             f"the vocabulary {path} cannot be read ({error.strerror}): prepare the data with"

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded, write_text
+from ut_tf.storage.files import read_vocabulary, write_text
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 UNKNOWN = "<unknown>"
@@ -59,7 +59,7 @@ def read_symbols(path: Path) -> list[str]:
             " there."
         )
     try:
-        content = read_bounded(path, MOST_VOCABULARY_BYTES)
+        content = read_vocabulary(path)
     except OSError as error:
         raise UserError(
             f"the vocabulary {path} cannot be read ({error.strerror or error}): prepare the data"
