@@ -46,9 +46,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--lengths=3"],
-        ["--lengths=3", "--checkpoint=last"],
-        ["--lengths=3", "--checkpoint=100", "--figures={output_dir}/figures"],
+        ["--lengths=3", "--figures={output_dir}/figures"],
+        pytest.param(["--lengths=3", "--checkpoint=last"], marks=pytest.mark.slow),
+        pytest.param(["--lengths=3", "--checkpoint=100"], marks=pytest.mark.slow),
     ],
 )
 def test_ut_eval_keeps_its_work(run: Run, flags: Sequence[str]) -> None:
@@ -58,6 +58,7 @@ def test_ut_eval_keeps_its_work(run: Run, flags: Sequence[str]) -> None:
     assert record.selection is not None and record.selection["value"] == 0.25
 
 
+@pytest.mark.slow
 def test_ut_eval_keeps_its_exit_sweep(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(THRESHOLDS, "state_difference", (1e6,))
     flags = [f"--output_dir={run.output_dir}", "--lengths=3", "--exit_sweep=state_difference"]
@@ -69,6 +70,7 @@ def test_ut_eval_keeps_its_exit_sweep(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert at_once["metrics"] == full["metrics"]
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_of_one_checkpoint(run: Run, tmp_path: Path) -> None:
     flags = [f"--output_dir={run.output_dir}", f"--export_dir={tmp_path / 'e'}"]
     assert exporter.main([*flags, "--signatures=serving_default"]) == 0
