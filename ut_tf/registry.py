@@ -258,12 +258,17 @@ def _place(value: Any) -> str:
     code = getattr(value, "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
-    source = getattr(sys.modules.get(value.__module__), "__file__", value.__module__)
-    return f"{source}:{value.__qualname__}"
+    # Such as a functools.partial of the class.
+    named = value if hasattr(value, "__qualname__") else getattr(value, "func", type(value))
+    source = getattr(sys.modules.get(named.__module__), "__file__", named.__module__)
+    return f"{source}:{named.__qualname__}"
 
 
 problems = Registry(
-    "problem", "ut_tf.problems.catalogue:PROBLEMS", groups="ut_tf.problems.catalogue:GROUPS"
+    "problem",
+    "ut_tf.problems.catalogue:PROBLEMS",
+    groups="ut_tf.problems.catalogue:GROUPS",
+    check="ut_tf.config.registration:check_problem",
 )
 hparams_sets = Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_SETS")
 models = Registry(

@@ -139,3 +139,25 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(UserError, match=r"no argument 'text'; did you mean texts\?"):
         checked_arguments("own_lines", OwnLines, {"text": "a"})
     assert checked_arguments("own_lines", OwnLines, {"texts": ["a"]}) == {"texts": ("a",)}
+
+
+@pytest.mark.parametrize(
+    "declared", [("texts", "words"), {"texts": "file", "words": True}, "texts", None, {"words": []}]
+)
+def test_files_that_are_declared_otherwise_are_refused_at_registration(
+    own_lines: None, declared: Any
+) -> None:
+    del own_lines
+    wrong = type("Wrong", (OwnLines,), {"file_arguments": declared})
+    with pytest.raises(UserError, match=r'expected a dictionary from each argument to "file"'):
+        registry.problems.register("wrong", wrong)
+    assert "wrong" not in registry.problems.names()
+
+
+def test_a_partial_can_be_registered_and_is_named_when_it_is_registered_twice(
+    own_lines: None,
+) -> None:
+    del own_lines
+    registry.problems.register("noted", functools.partial(OwnLines, note="a"))
+    with pytest.raises(UserError, match=r"registered twice, in .*test_arguments\.py:OwnLines"):
+        registry.problems.register("noted", functools.partial(OwnLines, note="b"))

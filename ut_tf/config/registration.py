@@ -1,13 +1,18 @@
-"""What a model must have to be registered: a class of configuration."""
+"""What models and problems must have to be registered: a class of configuration, arguments that are
+files declared as such.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ut_tf.config.base import Config
 from ut_tf.config.fields import check_fields
 from ut_tf.errors import UserError
+
+_FILE_KINDS = ("file", "files")
 
 
 def check_model(name: str, factory: Any) -> None:
@@ -37,6 +42,24 @@ def check_model(name: str, factory: Any) -> None:
             " configuration or from one of its groups, under @dataclass(frozen=True, kw_only=True)."
         )
     check_fields(place, config_class)
+
+
+def check_problem(name: str, factory: Any) -> None:
+    """Raises UserError where a problem's ``file_arguments`` do not say of each name whether it is
+    one file or several.
+
+    Args:
+      name: of the problem.
+      factory: what makes it: as a rule its class.
+    """
+    declared = getattr(factory, "file_arguments", {})
+    if not isinstance(declared, Mapping) or any(
+        kind not in _FILE_KINDS for kind in declared.values()
+    ):
+        raise UserError(
+            f"problem {name!r}: its `file_arguments` are {declared!r}; expected a dictionary from"
+            f' each argument to "file" or "files", such as {{"train_file": "file"}}.'
+        )
 
 
 def _declares_one(factory: Any) -> bool:
