@@ -60,7 +60,8 @@ from ut_tf.storage.locks import exclusive
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
     from ut_tf.inference.beam_decoding import TranslatorRecipe
-    from ut_tf.inference.translator import Texts, Translator
+    from ut_tf.inference.example_reader import Texts
+    from ut_tf.inference.translator import Translator
     from ut_tf.run import Run
     from ut_tf.search.config import DecodeConfig
 
@@ -342,6 +343,8 @@ def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tupl
         sources = list(codec.read((row[0] for row in rows), name))
     else:
         sources = [tuple(column.replace("\\n", "\n") for column in row[:-1]) for row in rows]
+        if codec.fields:
+            sources = list(codec.check(enumerate(sources, start=1), name, len(rows)))
     return list(zip(sources, codec.read_targets((row[-1] for row in rows), name), strict=True))
 
 

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ut_tf.bin import flags
-from ut_tf.bin.command import execute, is_typed, standard_input
+from ut_tf.bin.command import EXIT_USER_ERROR, execute, is_typed, standard_input, tell
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, one_line, read_input
-from ut_tf.notices import printable
+from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
 from ut_tf.problems.babi.lines import questions
-from ut_tf.serving.rest import LONGEST_TIMEOUT, RestClient
+from ut_tf.serving.rest import LONGEST_TIMEOUT, RefusedError, RestClient
+from ut_tf.serving.rest_messages import ERROR, WARNING
 
 COMMAND = "ut-query"
 DESCRIPTION = """ut-query: sends lines of text to a model in TensorFlow Serving and prints its
@@ -32,7 +33,8 @@ answers, in order.
 A model of stories and questions reads plain sentences, each question with its "?" and an empty line
 before a new story, or files in bAbI's own format; other inputs of one example stand on one line,
 with tabs between. Printed are an example's outputs, several of
-them with tabs between or, where a signature has none, its value as JSON."""
+them with tabs between or, where a signature has none, its value as JSON. A line that the model
+cannot read is told on standard error, and an empty line stands for its answer."""
 
 _SERVER, _FILES = "Server", "Text in and out"
 FLAGS = (
@@ -84,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
 
 
-def _main(argv: list[str]) -> None:
+def _main(argv: list[str]) -> int:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.batch_size <= 0:
         raise FlagError(f"--batch_size={values.batch_size}: expected a number above 0.")
@@ -99,15 +101,40 @@ def _main(argv: list[str]) -> None:
     typed = not path and is_typed()
     lines = read_input(expanded(path)) if path else input_lines(standard_input(), "standard input")
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
+    name = path or "standard input"
     examples = _examples(
-        _prompted(lines) if typed else lines,
-        path or "standard input",
-        client.inputs(values.signature),
+        _prompted(lines) if typed else lines, name, client.inputs(values.signature)
     )
+    status = 0
     while batch := list(itertools.islice(examples, 1 if typed else values.batch_size)):
-        for prediction in client.predict(batch, values.signature):
+        predictions = _predictions(client, [texts for _, texts in batch], values.signature)
+        for (count, _), prediction in zip(batch, predictions, strict=True):
+            if error := _told(prediction, ERROR):
+                tell(COMMAND, f"error: {name}, line {count}: {error}; correct the line.")
+                status = EXIT_USER_ERROR
+            if warning := _told(prediction, WARNING):
+                warn(f"{name}, line {count}: {warning}.")
             # A server may send what a terminal would take for orders.
             print(printable(_line(prediction, values.json)), flush=True)
+    return status
+
+
+def _predictions(
+    client: RestClient, examples: list[dict[str, str]], signature: str
+) -> Sequence[Any]:
+    """The answers to examples; that to one which is refused is the error alone."""
+    try:
+        return client.predict(examples, signature)
+    except RefusedError as error:
+        if len(examples) > 1:
+            raise
+        return [{"outputs": "", ERROR: error.reason}]
+
+
+def _told(prediction: Any, name: str) -> str:
+    """What an answer's output of this name says; empty where it has none."""
+    text = prediction.get(name) if isinstance(prediction, dict) else None
+    return one_line(text).removesuffix(".") if isinstance(text, str) else ""
 
 
 def _line(prediction: Any, as_json: bool) -> str:
@@ -121,9 +148,15 @@ def _line(prediction: Any, as_json: bool) -> str:
 
 def answer_line(prediction: Any) -> str:
     """The line of a prediction: its outputs with tabs between, or its only value, or one JSON
-    object.
+    object; empty where it has an error.
     """
-    value = prediction.get("outputs", prediction) if isinstance(prediction, dict) else prediction
+    if _told(prediction, ERROR):
+        return ""
+    value = prediction
+    if isinstance(prediction, dict):
+        others = {k: v for k, v in prediction.items() if k not in (ERROR, WARNING)}
+        value = next(iter(others.values())) if len(others) == 1 else others
+        value = prediction.get("outputs", value)
     if isinstance(value, float):
         return f"{value:.6f}"
     texts = [value] if isinstance(value, str) else value
@@ -143,14 +176,17 @@ def _prompted(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _examples(lines: Iterable[str], name: str, inputs: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    """Yields the inputs of each example by their names.
+def _examples(
+    lines: Iterable[str], name: str, inputs: tuple[str, ...]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the line and the inputs of each example, by their names.
 
     Raises:
       UserError: a line does not hold what the signature takes.
     """
     if inputs == ("story", "question"):
-        yield from (dict(zip(inputs, texts, strict=True)) for texts in questions(lines, name))
+        for count, *texts in questions(lines, name):
+            yield count, dict(zip(inputs, texts, strict=True))
         return
     for count, line in enumerate(lines, start=1):
         texts = line.split("\t", len(inputs) - 1)
@@ -159,7 +195,7 @@ def _examples(lines: Iterable[str], name: str, inputs: tuple[str, ...]) -> Itera
                 f"{name}, line {count}: expected {', '.join(inputs)} with a tab between, got one"
                 " text; mend the line."
             )
-        yield dict(zip(inputs, texts, strict=True))
+        yield count, dict(zip(inputs, texts, strict=True))
 
 
 if __name__ == "__main__":

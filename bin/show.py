@@ -26,12 +26,13 @@ from ut_tf.bin.command import (
 )
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_run
-from ut_tf.bin.show_input import is_question, known_words_message, unknown_words_message
+from ut_tf.bin.show_input import is_question, known_words_message
 from ut_tf.bin.terminal import Terminal
 from ut_tf.data.text.sentences import sentences
+from ut_tf.data.text.utf8 import readable
 from ut_tf.errors import UserError
-from ut_tf.inference.text_files import input_lines, read_input, readable
-from ut_tf.insights.story_lines import stories, story_lines
+from ut_tf.inference.text_files import input_lines, read_input
+from ut_tf.insights.story_lines import stories
 from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
 from ut_tf.sharing.places import shipped_models
@@ -140,10 +141,6 @@ def _main(argv: list[str]) -> int:
     return 0 if all(shows_all) else EXIT_USER_ERROR
 
 
-class _UnknownWordError(UserError):
-    """A text has a word that the model does not know."""
-
-
 class _Show:
     """Shows examples in a terminal, and keeps them for a page.
 
@@ -180,8 +177,8 @@ class _Show:
         if self.reads_stories:
             return (
                 'Type facts, one a line, then a question that ends with "?".\n'
-                "An empty line begins a new story; words that the model does not know are refused."
-                f"\n{_COMMANDS}"
+                "An empty line begins a new story; words that the model does not know are told.\n"
+                f"{_COMMANDS}"
             )
         return f"Type {self._thinker.hint}.\nEach line is answered at once.\n{_COMMANDS}"
 
@@ -191,15 +188,9 @@ class _Show:
         known = self._thinker.codec.known_words
         return known_words_message(known) if known else ""
 
-    def words_message(self, text: str) -> str | None:
-        """A sentence about the words of a text that the model does not know; None: it knows all."""
-        codec = self._thinker.codec
-        unknown = codec.unknown_words([text])
-        return unknown_words_message(unknown, codec.known_words) if unknown else None
-
     def read(self, text: str, name: str) -> bool:
-        """Shows the examples in a text, and warns of those that cannot be read: with unknown words,
-        or not of the problem's format. The return value is whether all were shown.
+        """Shows the examples in a text, and warns of those that cannot be read. The return value is
+        whether all were shown.
 
         Raises:
           UserError: none can be read.
@@ -222,8 +213,7 @@ class _Show:
                 self._print_continuations([example["input"] for example in examples])
             shown += 1
         if not shown:
-            known = f" {self.vocabulary}" if isinstance(refusals[0], _UnknownWordError) else ""
-            raise UserError(f"{refusals[0]}{known}")
+            raise refusals[0]
         for refusal in refusals:
             warn(f"{refusal} This {'story' if self.reads_stories else 'line'} is left out.")
         return not refusals
@@ -235,19 +225,10 @@ class _Show:
             raise UserError(
                 f'{name}, line {written[-1] + 1}: the story has no question: end one with "?".'
             )
-        for number in part:
-            if told := self.words_message(self._plain(lines[number])):
-                raise _UnknownWordError(f"{name}, line {number + 1}: {told}")
         # Empty lines in the place of those before keep the numbers in messages.
         text = "\n".join([*[""] * part.start, *lines[part.start : part.stop]])
         with stdout_to_stderr():
             return self._inspector.read(text, name)
-
-    def _plain(self, text: str) -> str:
-        """The text without the numbers of bAbI's lines, and without answers."""
-        if not self.reads_stories:
-            return text
-        return "\n".join(_without_number(line).partition("\t")[0] for line in story_lines(text))
 
     def test_examples(self, count: int) -> None:
         """Shows test examples of the problem."""
@@ -262,7 +243,7 @@ class _Show:
         test example, where the data can be had.
         """
         text = _SAMPLE if self.reads_stories else self._thinker.codec.sample
-        if text and self.words_message(text) is None:
+        if text and not self._thinker.codec.unknown_words([text]):
             self.read(text, "the sample")
             return
         try:
@@ -369,9 +350,7 @@ class _TypedStory:
         if not line.strip():
             self._end()
         for sentence in sentences(line):
-            if message := self._show.words_message(sentence):
-                tell(COMMAND, f"left out: {message}")
-            elif sentence.endswith("?"):
+            if sentence.endswith("?"):
                 self._ask(sentence)
             else:
                 self._facts.append(sentence)
@@ -412,11 +391,6 @@ def _typed_lines() -> Iterator[str]:
         except EOFError:
             print()
             return
-
-
-def _without_number(line: str) -> str:
-    number, _, rest = line.strip().partition(" ")
-    return rest if number.isdecimal() else line
 
 
 def _write_page(show: _Show, path: Path, opens: bool) -> None:

@@ -11,13 +11,13 @@ How it is used::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.refusals import without_known_word
 from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, split_blanks
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
@@ -44,13 +44,12 @@ class _WordsCodec(TextCodec):
         self._tokens = tf.constant(["", self.end_token, *self._words.words])
         self.sample = "" if self.unknown_words([_SAMPLE]) else _SAMPLE
 
-    def words(self, texts: Iterable[str]) -> list[str]:
-        """The words of sentences, each once, sorted."""
-        return sorted({word for text in texts for word in text.split()})
+    def word_list(self, texts: Any) -> tuple[Any, Any]:
+        """The words of sentences, and whether words.txt has each."""
+        return self._words.found(texts)
 
-    def unknown_words(self, texts: Iterable[str]) -> list[str]:
-        """The words of sentences that words.txt lacks, each once, sorted."""
-        return sorted({*self.words(texts)} - {*self._words.words})
+    def _unknown(self, texts: Any) -> Any:
+        return without_known_word(self._words.found(texts), "the text")
 
     @property
     def known_words(self) -> list[str]:
@@ -74,6 +73,10 @@ class SentenceCodec(_WordsCodec):
         del texts
         raise UserError("a language model has no inputs to encode: its texts are targets.")
 
+    def target_errors(self, texts: Any) -> Any:
+        """Refuses words of which words.txt has none."""
+        return self._unknown(texts)
+
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch], padded with 0; without an end, so that
         beginnings of sentences can be compared.
@@ -84,8 +87,7 @@ class SentenceCodec(_WordsCodec):
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding,
         with blanks between the words.
         """
-        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        words = tf.gather(self._tokens, outputs * kept)
+        words = tf.gather(self._tokens, before_end(outputs))
         return tf.strings.strip(tf.strings.reduce_join(words, axis=1, separator=" "))
 
     def tokens(self, features: dict[str, Any]) -> Any:
@@ -120,6 +122,10 @@ class NumberCodec(_WordsCodec):
                 [self._words.encode(texts[0]), tf.RaggedTensor.from_tensor(ends)], 1
             ).to_tensor()
         }
+
+    def errors(self, *texts: Any) -> Any:
+        """Refuses words of which words.txt has none."""
+        return self._unknown(texts[0])
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns the classes, int32 [batch], of "singular" and "plural"; -1 for anything else."""

@@ -7,19 +7,19 @@ How it is used::
     codec.encode(tf.constant(["12+34"]))["inputs"]
     codec.decode(tf.constant([[8, 6, 1, 0]]))            # ["46"]
 
-``read`` refuses a line that is no example of the problem; in a graph, where refusing it would harm
-the other lines of the batch, foreign symbols are left out.
+What is no example of the problem is refused (``errors``). White space in ASCII means nothing.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.refusals import character_class, quoted, where_wrong
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -48,6 +48,7 @@ class DigitCodec(TextCodec):
                 " to write numbers with."
             )
         self._digits = _DIGITS[:base]
+        self._digit = character_class(self._digits)
         self._adds = operation == "addition"
         self._symbols = self._digits + (_PLUS if self._adds else "")
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(self._symbols),) * 2
@@ -61,22 +62,34 @@ class DigitCodec(TextCodec):
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
         padded with 0.
         """
-        plain = tf.strings.regex_replace(texts[0], r"\s", "")
+        plain = _without_blanks(texts[0])
         return {"inputs": self._ids(_turn_summands(plain) if self._adds else plain)}
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded
         with 0.
         """
-        plain = tf.strings.regex_replace(texts, r"\s", "")
+        plain = _without_blanks(texts)
         return self._ids(_turn(plain) if self._adds else plain)
+
+    def errors(self, *texts: Any) -> Any:
+        """Refuses what is no string of digits, or in addition no two numbers with a plus
+        between.
+        """
+        if not self._adds:
+            return self.target_errors(texts[0])
+        sum_of_two = rf"({self._digit}+\{_PLUS}{self._digit}+)?"
+        return self._refused(texts[0], sum_of_two, f"two numbers with {_PLUS} between them")
+
+    def target_errors(self, texts: Any) -> Any:
+        """Refuses what is no string of digits."""
+        return self._refused(texts, f"{self._digit}*", "digits")
 
     def decode(self, outputs: Any) -> Any:
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
-        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        texts = tf.strings.reduce_join(tf.gather(self._written, outputs * kept), axis=1)
+        texts = tf.strings.reduce_join(tf.gather(self._written, before_end(outputs)), axis=1)
         return _turn(texts) if self._adds else texts
 
     def tokens(self, features: dict[str, Any]) -> Any:
@@ -91,40 +104,20 @@ class DigitCodec(TextCodec):
         text = "".join(token for token in tokens if token != self.end_token)
         return _PLUS.join(part[::-1] for part in text.split(_PLUS)) if self._adds else text
 
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields each line; an empty one too.
-
-        Raises:
-          UserError: a line is no string of digits, or in addition no two numbers with a plus
-            between them.
-        """
-        allowed = {*self._digits, *" \t\r"}
-        for count, line in enumerate(lines, start=1):
-            parts = line.split(_PLUS) if self._adds else [line]
-            wrong = {*"".join(parts)} - allowed
-            complete = len(parts) == 2 and all(part.strip() for part in parts)
-            if line.strip() and (wrong or (self._adds and not complete)):
-                raise self._refusal(
-                    name, count, line, "two numbers with + between them" if self._adds else "digits"
-                )
-            yield (line,)
-
-    def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Yields each line; raises UserError where it is no string of digits."""
-        allowed = {*self._digits, *" \t\r"}
-        for count, line in enumerate(lines, start=1):
-            if {*line} - allowed:
-                raise self._refusal(name, count, line, "digits")
-            yield line
-
-    def _refusal(self, name: str, count: int, line: str, expected: str) -> UserError:
-        return UserError(
-            f"{name}, line {count}: {line.strip()[:80]!r} is not what this problem reads: expected"
-            f" {expected}, of the digits {self._digits[0]} to {self._digits[-1]}; correct the line."
+    def _refused(self, texts: Any, pattern: str, expected: str) -> Any:
+        is_wrong = ~tf.strings.regex_full_match(_without_blanks(texts), pattern)
+        told = (
+            f" is not what this problem reads: expected {expected}, of the digits"
+            f" {self._digits[0]} to {self._digits[-1]}"
         )
+        return where_wrong(is_wrong, tf.strings.join([quoted(texts), told]))
 
     def _ids(self, plain: Any) -> Any:
         return symbol_ids(plain, self._symbols)
+
+
+def _without_blanks(texts: Any) -> Any:
+    return tf.strings.regex_replace(texts, r"\s", "")
 
 
 def symbol_ids(plain: Any, symbols: str, with_end: bool = True) -> Any:

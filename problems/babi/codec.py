@@ -7,7 +7,8 @@ How it is used::
     codec.encode(tf.constant([story]), tf.constant([question]))["inputs"]     # [1, 3, 5]
     codec.decode(tf.constant([4]))                                            # ["hallway"]
 
-Newlines separate the sentences of a story; the last ``max_facts`` sentences with a word are kept.
+A sentence of a story ends with its line, or with a point or exclamation mark; the last
+``max_facts`` sentences with a word are kept.
 """
 
 from __future__ import annotations
@@ -19,18 +20,22 @@ from typing import Any, ClassVar, Literal
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.data.text.vocabulary import (
-    UNKNOWN,
-    WordVocabulary,
-    distinct_words,
-    read_symbols,
+from ut_tf.data.text.refusals import (
+    first_of,
+    quoted,
+    where_wrong,
+    without_known_word,
 )
+from ut_tf.data.text.sentences import SENTENCE_ENDS
+from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, read_symbols
 from ut_tf.problems.babi.lines import questions
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 ANSWERS_FILE = "answers.txt"
 _UNKNOWN_ANSWER = -1
+_QUESTION_IN_STORY = r"(?s).*[?\t].*"
+_ONE_QUESTION = r"[^.?!\t\n]*[.?!]*"
 
 
 class StoryCodec(TextCodec):
@@ -46,6 +51,7 @@ class StoryCodec(TextCodec):
     """
 
     fields: ClassVar[tuple[str, ...]] = ("story", "question")
+    fields_of_lines: ClassVar[tuple[str, ...]] = ("story",)
 
     def __init__(self, vocab_dir: Path, form: Literal["facts", "tokens"], max_facts: int) -> None:
         super().__init__(name="story_codec")
@@ -82,6 +88,47 @@ class StoryCodec(TextCodec):
             )
         }
 
+    def errors(self, *texts: Any) -> Any:
+        """Refuses a question inside a story, and a question of several sentences, without a word,
+        or without one that the model knows.
+        """
+        stories, questions = texts
+        has_question = tf.strings.regex_full_match(stories, _QUESTION_IN_STORY)
+        asks = tf.strings.regex_full_match(tf.strings.strip(questions), _ONE_QUESTION)
+        found = self._words.found(questions)
+        is_blank = tf.strings.strip(tf.strings.join(texts)) == ""
+        no_word = tf.logical_and(found[0].row_lengths() == 0, ~is_blank)
+        return first_of(
+            where_wrong(
+                has_question,
+                tf.strings.join(
+                    ["the story ", quoted(stories), " has a question: expected statements alone"]
+                ),
+            ),
+            where_wrong(
+                ~asks,
+                tf.strings.join(
+                    ["the question ", quoted(questions), " has several sentences: expected one"]
+                ),
+            ),
+            where_wrong(
+                no_word,
+                tf.strings.join(["the question ", quoted(questions), " has no word: expected one"]),
+            ),
+            without_known_word(found, "the question"),
+        )
+
+    def left_out(self, *texts: Any) -> Any:
+        """Tells of the sentences before the last ``max_facts``."""
+        counts = self._facts(texts[0])[0].row_lengths()
+        told = f" facts: those before the last {self._max_facts} are left out"
+        sentence = tf.strings.join(["has ", tf.strings.as_string(counts), told])
+        return where_wrong(counts > self._max_facts, sentence)
+
+    def word_list(self, texts: Any) -> tuple[Any, Any]:
+        """The words of stories and questions, and whether words.txt has each."""
+        return self._words.found(texts)
+
     def encode_targets(self, texts: Any) -> Any:
         """Returns the classes, int32 [batch], of answers, strings [batch]; -1 for what is no answer
         in the vocabulary.
@@ -112,23 +159,14 @@ class StoryCodec(TextCodec):
         numbered = [f"{number} {line}" for number, line in enumerate(lines, start=1)]
         return "\n".join(numbered) + "?"
 
-    def words(self, texts: Iterable[str]) -> list[str]:
-        """The words in stories and questions, each once, sorted."""
-        sentences = [*dict.fromkeys(sentence for text in texts for sentence in text.split("\n"))]
-        return distinct_words(tf.constant(sentences)) if sentences else []
-
-    def unknown_words(self, texts: Iterable[str]) -> list[str]:
-        """The words in stories and questions that words.txt lacks, each once, sorted."""
-        return sorted({*self.words(texts)} - {*self._words.words})
-
     @property
     def known_words(self) -> list[str]:
         """The words of words.txt."""
         return [word for word in self._words.words if word != UNKNOWN]
 
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields (story, question) for each question of a file in bAbI's format or of plain
-        sentences, as soon as its line is read.
+    def examples_in(self, lines: Iterable[str], name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yields the line of each question of a file in bAbI's format or of plain sentences, and
+        (story, question), as soon as that line is read.
 
         A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is
         not looked at.
@@ -136,21 +174,29 @@ class StoryCodec(TextCodec):
         Raises:
           UserError: names the file and the line that is not of the format.
         """
-        yield from questions(lines, name)
+        for count, story, question in questions(lines, name):
+            yield count, (story, question)
 
     def _last_facts(self, stories: Any) -> Any:
         """Returns the ids of the last sentences of stories, strings [batch], as a RaggedTensor
         [batch, facts, words].
         """
-        sentences = tf.strings.split(stories, "\n")
-        words = self._words.encode(sentences.flat_values)
-        sizes = words.row_lengths()
-        numbers = sentences.with_flat_values(tf.range(tf.size(sizes)))
-        spoken = tf.ragged.boolean_mask(numbers, numbers.with_flat_values(sizes > 0))
+        spoken, words = self._facts(stories)
         counts = spoken.row_lengths()
         places = tf.ragged.range(counts)
         recent = tf.ragged.boolean_mask(spoken, places >= (counts - self._max_facts)[:, tf.newaxis])
         return recent.with_flat_values(tf.gather(words, recent.flat_values))
+
+    def _facts(self, stories: Any) -> tuple[Any, Any]:
+        """The sentences with a word of stories, strings [batch]: their numbers, a RaggedTensor
+        [batch, facts], in the ids of all sentences, a RaggedTensor [sentences, words].
+        """
+        lines = tf.strings.regex_replace(stories, SENTENCE_ENDS, "\n")
+        sentences = tf.strings.split(lines, "\n")
+        words = self._words.encode(sentences.flat_values)
+        sizes = words.row_lengths()
+        numbers = sentences.with_flat_values(tf.range(tf.size(sizes)))
+        return tf.ragged.boolean_mask(numbers, numbers.with_flat_values(sizes > 0)), words
 
     def _question(self, questions: Any) -> Any:
         """Returns the ids of questions, strings [batch], as a RaggedTensor [batch, words] without

@@ -2,7 +2,7 @@
 
 How it is used::
 
-    for story, question in questions(open("questions.txt"), "questions.txt"): ...
+    for line, story, question in questions(open("questions.txt"), "questions.txt"): ...
 
 In bAbI's files every line begins with its number in the story; 1 begins a new one. Plain sentences
 stand on lines or one after the other; an empty line begins a new story.
@@ -13,13 +13,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from ut_tf.data.text.sentences import is_numbered, sentences
+from ut_tf.data.text.sentences import as_one_sentence, is_numbered, sentences
 from ut_tf.errors import UserError
 
 
-def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    """Yields (story, question) for each question of a file in bAbI's format or, where its first
-    line has no number, of plain sentences, as soon as its line is read.
+def questions(lines: Iterable[str], name: str) -> Iterator[tuple[int, str, str]]:
+    """Yields (number of its line, story, question) for each question of a file in bAbI's format or,
+    where its first line has no number, of plain sentences, as soon as that line is read.
 
     A line with a tab, or whose text ends in "?", is a question; its answer may be there, and is not
     looked at. The sentences of a story stand between newlines.
@@ -41,7 +41,7 @@ def questions(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
                 raise malformed(name, count, text, "a tab between a question and its answer")
             story.append(text)
         elif question.strip():
-            yield "\n".join(story), question.strip()
+            yield count, "\n".join(story), question.strip()
         else:
             raise malformed(name, count, text, "a question before the tab")
 
@@ -57,7 +57,9 @@ def _sentences(lines: Iterable[str], name: str) -> Iterator[tuple[int, int, str]
     every = itertools.chain(begin, source)
     # Without any text there is nothing to answer in either form.
     if not (begin and begin[-1].strip()) or is_numbered(begin[-1]):
-        yield from numbered_lines(every, name, skip_blank=True)
+        for count, number, line in numbered_lines(every, name, skip_blank=True):
+            text, tab, answer = line.partition("\t")
+            yield count, number, as_one_sentence(text) + tab + answer
     else:
         yield from _plain_sentences(every, name)
 

@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.refusals import quoted, where_wrong
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.corpus import WORDS_FILE
@@ -100,8 +101,7 @@ class WordsCodec(TextCodec):
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding, with blanks between the words.
         """
-        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        words = tf.gather(self._words.written, outputs * kept)
+        words = tf.gather(self._words.written, before_end(outputs))
         return tf.strings.strip(tf.strings.reduce_join(words, axis=1, separator=" "))
 
     def tokens(self, features: dict[str, Any]) -> Any:
@@ -162,8 +162,15 @@ class PassageCodec(TextCodec):
         context, _, question = " ".join(tokens).partition(f" {self.end_token} ")
         return f"{context}\t{question.removesuffix(self.end_token).strip()}"
 
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields (context, question) of each line.
+    def errors(self, *texts: Any) -> Any:
+        """Refuses a context or a question without a word beside the other."""
+        has_context, has_question = (self._words.numbers(text).row_lengths() > 0 for text in texts)
+        told = ["a context of ", quoted(texts[0]), " and a question of ", quoted(texts[1])]
+        sentence = tf.strings.join([*told, ": expected words in both"])
+        return where_wrong(has_context != has_question, sentence)
+
+    def examples_in(self, lines: Iterable[str], name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yields the number of each line, and (context, question).
 
         Raises:
           UserError: names the file and the line that is not a context, a tab and a question.
@@ -175,4 +182,4 @@ class PassageCodec(TextCodec):
                     f"{name}, line {number}: {line.strip()[:80]!r}: expected a context, a tab and a"
                     " question; correct the line."
                 )
-            yield parts[0], parts[1]
+            yield number, (parts[0], parts[1])

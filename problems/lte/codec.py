@@ -7,20 +7,20 @@ How it is used::
     codec.decode(tf.constant([[11, 7, 2, 6, 1]]))                           # ["9504"]
 
 The line ends of a program are written ``\\n`` (a backslash and an n). Blanks that are no symbols of
-the problem are left out. ``read`` refuses foreign symbols; in a graph they are left out.
+the problem, and those around a text, mean nothing. Other symbols are refused (``errors``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
-from ut_tf.errors import UserError
+from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.refusals import other_characters, quoted, where_wrong
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -66,8 +66,7 @@ class CharacterCodec(TextCodec):
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
-        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        ids = outputs * kept
+        ids = before_end(outputs)
         ids = _turn(ids, ids > END_ID) if self._little_endian else ids
         return tf.strings.reduce_join(tf.gather(self._written, ids), axis=1)
 
@@ -82,42 +81,27 @@ class CharacterCodec(TextCodec):
         """The characters."""
         return "".join(token for token in tokens if token != self.end_token)
 
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields each line; an empty one too.
+    def errors(self, *texts: Any) -> Any:
+        """Refuses a symbol that the problem does not have."""
+        return self.target_errors(texts[0])
 
-        Raises:
-          UserError: a line has a symbol that the problem does not have.
-        """
-        for line in self.read_targets(lines, name):
-            yield (line,)
-
-    def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Yields each line; raises UserError where it has a symbol that the problem does
-        not have.
-        """
-        allowed = {*self._symbols} - {_LINE_END}
-        ignored = "" if _BLANK in allowed else _BLANK + "\t"
-        for count, line in enumerate(lines, start=1):
-            text = line.strip()
-            plain = text.replace(_WRITTEN_LINE_END, "") if _LINE_END in self._symbols else text
-            wrong = {*plain} - allowed - {*ignored}
-            if wrong:
-                raise UserError(
-                    f"{name}, line {count}: {min(wrong)!r} in {text[:80]!r} is no symbol of this"
-                    f" problem: expected {self._shown()}; correct the line."
-                )
-            yield line
+    def target_errors(self, texts: Any) -> Any:
+        """Refuses a symbol that the problem does not have."""
+        foreign = other_characters(self._plain(texts), self._symbols)
+        symbol = tf.strings.substr(foreign, 0, 1, "UTF8_CHAR")
+        told = ["'", symbol, "' in ", quoted(texts), " is no symbol of this problem: expected "]
+        return where_wrong(foreign != "", tf.strings.join([*told, self._shown()]))
 
     def _ids(self, texts: Any) -> Any:
-        stripped = tf.strings.strip(texts)
-        return symbol_ids(
-            (
-                tf.strings.regex_replace(stripped, r"\\n", "\n")
-                if _LINE_END in self._symbols
-                else stripped
-            ),
-            self._symbols,
-        )
+        return symbol_ids(self._plain(texts), self._symbols)
+
+    def _plain(self, texts: Any) -> Any:
+        plain = tf.strings.strip(texts)
+        if _LINE_END in self._symbols:
+            plain = tf.strings.regex_replace(plain, r"\\n", _LINE_END)
+        if _BLANK not in self._symbols:
+            plain = tf.strings.regex_replace(plain, r"[ \t]", "")
+        return plain
 
     def _shown(self) -> str:
         plain = "".join(sorted({*self._symbols} - {_LINE_END, _BLANK}))

@@ -17,10 +17,12 @@ import tensorflow as tf
 
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.refusals import where_wrong
 from ut_tf.data.text.subword_codec import TranslationCodec, make_subword_codec
 from ut_tf.data.text.subword_files import read_subwords
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
+from ut_tf.symbols import PADDING_ID
 
 CLASSES_FILE = "classes.txt"
 
@@ -53,9 +55,14 @@ class ClassesCodec(TextCodec):
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """{"inputs": int32 [batch, length]}: subwords, END_ID, padding."""
-        ids = self._texts.encode(tf.strings.strip(texts[0]))["inputs"]
-        rows = tf.RaggedTensor.from_tensor(ids, padding=0)
-        return {"inputs": rows[:, -self._most :].to_tensor()}
+        return {"inputs": self._subwords(texts[0])[:, -self._most :].to_tensor()}
+
+    def left_out(self, *texts: Any) -> Any:
+        """Tells of the subwords before the last ``max_subwords``."""
+        counts = self._subwords(texts[0]).row_lengths()
+        told = f" subwords: those before the last {self._most - 1} are left out"
+        sentence = tf.strings.join(["has ", tf.strings.as_string(counts - 1), told])
+        return where_wrong(counts > self._most, sentence)
 
     def encode_targets(self, texts: Any) -> Any:
         """The classes int32 [batch] of their names, strings [batch]; -1 for another."""
@@ -64,6 +71,10 @@ class ClassesCodec(TextCodec):
     def decode(self, outputs: Any) -> Any:
         """The names, strings [batch], of classes int32 [batch]."""
         return tf.gather(self._names, outputs)
+
+    def _subwords(self, texts: Any) -> Any:
+        ids = self._texts.encode(tf.strings.strip(texts))["inputs"]
+        return tf.RaggedTensor.from_tensor(ids, padding=PADDING_ID)
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """The pieces of features["inputs"], strings [batch, length], "" on padding."""

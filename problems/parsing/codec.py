@@ -13,13 +13,13 @@ digit, a hyphen, and its ending), or of the kind without the ending where that i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.refusals import shown_words, where_wrong
 from ut_tf.data.text.vocabulary import WordVocabulary, split_blanks
 from ut_tf.problems.parsing.trees import linearise, read_trees, simplify
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
@@ -97,10 +97,8 @@ class ParseCodec(TextCodec):
         """Returns the linearised trees, strings [batch], of symbols int32 [batch, length], up to
         the first END_ID or padding.
         """
-        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        return tf.strings.strip(
-            tf.strings.reduce_join(tf.gather(self._symbols, outputs * kept), axis=1, separator=" ")
-        )
+        symbols = tf.gather(self._symbols, before_end(outputs))
+        return tf.strings.strip(tf.strings.reduce_join(symbols, axis=1, separator=" "))
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """Returns the word or kind at each position of features["inputs"], strings [batch, length];
@@ -108,21 +106,27 @@ class ParseCodec(TextCodec):
         """
         return tf.gather(self._tokens, features["inputs"])
 
-    def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Yields the linearised tree of each line: as it stands there or, of a tree in brackets
-        with its words, made from it.
+    def target_errors(self, texts: Any) -> Any:
+        """Refuses a symbol that labels.txt lacks, such as a bracket without its label."""
+        symbols, is_known = self._labels.found(texts)
+        if self._with_words:
+            is_bracket = tf.strings.regex_full_match(symbols.flat_values, r"[()].*")
+            is_known = is_known.with_flat_values(~is_bracket | is_known.flat_values)
+        unknown = tf.ragged.boolean_mask(symbols, ~is_known)
+        told = " is no symbol of a tree: expected some such as (S (NP )NP )S"
+        return where_wrong(unknown.row_lengths() > 0, tf.strings.join([shown_words(unknown), told]))
+
+    def plain_target(self, line: str, where: str) -> str:
+        """The linearised tree of a line: as it stands there or, of a tree in brackets with its
+        words, made from it.
 
         Raises:
-          UserError: brackets are not balanced; names file and line.
+          UserError: brackets are not balanced.
         """
-        for count, line in enumerate(lines, start=1):
-            if re.search(r"(^|\s)\)[^\s()]", line):
-                yield line  # Only symbols close a constituent by its label.
-            else:
-                plain = filter(None, map(simplify, read_trees(line, f"{name}, line {count}")))
-                yield " ".join(
-                    symbol for tree in plain for symbol in linearise(tree, self._with_words)
-                )
+        if re.search(r"(^|\s)\)[^\s()]", line):
+            return line  # Only symbols close a constituent by its label.
+        plain = filter(None, map(simplify, read_trees(line, where)))
+        return " ".join(symbol for tree in plain for symbol in linearise(tree, self._with_words))
 
     def _word_ids(self, words: Any) -> Any:
         """Returns int32 [words], the ids of words, strings [words], or of their kinds."""

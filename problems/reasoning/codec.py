@@ -6,23 +6,23 @@ How it is used::
     codec.encode(tf.constant(["13.. .23. .4.. 3..2"]))["inputs"]     # int32 [1, 16]
     codec.decode(outputs)                                            # ["1324 4231 ..."]
 
-``read`` refuses a line that is no puzzle; in a graph foreign symbols are left out.
+What is no puzzle, or a Sudoku that contradicts itself, is refused (``errors``).
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import Board, TextCodec
-from ut_tf.errors import UserError
+from ut_tf.data.text.codec import Board, TextCodec, before_end
+from ut_tf.data.text.refusals import first_of, other_characters, quoted, where_wrong
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.problems.reasoning.grids import SudokuSize
-from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 BLANK = "."
 BITS = "01"
@@ -66,18 +66,21 @@ class AlignedCodec(TextCodec):
 
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch], padded with 0."""
-        plain = tf.strings.regex_replace(texts, r"\s", "")
-        if self._other_blank:
-            plain = tf.strings.regex_replace(plain, self._other_blank, BLANK)
-        ids = symbol_ids(plain, self._symbols, with_end=False)
-        return ids[:, : self._length] if self._length else ids
+        return symbol_ids(self._plain(texts), self._symbols, with_end=False)
+
+    def errors(self, *texts: Any) -> Any:
+        """Refuses other characters, and another length."""
+        return self._refused(texts[0], self._symbols)
+
+    def target_errors(self, texts: Any) -> Any:
+        """Refuses other characters, and another length."""
+        return self._refused(texts, self._targets)
 
     def decode(self, outputs: Any) -> Any:
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
-        kept = tf.math.cumprod(tf.cast(outputs > END_ID, tf.int32), axis=1)
-        characters = tf.gather(self._written, outputs * kept)
+        characters = tf.gather(self._written, before_end(outputs))
         if self._row:
             numbers = tf.range(1, tf.shape(outputs)[1] + 1)
             ends_row = tf.equal(numbers % self._row, 0)
@@ -96,29 +99,22 @@ class AlignedCodec(TextCodec):
         rows = ["".join(tokens[first : first + size]) for first in range(0, len(tokens), size)]
         return " ".join(rows)
 
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields each line; an empty one too.
+    def _plain(self, texts: Any) -> Any:
+        plain = tf.strings.regex_replace(texts, r"\s", "")
+        if not self._other_blank:
+            return plain
+        return tf.strings.regex_replace(plain, self._other_blank, BLANK)
 
-        Raises:
-          UserError: a line has other symbols, or another length.
-        """
-        for line in self._checked(lines, name, self._symbols + self._other_blank):
-            yield (line,)
-
-    def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Yields each line; raises UserError where it has other symbols, or another length."""
-        return self._checked(lines, name, self._targets)
-
-    def _checked(self, lines: Iterable[str], name: str, symbols: str) -> Iterator[str]:
-        for count, line in enumerate(lines, start=1):
-            plain = "".join(line.split())
-            if plain and ({*plain} - {*symbols} or len(plain) != (self._length or len(plain))):
-                number = f"{self._length} characters" if self._length else "characters"
-                raise UserError(
-                    f"{name}, line {count}: {line.strip()[:80]!r} is not what this problem reads:"
-                    f" expected {number} of {symbols!r}; correct the line."
-                )
-            yield line
+    def _refused(self, texts: Any, characters: str) -> Any:
+        plain = self._plain(texts)
+        length = tf.strings.length(plain, "UTF8_CHAR")
+        is_wrong = other_characters(plain, characters) != ""
+        if self._length:
+            is_wrong |= tf.logical_and(length > 0, length != self._length)
+        number = f"{self._length} characters" if self._length else "characters"
+        shown = characters + (self._other_blank if BLANK in characters else "")
+        told = f" is not what this problem reads: expected {number} of '{shown}'"
+        return where_wrong(is_wrong, tf.strings.join([quoted(texts), told]))
 
 
 class SudokuCodec(AlignedCodec):
@@ -133,25 +129,38 @@ class SudokuCodec(AlignedCodec):
         digits = string.digits[1 : size.digits + 1]
         super().__init__(BLANK + digits, digits, size.cells, size.digits, other_blank="0")
         self.sample = _SAMPLES.get((size.box_rows, size.box_columns), "")
-        self._size = size
+        pairs = size.pairs
+        self._first = [first for first, _, _ in pairs]
+        self._second = [second for _, second, _ in pairs]
+        self._places = tf.constant(
+            [
+                f" twice in a {unit}, at {_place(first, size)} and {_place(second, size)}"
+                for first, second, unit in pairs
+            ]
+        )
 
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields each line; an empty one too.
-
-        Raises:
-          UserError: a line has other symbols or another length, or a digit twice in a row, a column
-            or a box; names the two cells.
+    def errors(self, *texts: Any) -> Any:
+        """Refuses other characters, another length, and a digit twice in a row, a column or a box;
+        names the two cells.
         """
-        for count, (line,) in enumerate(super().read(lines, name), start=1):
-            pair = self._size.contradiction("".join(line.split()), f"{BLANK}{self._other_blank}")
-            if pair is not None:
-                unit, digit, places = pair
-                cells = " and ".join(f"row {row} column {column}" for row, column in places)
-                raise UserError(
-                    f"{name}, line {count}: {line.strip()[:80]!r} has the digit {digit} twice in a"
-                    f" {unit}, at {cells}: such a board has no solution; correct the line."
-                )
-            yield (line,)
+        unreadable = super().errors(*texts)
+        # Of what is unreadable the cells do not count, but there must be some.
+        padding = tf.strings.join([texts[0], BLANK * self._length])
+        cells = self.encode_targets(padding)[:, : self._length]
+        firsts, seconds = (tf.gather(cells, ids, axis=1) for ids in (self._first, self._second))
+        is_same = tf.logical_and(firsts == seconds, firsts > FIRST_SYMBOL_ID)
+        pair = tf.argmax(is_same, axis=1)
+        digits = tf.gather(self._written, tf.gather(firsts, pair, batch_dims=1))
+        places = tf.gather(self._places, pair)
+        told = tf.strings.join(
+            [quoted(texts[0]), " has the digit ", digits, places, ": such a board has no solution"]
+        )
+        return first_of(unreadable, where_wrong(tf.reduce_any(is_same, 1), told))
+
+
+def _place(cell: int, size: SudokuSize) -> str:
+    row, column = divmod(cell, size.digits)
+    return f"row {row + 1} column {column + 1}"
 
 
 class BitsCodec(AlignedCodec):

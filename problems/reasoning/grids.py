@@ -45,27 +45,24 @@ class SudokuSize:
         """The number of the box of a cell."""
         return row // self.box_rows * self.box_rows + column // self.box_columns
 
-    def contradiction(
-        self, cells: str, blanks: str
-    ) -> tuple[str, str, tuple[tuple[int, int], tuple[int, int]]] | None:
-        """The first two cells of a row, column or box that hold the same digit: the unit's name,
-        the digit, and the cells' rows and columns from 1; None: no two do.
-
-        Args:
-          cells: a character for each cell, row by row.
-          blanks: the characters of blank cells.
+    @property
+    def pairs(self) -> list[tuple[int, int, str]]:
+        """The pairs of cells that a solution has different digits in, the second behind the first,
+        and the unit that they share: row, column or box. In the order of the second cells.
         """
-        seen: dict[tuple[str, int, str], tuple[int, int]] = {}
-        for cell, digit in enumerate(cells):
-            if digit in blanks:
-                continue
-            row, column = divmod(cell, self.digits)
-            place = row + 1, column + 1
-            for unit, number in (("row", row), ("column", column), ("box", self.box(row, column))):
-                if (unit, number, digit) in seen:
-                    return unit, digit, (seen[unit, number, digit], place)
-                seen[unit, number, digit] = place
-        return None
+        cells = [divmod(cell, self.digits) for cell in range(self.cells)]
+        numbers = {
+            "row": [row for row, _ in cells],
+            "column": [column for _, column in cells],
+            "box": [self.box(row, column) for row, column in cells],
+        }
+        return [
+            (first, second, unit)
+            for second in range(self.cells)
+            for unit, of_cells in numbers.items()
+            for first in range(second)
+            if of_cells[first] == of_cells[second]
+        ]
 
     @functools.cached_property
     def peers(self) -> tuple[tuple[int, ...], ...]:

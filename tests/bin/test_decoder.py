@@ -192,8 +192,6 @@ def test_sampling_follows_the_seed(decode, file):
 
 
 def test_damaged_endless_and_empty_lines_harm_no_other(decode, tmp_path):
-    # Digits apart, the text of this problem refuses nothing in graph: what is no digit is caught
-    # when it is read.
     file = tmp_path / "in.txt"
     file.write_bytes(b"\xef\xbb\xbf12\r\n" + b"7 " * 10_000 + b"\n\n34\n56")
     status, answers, errors = decode(
@@ -205,7 +203,8 @@ def test_damaged_endless_and_empty_lines_harm_no_other(decode, tmp_path):
     clean = decode(f"--decode_from_file={file}")[1]
     assert [answers[number] for number in (0, 2, 3, 4)] == clean
     assert [line for line in errors if "warning" in line] == [
-        "warning: input 2 has more than max_input_length=50 symbols: the last ones are left out."
+        "warning: input 2 has more than max_input_length=50 symbols: the last ones are left out,"
+        " and has more than 1600 characters: the last ones are left out."
     ]
 
 
@@ -229,7 +228,7 @@ def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):
     _, answers, errors = decode(f"--decode_from_file={stories}", output_dir=stories_dir)
     assert (
         f"warning: {stories} has words that the model's vocabulary lacks, read as unknown: there,"
-        " whither." in errors
+        " whither; near words that it has: where, the." in errors
     )
     _, answers, errors = decode(stdin=QUESTIONS.encode(), output_dir=stories_dir)
     assert [line for line in errors if "lacks" in line] == [

@@ -18,6 +18,7 @@ import tensorflow as tf
 from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import decoder, show
 from ut_tf.errors import UserError
+from ut_tf.inference.cutting import without_end
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
@@ -120,16 +121,20 @@ def test_samples_follow_from_the_seed_and_the_number_of_the_prompt(decode, promp
     assert decode(f"--prompt_file={prompts}", cold) == greedy
 
 
+def length_of(run: Run) -> Callable[[str], int]:
+    """Returns the number of symbols of texts, without their ends."""
+    return lambda text: int(tf.size(run.text_codec().encode_targets(tf.constant([text])))) - 1
+
+
 @pytest.mark.usefixtures("eagerly")
 def test_lengths_count_the_prompt(decode, run, prompts, capsys) -> None:
     ours = Translator.from_run(run, config=DecodeConfig(beam_size=1, max_length=4))
-    ids = ours._answers.prompts(tf.constant(["the cat", "the cat sat on the mat"])).numpy()
-    short, long = (int((row > 0).sum()) for row in ids)
+    short, long = map(length_of(run), ("the cat", "the cat sat on the mat"))
     ((best,),) = ours.translate([("",)])
-    assert 0 < int((ours._answers.prompts(tf.constant([best.text])).numpy() > 0).sum()) <= 4
+    assert 0 < length_of(run)(best.text) <= 4
     limited = f"--decode_hparams=beam_size=1,max_length={long}"
     (error,) = decode(f"--prompt_file={prompts}", limited, status=1)
-    assert f"prompt 4 has {long} symbols" in error and f"at most {long}" in error
+    assert f"example 4: the prompt has {long} symbols" in error and f"at most {long}" in error
     cut = Translator.from_run(run, config=DecodeConfig(beam_size=1, max_input_length=short))
     ((of_end,),) = cut.translate([("on the mat and the cat",)])
     assert "prompt 1 has more than" in (told := capsys.readouterr().err)
@@ -143,7 +148,7 @@ def test_the_cache_gives_what_whole_prefixes_give(run) -> None:
     from ut_tf.search.strategies import decode as search
 
     model = load_model(run)
-    prefix = Translator(model, run.text_codec())._answers.prompts(tf.constant(["the", "a dog"]))
+    prefix = without_end(run.text_codec().encode_targets(tf.constant(["the", "a dog"])))
     beam = {"beam_size": 3, "n_best": 2}
     for options in (beam, {"sampling": True, "top_p": 0.9}):
         cached, whole = (

@@ -28,7 +28,8 @@ from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.factories import make_problem
-from ut_tf.inference.translator import Texts, Translator, check_vocabulary
+from ut_tf.inference.example_reader import Texts
+from ut_tf.inference.translator import Translator, check_vocabulary
 from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.metrics.sums import Group, group_name
 from ut_tf.notices import warn

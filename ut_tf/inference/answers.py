@@ -53,8 +53,7 @@ class Answers:
         model what follows each prompt.
 
         Args:
-          features: with "inputs"; of a language model with "prefix", int32 [batch, length], from
-            ``prompts``.
+          features: with "inputs"; of a language model with "prefix", int32 [batch, length].
           seed: of random numbers; None: 0.
           numbers: int32 [batch], each example's own number; None: its place in the batch.
 
@@ -69,15 +68,6 @@ class Answers:
             prompts = tf.repeat(self.codec.decode(features["prefix"]), tf.shape(scores)[1])
             texts = _behind(texts, prompts)
         return tf.reshape(texts, tf.shape(scores)), scores
-
-    def prompts(self, texts: Any) -> Any:
-        """The symbols of texts that a language model goes on from, strings [batch] -> int32 [batch,
-        length]: those of targets without the end.
-        """
-        ids = self.codec.encode_targets(texts)
-        last = tf.math.count_nonzero(ids, 1, keepdims=True, dtype=tf.int32) - 1
-        is_end = tf.logical_and(tf.equal(ids, END_ID), tf.range(tf.shape(ids)[1]) == last)
-        return tf.where(is_end, PADDING_ID, ids)
 
     def _align(self, features: dict[str, Any]) -> tuple[Any, Any]:
         """The one output of each example as text, and its log-probability, [batch, 1] each."""

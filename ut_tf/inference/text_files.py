@@ -23,10 +23,10 @@ from ut_tf.errors import UserError
 from ut_tf.notices import warn
 
 if TYPE_CHECKING:
-    from ut_tf.inference.translator import Hypothesis, Texts, Translator
+    from ut_tf.inference.example_reader import Texts
+    from ut_tf.inference.translator import Hypothesis, Translator
 
 _BYTE_ORDER_MARK = "\ufeff"
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _SECONDS_BETWEEN_REPORTS = 10.0
 
 T = TypeVar("T")
@@ -53,13 +53,6 @@ def input_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
                 f"{name}, line {number}: byte {error.start + 1} is not UTF-8; it is read as U+FFFD."
             )
         yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
-
-
-def readable(text: str) -> str:
-    """The text with U+FFFD in place of halves of surrogate pairs, which are no characters: JSON may
-    have them, and Python reads bytes of a terminal that are not UTF-8 as such.
-    """
-    return _SURROGATES.sub("\ufffd", text)
 
 
 def read_input(path: Path) -> list[str]:

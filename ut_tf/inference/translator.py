@@ -29,31 +29,16 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.ensembles import load_members
 from ut_tf.errors import UserError
 from ut_tf.inference.answers import Answers
-from ut_tf.inference.batches import (
-    Example,
-    Ids,
-    like_length,
-    positions_beside,
-    stacked,
-    trimmed,
-)
-from ut_tf.inference.cutting import cut
+from ut_tf.inference.batches import Example, like_length, positions_beside, stacked
+from ut_tf.inference.example_reader import ExampleReader, ReadExample
+from ut_tf.inference.graphs import graph
+from ut_tf.inference.shards import Given
 from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 
 READ_AHEAD = 16
-# Texts, and their characters with padding, that become ids at once: one long text among many must
-# not fill the memory.
-_ENCODED_TEXTS = 256
-_ENCODED_CHARACTERS = 1_000_000
-# Characters of a text that are looked at, for each symbol that may be read.
-_CHARACTERS_PER_SYMBOL = 32
-
-Texts = tuple[str, ...]
-# The texts of an example, and where it is scored its target.
-_Given = tuple[Texts, str | None]
 
 
 @dataclass(frozen=True)
@@ -100,26 +85,19 @@ class Translator:
         self._at_once = max(read_ahead, 1) * self.config.batch_size
         self._classifies = model.spec.has_one_answer
         self._goes_on = model.spec.inputs == "none"
-        self._keeps_end = self._classifies or self._goes_on
         self._most_outputs = {"tokens": self.config.n_best, "aligned": 1}.get(
             model.spec.targets, model.spec.target_vocab_size
         )
-        texts = tf.TensorSpec([None], tf.string)
         ids = {
             "facts": tf.TensorSpec([None, None, None], tf.int32),
             "tokens": tf.TensorSpec([None, None], tf.int32),
         }
         features = {} if self._goes_on else {"inputs": ids[model.spec.inputs]}
         targets = {"targets": tf.TensorSpec([None] if self._classifies else [None, None], tf.int32)}
-        self._encode = (
-            _graph(self._prompts, [texts])
-            if self._goes_on
-            else _graph(codec.encode, [texts] * len(codec.fields))
-        )
-        self._encode_targets = _graph(codec.encode_targets, [texts])
+        self._reader = ExampleReader(codec, model.spec, self.config)
         read = {"prefix": ids["tokens"]} if self._goes_on else features
-        self._outputs = _graph(self._decoded, [read, tf.TensorSpec([None], tf.int32)])
-        self._log_probabilities = _graph(self._answers.score, [{**features, **targets}])
+        self._outputs = graph(self._decoded, [read, tf.TensorSpec([None], tf.int32)])
+        self._log_probabilities = graph(self._answers.score, [{**features, **targets}])
 
     @classmethod
     def from_run(
@@ -171,16 +149,17 @@ class Translator:
         return translator
 
     def translate(
-        self, texts: Iterable[Texts], first: int = 1, name: str | None = "the input"
+        self, texts: Iterable[Any], first: int = 1, name: str | None = "the input"
     ) -> Iterator[list[Hypothesis]]:
         """Yields the hypotheses of each example, best first, in the order of the texts and each as
         soon as its batch is done.
 
         Args:
           texts: the raw texts of each example, one for each of the codec's fields; of a language
-            model one, the prompt, which may be empty.
-          first: number of the first example, in warnings and for sampling.
-          name: what the texts are, in the warnings of ``UnknownWords``. None: the caller warns.
+            model one, the prompt, which may be empty. Of one field a text will do, and the
+            sentences of a story may be a list.
+          first: number of the first example, in messages and for sampling.
+          name: what the texts are, in messages. None: the caller warns of unknown words.
 
         Yields:
           config.n_best hypotheses (of classes no more than there are, of aligned targets one). An
@@ -191,15 +170,16 @@ class Translator:
           of ``DecodeConfig``, count the prompt.
 
         Raises:
-          UserError: what `texts` raises, once all texts before it are answered; or a prompt leaves
-            no room within config.max_length.
+          UserError: what `texts` raises, once all texts before it are answered; likewise where an
+            example cannot be read (``TextCodec.errors``), is no text, or is a prompt that leaves no
+            room within config.max_length.
         """
-        given = ((self._fitting(columns), None) for columns in texts)
+        given = ((self._reader.texts_of(example), None) for example in texts)
         return self._in_order(given, first, name, self._hypotheses)
 
     def score(
         self,
-        sources: Iterable[Texts],
+        sources: Iterable[Any],
         targets: Iterable[str],
         first: int = 1,
         name: str | None = "the input",
@@ -208,30 +188,27 @@ class Translator:
         their order.
 
         Args:
-          sources: the raw texts of each example; empty tuples for a language model.
+          sources: the raw texts of each example, as for ``translate``; of a language model they do
+            not count.
           targets: a text for each; an answer that is no class of the problem has the score -inf.
-          first: number of the first example, in warnings.
+          first: number of the first example, in messages.
           name: as for ``translate``.
 
         Raises:
-          UserError: what `sources` or `targets` raises, once all texts before it are answered.
+          UserError: what `sources` or `targets` raises, once all texts before it are answered;
+            likewise where one cannot be read, or a target has more than config.max_input_length
+            symbols.
         """
-        return self._in_order(zip(sources, targets, strict=True), first, name, self._scores)
-
-    def _fitting(self, texts: Texts) -> Texts:
-        fields = ("prompt",) if self._goes_on else self.codec.fields
-        if len(texts) != len(fields):
-            raise UserError(
-                f"an example of {len(texts)} texts, expected {len(fields)}: {', '.join(fields)}."
-            )
-        return texts
-
-    def _prompts(self, texts: Any) -> dict[str, Any]:
-        return {"inputs": self._answers.prompts(texts)}
+        reader, pairs = self._reader, zip(sources, targets, strict=True)
+        given = (
+            (() if self._goes_on else reader.texts_of(source), reader.target_of(target, number))
+            for number, (source, target) in enumerate(pairs, first)
+        )
+        return self._in_order(given, first, name, self._scores)
 
     def _in_order(
         self,
-        given: Iterable[_Given],
+        given: Iterable[Given],
         first: int,
         name: str | None,
         answer: Callable[[list[Example]], Sequence[Any]],
@@ -239,8 +216,11 @@ class Translator:
         source, unknown = iter(given), UnknownWords(self.codec, name)
         while True:
             window, error = _read(source, self._at_once)
-            unknown.see(texts for texts, _ in window)
-            yield from self._window_answers(dict(enumerate(window, first)), answer)
+            # What a language model scores are targets alone.
+            unknown.see(texts or (target or "",) for texts, target in window)
+            rows, refusal = self._readable(dict(enumerate(window, first)), name)
+            yield from self._window_answers(rows, answer)
+            error = refusal or error
             if error is not None or len(window) < self._at_once:
                 break
             first += len(window)
@@ -248,23 +228,33 @@ class Translator:
         if error is not None:
             raise error
 
+    def _readable(
+        self, given: dict[int, Given], name: str | None
+    ) -> tuple[list[ReadExample], UserError | None]:
+        """The examples before the first one that cannot be read, and the error about that one."""
+        what = "prompt" if self._goes_on else "input"
+        rows: list[ReadExample] = []
+        for row in self._reader.read(given):
+            number = row.example.number
+            if row.error:
+                where = f"example {number}" if name is None else f"{name}, example {number}"
+                return rows, UserError(f"{where}: {row.error}.")
+            if row.warning:
+                warn(f"{what} {number} {row.warning}.")
+            rows.append(row)
+        return rows, None
+
     def _window_answers(
-        self, given: dict[int, _Given], answer: Callable[[list[Example]], Sequence[Any]]
+        self, rows: list[ReadExample], answer: Callable[[list[Example]], Sequence[Any]]
     ) -> Iterator[Any]:
-        """Yields the answers to examples by number, in order; the batch with the first of them is
-        done first.
+        """Yields the answers to examples, in order; the batch with the first of them is done
+        first.
         """
-        blank = [
-            number
-            for number, (texts, target) in given.items()
-            if target is None and not self._goes_on and not any(map(str.strip, texts))
-        ]
+        blank = [row.example.number for row in rows if row.blank and not self._goes_on]
         ready: dict[int, Any] = dict.fromkeys(blank, self._blank())
-        waiting = iter(given)
+        waiting = iter([row.example.number for row in rows])
         wanted = next(waiting, None)
-        examples = self._examples(
-            {number: example for number, example in given.items() if number not in ready}
-        )
+        examples = [row.example for row in rows if row.example.number not in ready]
         batches = like_length(
             examples, self.config.batch_size, positions_beside(self._answers.rows)
         )
@@ -279,84 +269,6 @@ class Translator:
             while wanted in ready:
                 yield ready.pop(wanted)
                 wanted = next(waiting, None)
-
-    def _examples(self, given: dict[int, _Given]) -> list[Example]:
-        """The examples as ids, cut to what may be read."""
-        most = _CHARACTERS_PER_SYMBOL * self.config.max_input_length
-        kept = {
-            number: ([self._ends(text, most) for text in texts], target)
-            for number, (texts, target) in given.items()
-        }
-        sizes = {
-            number: sum(map(len, texts)) + len(target or "")
-            for number, (texts, target) in kept.items()
-        }
-        chunk: list[int] = []
-        examples: list[Example] = []
-        for number in sorted(kept, key=sizes.__getitem__):
-            if (
-                len(chunk) == _ENCODED_TEXTS
-                or (len(chunk) + 1) * sizes[number] > _ENCODED_CHARACTERS
-            ):
-                examples += self._encoded({number: kept[number] for number in chunk})
-                chunk = []
-            chunk.append(number)
-        return examples + self._encoded({number: kept[number] for number in chunk})
-
-    def _encoded(self, given: dict[int, tuple[list[str], str | None]]) -> list[Example]:
-        if not given:
-            return []
-        numbers = list(given)
-        columns = [
-            _strings(column) for column in zip(*(texts for texts, _ in given.values()), strict=True)
-        ]
-        inputs = (
-            self._encode(*columns)["inputs"].numpy()
-            if columns
-            else np.zeros([len(given), 1], np.int32)
-        )
-        wanted = [target for _, target in given.values() if target is not None]
-        targets = self._encode_targets(_strings(wanted)).numpy() if wanted else [None] * len(given)
-        return [self._fitted(*row) for row in zip(numbers, inputs, targets, strict=True)]
-
-    def _fitted(self, number: int, inputs: Ids, targets: Ids | None) -> Example:
-        """An example with at most max_input_length symbols of each side; of facts with the
-        words that the model can read.
-        """
-        inputs = (
-            trimmed(inputs[:, : self._model.spec.max_words])
-            if inputs.ndim == 2
-            else trimmed(inputs)
-        )
-        targets = trimmed(targets) if targets is not None and targets.ndim else targets
-        what = "prompt" if self._goes_on else "input"
-        inputs = self._cut(f"{what} {number}", inputs, keep_end=self._keeps_end)
-        room = self.config.longest
-        if self._goes_on and targets is None and room and len(inputs) >= room:
-            raise UserError(
-                f"prompt {number} has {len(inputs)} symbols, and an output has at most {room},"
-                " the prompt's included: shorten it, raise max_length, or give extra_length."
-            )
-        if targets is not None:
-            targets = self._cut(f"target {number}", targets)
-        return Example(number, inputs, targets)
-
-    def _cut(self, what: str, ids: Ids, keep_end: bool = False) -> Ids:
-        """Symbols [length] without those beyond max_input_length, with a warning; others as they
-        are.
-        """
-        most = self.config.max_input_length
-        if ids.ndim != 1 or len(ids) <= most:
-            return ids
-        warn(
-            f"{what} has more than max_input_length={most} symbols: the"
-            f" {'first' if keep_end else 'last'} ones are left out."
-        )
-        kept: Ids = ids[-most:] if keep_end else cut(ids[np.newaxis], most)[0].numpy()
-        return kept
-
-    def _ends(self, text: str, most: int) -> str:
-        return text[-most:] if self._keeps_end else text[:most]
 
     def _blank(self) -> list[Hypothesis]:
         return [Hypothesis("", 0.0)] * min(self.config.n_best, self._most_outputs)
@@ -390,24 +302,9 @@ class Translator:
         return self._answers.decode(features, self._seed % 2**31, numbers)
 
 
-def _graph(function: Callable[..., Any], signature: list[Any]) -> Any:
-    # Nothing here is written in Python's own loops and conditions, whose conversion takes longer
-    # than all the rest of tracing.
-    graph = tf.function(function, input_signature=signature, autograph=False)
-
-    def call(*arguments: Any) -> Any:
-        # Every translator has graphs of its own; where their calls traced them, TensorFlow would
-        # warn of retracing after a few translators.
-        if not tf.config.functions_run_eagerly():
-            graph.get_concrete_function()
-        return graph(*arguments)
-
-    return call
-
-
-def _read(source: Iterator[_Given], count: int) -> tuple[list[_Given], UserError | None]:
+def _read(source: Iterator[Given], count: int) -> tuple[list[Given], UserError | None]:
     """The next examples, at most `count`, and the error that kept it from reading on."""
-    window: list[_Given] = []
+    window: list[Given] = []
     try:
         for _ in range(count):
             window.append(next(source))
@@ -416,10 +313,6 @@ def _read(source: Iterator[_Given], count: int) -> tuple[list[_Given], UserError
     except UserError as error:
         return window, error
     return window, None
-
-
-def _strings(texts: Iterable[str]) -> Any:
-    return tf.constant([text.encode("utf-8", errors="replace") for text in texts], tf.string)
 
 
 def check_vocabulary(codec: TextCodec, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Warnings of words that a model's vocabulary lacks, and refusal of texts without a known one.
+"""Warnings of words that a model's vocabulary lacks.
 
 ::
 
@@ -10,24 +10,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ut_tf.data.chunks import chunks
-from ut_tf.errors import UserError, counted
+from ut_tf.errors import counted
 from ut_tf.inference.shards import Given
 from ut_tf.notices import warn
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
 
-_NAMED_WORDS = 5
+_NAMED_WORDS, _NEAR, _LIKE = 5, 3, 0.7
 _SEEN_AT_ONCE = 512
 _LACKING = "that the model's vocabulary lacks, read as unknown"
 
 
 class UnknownWords:
     """Warns of the words in texts that the vocabulary lacks: of those in the first texts that have
-    some, and of all others together at the end. First texts without a word that it has are refused.
+    some, and of all others together at the end.
 
     Args:
       codec: of the model.
@@ -37,31 +38,30 @@ class UnknownWords:
     def __init__(self, codec: TextCodec, name: str | None) -> None:
         self._codec = codec
         self._name = name
-        self._has_seen = False
         self._told: set[str] = set()
         self._others: set[str] = set()
 
     def see(self, examples: Iterable[Sequence[str]]) -> None:
-        """Looks at examples: the raw texts of each, one for each of the codec's fields.
-
-        Raises:
-          UserError: the vocabulary has none of the words in the first ones.
-        """
+        """Looks at examples: the raw texts of each, one for each of the codec's fields."""
         if self._name is None:
             return
-        raw = [text for texts in examples for text in texts]
-        words = self._codec.unknown_words(raw)
-        is_first, self._has_seen = not self._has_seen, True
-        if is_first and words and len(words) == len(self._codec.words(raw)):
-            raise UserError(
-                f"{self._name} has no word that the model knows ({_shown(words)}): it knows"
-                f" {_shown(self._codec.known_words)}."
-            )
+        words = self._codec.unknown_words(text for texts in examples for text in texts)
         if self._told:
             self._others.update(word for word in words if word not in self._told)
         elif words:
             self._told.update(words)
-            warn(f"{self._name} has words {_LACKING}: {_shown(words)}.")
+            near = self._near(words[:_NAMED_WORDS])
+            warn(f"{self._name} has words {_LACKING}: {_shown(words)}{near}.")
+
+    def _near(self, words: Sequence[str]) -> str:
+        """The words of the vocabulary that look like some of these."""
+        known = self._codec.known_words
+        near = [
+            match
+            for word in words
+            for match in get_close_matches(word.lower(), known, _NEAR, _LIKE)
+        ]
+        return f"; near words that it has: {', '.join(dict.fromkeys(near))}" if near else ""
 
     def finish(self) -> None:
         """Warns of the words that came after the first warning."""

@@ -18,9 +18,10 @@ import tensorflow as tf
 
 from ut_tf.data.example_table import trim_batch
 from ut_tf.data.problem import Problem
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, string_tensor
+from ut_tf.data.text.utf8 import readable
 from ut_tf.errors import UserError
-from ut_tf.inference.text_files import readable
+from ut_tf.inference.reading import Reader
 from ut_tf.inference.translator import check_vocabulary
 from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.insights.encoding import encoded_attention, rounded
@@ -30,6 +31,7 @@ from ut_tf.insights.positions import IdCodec, input_positions, target_positions,
 from ut_tf.insights.story_lines import story_lines
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
+from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
@@ -38,6 +40,7 @@ from ut_tf.symbols import END_ID
 
 MOST_POSITIONS = 512
 """Symbols, facts or words that an input may have."""
+_MOST_READ = 1_000_000
 _CHOICES = 3
 # Outputs that are written before the search becomes a graph.
 _EAGER = 4
@@ -85,6 +88,9 @@ class Thinker:
         has_text = type(self.problem).text_codec is not Problem.text_codec
         self.codec: TextCodec = run.text_codec() if has_text else IdCodec(run.problem)
         check_vocabulary(self.codec, run)
+        # Here an example that is too long is refused.
+        everything = DecodeConfig(max_input_length=_MOST_READ)
+        self._reader = Reader(self.codec, model.spec, everything)
         self.rules: dict[str, ExitRule] = make_rules(run)
         self._decoded = 0
         self._graph = tf.function(
@@ -119,8 +125,7 @@ class Thinker:
           UserError: a line is not of the problem's format, has nothing to read, or too much.
         """
         text = readable(text)
-        reads_stories = self.model.spec.inputs == "facts"
-        lines = story_lines(text) if reads_stories else text.rstrip("\n").split("\n")
+        lines = text.rstrip("\n").split("\n")
         sources: list[tuple[str, ...]]
         if self.is_language_model:
             sources = [(line,) for line in self.codec.read_targets(lines, name) if line.strip()]
@@ -134,7 +139,9 @@ class Thinker:
             raise UserError(f"{name} has {len(sources)} examples: give one at a time.")
         UnknownWords(self.codec, name).see(sources)
         if len(sources) == 1:
-            return [self._encoded(sources[0], name, "\n".join(lines).strip())]
+            reads_stories = self.model.spec.inputs == "facts"
+            whole = "\n".join(story_lines(text) if reads_stories else lines)
+            return [self._encoded(sources[0], name, whole.strip())]
         return [self._encoded(texts, name) for texts in sources]
 
     @property
@@ -183,15 +190,17 @@ class Thinker:
 
     def _encoded(self, texts: tuple[str, ...], name: str, text: str | None = None) -> Given:
         """The example with these raw texts; `text` is the whole input where it holds no other."""
-        columns = [tf.constant([text.encode("utf-8", errors="replace")]) for text in texts]
+        columns = [string_tensor([text]) for text in texts]
         if self.is_language_model:
             features = trim_batch({"targets": self.codec.encode_targets(*columns)})
         else:
-            features = trim_batch({"inputs": self.codec.encode(*columns)["inputs"]})
+            reading = self._reader.inputs(*columns)
+            for warning in texts_of(reading.warnings):
+                if warning:
+                    warn(f"{name} {warning}.")
+            features = trim_batch({"inputs": reading.ids})
         arrays = {key: np.asarray(value) for key, value in features.items()}
         (ids,) = arrays.values()
-        if ids.ndim == 3:
-            ids = arrays["inputs"] = ids[:, :, : self.model.spec.max_words]
         if not 0 < ids.shape[1] <= MOST_POSITIONS:
             raise UserError(
                 f"{name}: an example of {ids.shape[1]} symbols or facts, expected 1 to"

@@ -35,6 +35,19 @@ LARGEST_ANSWER = 32_000_000
 _CHUNK_BYTES = 1 << 16
 
 
+class RefusedError(UserError):
+    """A request that the server does not understand: status 400.
+
+    Args:
+      message: of the error.
+      reason: what the server says.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class RestClient:
     """One served model.
 
@@ -99,6 +112,8 @@ class RestClient:
           signature: its name.
 
         Raises:
+          RefusedError: the server refuses the request, such as one example that cannot be read; of
+            several, each has its own "error" in its answer.
           UserError: the server does not answer, answers with an error, or not by the protocol.
         """
         body = {"signature_name": signature, "instances": [dict(example) for example in examples]}
@@ -135,7 +150,8 @@ class RestClient:
             )
         if not reply.ok:
             message = _error_text(content) or _shown(reply.reason)
-            raise UserError(f"{url} answered with status {reply.status_code}: {message}")
+            told = f"{url} answered with status {reply.status_code}: {message}"
+            raise RefusedError(told, message) if reply.status_code == 400 else UserError(told)
         try:
             return json.loads(content)
         except (ValueError, RecursionError) as error:

@@ -22,12 +22,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ut_tf.data.text.utf8 import readable
 from ut_tf.web.replies import RequestError, shown
 
 DEFAULT_SIGNATURE = "serving_default"
 MOST_TEXT_BYTES = 65_536
 """Of a text: a model divides all of it into symbols, each of which takes much more memory, before
 it reads the first ones.
+"""
+ERROR, WARNING = "error", "warning"
+"""Outputs of every signature: why an example cannot be read, and what is not read of it, or not as
+it stands; "".
 """
 
 Columns = dict[str, list[bytes]]
@@ -136,6 +141,15 @@ def predict_json(outputs: Outputs, by_rows: bool) -> str:
     return _dumps({"predictions": [_bare(row) for row in rows]})
 
 
+def check_read(outputs: Outputs) -> None:
+    """Raises RequestError where the outputs are of one example that could not be read; of several,
+    each has its own error.
+    """
+    errors = outputs.get(ERROR)
+    if errors is not None and errors.shape == (1,) and errors[0]:
+        raise RequestError(400, errors[0].decode("utf-8", "replace"))
+
+
 def metadata_json(model: str, version: int, signatures: Mapping[str, SignatureInfo]) -> str:
     """The answer to a request for a model's signatures."""
     text = TensorInfo("DT_STRING", (-1,))
@@ -224,8 +238,7 @@ def _text(value: Any, where: str) -> bytes:
 
 def _bytes(value: Any, where: str) -> bytes:
     if isinstance(value, str):
-        # Half of a surrogate pair is no text: the model reads it as any other damaged bytes.
-        return value.encode("utf-8", "surrogatepass")
+        return readable(value).encode("utf-8")
     if isinstance(value, dict) and isinstance(value.get("b64"), str):
         try:
             return base64.b64decode(value["b64"], validate=True)

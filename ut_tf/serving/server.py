@@ -94,6 +94,7 @@ class ModelServer:
         outputs = self.batcher.answer(
             model, asked_for.signature, asked_for.columns, self.web.limits.timeout
         )
+        rest_messages.check_read(outputs)
         return Reply(rest_messages.predict_json(outputs, asked_for.by_rows))
 
     def _page(self, body: bytes) -> Reply:

@@ -8,29 +8,38 @@
 - ``classify``: texts -> ``outputs``, ``probability`` [batch], ``probabilities`` [batch, classes].
 - ``ponder``: texts -> ``tokens`` strings and ``ponder_times`` float32, [batch, length].
 
-Texts are strings [batch], one input for each of the codec's fields. Bytes that are not UTF-8 are
-read as U+FFFD. Inputs of which an output is written are cut to ``max_input_length`` symbols, as
-ut-decoder cuts them, the beginning of a prompt and the end of others: memory grows with the square
-of their length.
+All of them also return strings [batch]: ``error``, a sentence of what was wrong and what was
+expected where an example cannot be read, and ``warning``, of what is left out of it or read as
+unknown; "" elsewhere. An example with an error has "" and -inf for an answer, probabilities and
+steps of 0, and harms no other.
+
+Texts are strings [batch], one input for each of the codec's fields. ``inference.reading`` reads
+them, as for ut-decoder. Whatever the batch, some of its examples are computed after the others, so
+that the memory is bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.refusals import first_of, shown_words, where_wrong
 from ut_tf.inference.answers import Answers
-from ut_tf.inference.cutting import cut, last
+from ut_tf.inference.batches import MOST_POSITIONS, positions_beside
+from ut_tf.inference.parts import in_parts
+from ut_tf.inference.reading import Reader, Reading
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
+from ut_tf.serving.rest_messages import ERROR, WARNING
 from ut_tf.serving.weights import StoredWeights
 
 DEFAULT = "serving_default"
 TARGETS = "targets"
 PROMPTS = "inputs"
+_REFUSED = -float("inf")
 
 
 class Signature(NamedTuple):
@@ -67,6 +76,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         self.weights = weights
         # It is no tf.Module: the model, which it holds, would be saved as well.
         self._answers = Answers(model, codec, config)
+        self._reader = Reader(codec, spec, config)
         self.generator = tf.random.Generator.from_seed(seed) if self._answers.random else None
         self._spec = spec
         self._config = config
@@ -98,64 +108,100 @@ class Servable(tf.Module):  # type: ignore[misc]
 
     def decode(self, *texts: Any) -> dict[str, Any]:
         """The best hypotheses of each example and their scores; of blank texts "" and 0."""
-        outputs, scores = self._answers.decode(self._features(texts), self._seed())
-        blank = tf.reduce_all([tf.equal(tf.strings.strip(text), "") for text in texts], 0)[:, None]
-        return self._best(tf.where(blank, "", outputs), tf.where(blank, 0.0, scores))
+        reading = self._reader.inputs(*texts)
+        outputs, scores = self._written({"inputs": reading.ids})
+        blank = reading.blank[:, None]
+        outputs, scores = tf.where(blank, "", outputs), tf.where(blank, 0.0, scores)
+        return self._best(outputs, scores, reading) | self._told(reading, texts)
 
     def generate(self, prompts: Any) -> dict[str, Any]:
-        """What follows each prompt, and the scores of both together; "" and -inf of a prompt that
-        leaves no room within the longest output.
+        """What follows each prompt, and the scores of both together."""
+        reading = self._reader.prompts(prompts)
+        outputs, scores = self._written({"prefix": reading.ids})
+        return self._best(outputs, scores, reading) | self._told(reading, (prompts,))
+
+    def score(self, *texts: Any) -> dict[str, Any]:
+        """The log-probability of each example's target, the last of `texts`."""
+        *sources, targets = texts
+        of_target = self._reader.targets(targets)
+        reading = self._reader.inputs(*sources) if sources else of_target
+        reading = reading._replace(errors=first_of(reading.errors, of_target.errors))
+        features = {"targets": of_target.ids} | ({"inputs": reading.ids} if sources else {})
+        scores = _in_parts(self._answers.score, features, [None])
+        scores = tf.where(reading.errors == "", scores, _REFUSED)
+        return {"log_probabilities": scores} | self._told(reading, sources or (targets,))
+
+    def classify(self, *texts: Any) -> dict[str, Any]:
+        """The most probable class of each example, and every class's probability; of blank texts ""
+        and 0.
         """
-        ids = self._answers.prompts(prompts)
-        prefix = _with_a_position(last(ids, self._config.max_input_length))
-        outputs, scores = self._answers.decode({"prefix": prefix}, self._seed())
-        longest = self._config.longest or prefix.dtype.max
-        fits = tf.math.count_nonzero(prefix, 1, keepdims=True, dtype=tf.int32) < longest
-        return self._best(tf.where(fits, outputs, ""), tf.where(fits, scores, -float("inf")))
+        reading = self._reader.inputs(*texts)
+        logits = _in_parts(self._answers.class_logits, {"inputs": reading.ids}, [None, None])
+        answered = tf.logical_and(reading.errors == "", ~reading.blank)
+        probabilities = tf.where(answered[:, None], tf.nn.softmax(logits), 0.0)
+        best = tf.argmax(probabilities, -1, output_type=tf.int32)
+        return {
+            "outputs": where_wrong(answered, self.codec.decode(best)),
+            "probability": tf.reduce_max(probabilities, -1),
+            "probabilities": probabilities,
+        } | self._told(reading, texts)
 
-    def _seed(self) -> Any:
-        return None if self.generator is None else self.generator.make_seeds(1)[:, 0]
+    def ponder(self, *texts: Any) -> dict[str, Any]:
+        """The symbol at each position of the inputs, and the encoder's recurrent steps there."""
+        reading = self._reader.inputs(*texts)
+        features = {"inputs": reading.ids}
+        times = _in_parts(self._answers.ponder_times, features, [None, None])
+        is_read = (reading.errors == "")[:, None]
+        return {
+            "tokens": where_wrong(is_read, self.codec.tokens(features)),
+            "ponder_times": tf.where(is_read, times, 0.0),
+        } | self._told(reading, texts)
 
-    def _best(self, outputs: Any, scores: Any) -> dict[str, Any]:
+    def _written(self, features: dict[str, Any]) -> list[Any]:
+        """What is written for features, and the scores, [batch, n_best] each."""
+        seed = None if self.generator is None else self.generator.make_seeds(1)[:, 0]
+        (ids,) = features.values()
+        features["number"] = tf.range(tf.shape(ids)[0])
+
+        def decoded(part: dict[str, Any]) -> tuple[Any, Any]:
+            return self._answers.decode(part, seed, part.pop("number"))
+
+        specs = [tf.TensorSpec([None, None], dtype) for dtype in (tf.string, tf.float32)]
+        return in_parts(decoded, features, specs, positions_beside(self._answers.rows))
+
+    def _best(self, outputs: Any, scores: Any, reading: Reading) -> dict[str, Any]:
+        is_read = (reading.errors == "")[:, None]
+        outputs, scores = where_wrong(is_read, outputs), tf.where(is_read, scores, _REFUSED)
         several = self._config.n_best > 1 and self._spec.targets == "tokens"
         return {
             "outputs": outputs if several else outputs[:, 0],
             "scores": scores if several else scores[:, 0],
         }
 
-    def score(self, *texts: Any) -> dict[str, Any]:
-        """The log-probability of each example's target, the last of `texts`."""
-        features = {**self._features(texts[:-1]), "targets": self.codec.encode_targets(texts[-1])}
-        return {"log_probabilities": self._answers.score(features)}
-
-    def classify(self, *texts: Any) -> dict[str, Any]:
-        """The most probable class of each example, and every class's probability."""
-        probabilities = tf.nn.softmax(self._answers.class_logits(self._features(texts)))
-        best = tf.argmax(probabilities, -1, output_type=tf.int32)
+    def _told(self, reading: Reading, texts: Sequence[Any]) -> dict[str, Any]:
+        """What is said about each example: why it cannot be read, and what was not read of it, or
+        not as it stands.
+        """
         return {
-            "outputs": self.codec.decode(best),
-            "probability": tf.reduce_max(probabilities, -1),
-            "probabilities": probabilities,
+            ERROR: reading.errors,
+            WARNING: where_wrong(reading.errors == "", self._warnings(reading, texts)),
         }
 
-    def ponder(self, *texts: Any) -> dict[str, Any]:
-        """The symbol at each position of the inputs, and the encoder's recurrent steps there."""
-        features = self._features(texts)
-        return {
-            "tokens": self.codec.tokens(features),
-            "ponder_times": self._answers.ponder_times(features),
-        }
-
-    def _features(self, texts: tuple[Any, ...]) -> dict[str, Any]:
-        if not texts:
-            return {}
-        features = self.codec.encode(*texts)
-        inputs = _with_a_position(features["inputs"])
-        cuts = self._spec.inputs == "tokens" and not self._spec.has_one_answer
-        return {
-            **features,
-            "inputs": cut(inputs, self._config.max_input_length) if cuts else inputs,
-        }
+    def _warnings(self, reading: Reading, texts: Sequence[Any]) -> Any:
+        """Sentences about what was left out, and about words that the vocabulary lacks."""
+        left_out = tf.strings.join(["the input ", reading.warnings])
+        left_out = where_wrong(reading.warnings != "", left_out)
+        found = self.codec.word_list(tf.strings.join(texts, "\n"))
+        if found is None:
+            return left_out
+        words, is_known = found
+        unknown = tf.ragged.boolean_mask(words, ~is_known)
+        told = tf.strings.join(
+            ["the vocabulary lacks words of the input, read as unknown: ", shown_words(unknown)]
+        )
+        told = where_wrong(unknown.row_lengths() > 0, told)
+        both = tf.logical_and(left_out != "", told != "")
+        return tf.strings.join([left_out, tf.where(both, "; ", ""), told])
 
     def _signatures(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         """The function of each signature, and the names of its inputs."""
@@ -181,9 +227,7 @@ def _valid(texts: Any, size: Any) -> Any:
     return tf.concat([valid, tf.fill([tf.maximum(1 - size, 0)], "")], 0)
 
 
-def _with_a_position(ids: Any) -> Any:
-    """ids [batch, length, ...] with one position of padding where there is none, which no
-    network can read.
-    """
-    missing = tf.maximum(1 - tf.shape(ids)[1], 0)
-    return tf.pad(ids, [[0, 0], [0, missing], [0, 0]][: ids.shape.rank])
+def _in_parts(function: Callable[[Any], Any], features: dict[str, Any], shape: list[Any]) -> Any:
+    """The one output of `function`, float32 of a shape, for features of any number of examples."""
+    spec = tf.TensorSpec(shape, tf.float32)
+    return in_parts(lambda part: (function(part),), features, [spec], MOST_POSITIONS)[0]

@@ -66,11 +66,12 @@ class LoadedModel:
         path = self.run.output_dir / CARD_FILE
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
-    def answer(self, *texts: str) -> str:
+    def answer(self, *texts: Any) -> str:
         """The best answer to one example.
 
         Args:
-          texts: one for each of ``translator.codec.fields``: of bAbI story and question.
+          texts: one for each of ``translator.codec.fields``: of bAbI story and question. A story
+            may be a list of sentences.
 
         Raises:
           UserError: another number of texts, no example of the problem, or what ``translator``
@@ -78,23 +79,11 @@ class LoadedModel:
         """
         return next(self.answers([texts]))
 
-    def answers(self, examples: Iterable[tuple[str, ...]]) -> Iterator[str]:
-        """Yields the best answer to each example; arguments and errors as of ``answer``."""
-        fields = self.translator.codec.fields
-
-        def checked() -> Iterator[tuple[str, ...]]:
-            for texts in examples:
-                if len(texts) != len(fields):
-                    raise UserError(
-                        f"{self.run.problem} answers {' and '.join(fields)}: expected"
-                        f" {len(fields)} texts an example, not {len(texts)}."
-                    )
-                if len(fields) == 1:
-                    yield from self.translator.codec.read(texts, "the text")
-                else:
-                    yield tuple(texts)
-
-        return (hypotheses[0].text for hypotheses in self.translator.translate(checked()))
+    def answers(self, examples: Iterable[Any]) -> Iterator[str]:
+        """Yields the best answer to each example; arguments and errors as of ``answer``. Of one
+        field a text is an example.
+        """
+        return (hypotheses[0].text for hypotheses in self.translator.translate(examples))
 
 
 def load(

@@ -7,19 +7,26 @@ How it is used::
     features = codec.encode(tf.constant(["Ein Hund läuft."]))     # {"inputs": int32 [1, length]}
     texts = codec.decode(symbols)                                  # strings [1]
 
+``errors`` and ``target_errors`` refuse what cannot be read. They are such operations, too: a line
+of a file, a text in Python and a request to an exported model are refused alike.
+
 A codec is a ``tf.Module``, so that the tables and models that it holds as attributes are saved with
 an exported model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from ut_tf.data.chunks import chunks
+from ut_tf.data.text.utf8 import readable
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
+
+_CHECKED_LINES = 256
 
 
 class Board(NamedTuple):
@@ -45,6 +52,8 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     """Names of the raw texts of one example, in the order in which ``encode`` takes them (bAbI:
     story, question).
     """
+    fields_of_lines: ClassVar[tuple[str, ...]] = ()
+    """Those of ``fields`` whose lines are texts of their own, such as the sentences of a story."""
     end_token: ClassVar[str] = "<end>"
     """What ``tokens`` and ``target_tokens`` write for END_ID."""
     vocab_sizes: tuple[int, int] | None = None
@@ -85,6 +94,31 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         """
         raise NotImplementedError
 
+    def errors(self, *texts: Any) -> Any:
+        """Why each example of a batch cannot be read, strings [batch]: a sentence, without its
+        point, of what it holds and what was expected; "" where it can. Default: all can be read.
+
+        ``encode`` is given "" in place of the texts that are refused.
+
+        Args:
+          texts: strings [batch] in UTF-8, one for each of ``fields``.
+        """
+        return tf.zeros_like(texts[0])
+
+    def target_errors(self, texts: Any) -> Any:
+        """Why each target cannot be read, strings [batch], as ``errors`` does for inputs."""
+        return tf.zeros_like(texts)
+
+    def left_out(self, *texts: Any) -> Any:
+        """What ``encode`` leaves out of each example, strings [batch]: the end of a sentence that
+        begins with the example, such as "has 75 facts: the first 5 are left out"; "" where it
+        leaves out nothing, which is the default.
+
+        Args:
+          texts: as of ``errors``.
+        """
+        return tf.zeros_like(texts[0])
+
     def tokens(self, features: dict[str, Any]) -> Any:
         """The symbol at each position of features["inputs"], strings [batch, length]; ""
         on padding.
@@ -108,45 +142,93 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         """
         return " ".join(token for token in tokens if token != self.end_token)
 
-    def words(self, texts: Iterable[str]) -> list[str]:
-        """The words in raw texts, each once, sorted; default: none, as of subwords and
+    def word_list(self, texts: Any) -> tuple[Any, Any] | None:
+        """The words of raw texts and whether the vocabulary has each, RaggedTensors [batch, words]
+        of strings and bool; None, which is the default: texts have no words, but subwords or
         characters.
+
+        Args:
+          texts: strings [batch].
         """
         del texts
-        return []
+        return None
+
+    def words(self, texts: Iterable[str]) -> list[str]:
+        """The words in raw texts, each once, sorted."""
+        return self._distinct_words(texts, lambda is_known: tf.ones_like(is_known))
 
     def unknown_words(self, texts: Iterable[str]) -> list[str]:
-        """The words in raw texts that the vocabulary lacks, each once, sorted; default: none, as of
-        subwords and characters.
-        """
-        del texts
-        return []
+        """The words in raw texts that the vocabulary lacks, each once, sorted."""
+        return self._distinct_words(texts, tf.logical_not)
 
     @property
     def known_words(self) -> list[str]:
         """The words of the vocabulary; default: none, as of subwords and characters."""
         return []
 
-    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
-        """Yields the raw texts of each example in the lines of a file (without their line ends): by
-        default one example a line; of a problem without fields, a language model's, a prompt.
+    def examples_in(self, lines: Iterable[str], name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yields the raw texts of each example in the lines of a file, and the number of the line
+        with its last one: by default one example a line; of a problem without fields, a language
+        model's, a prompt.
 
         Args:
-          lines: of the file.
+          lines: of the file, without their ends.
           name: of the file, for messages.
 
         Raises:
-          UserError: a line is not what the problem's format says; names file and line.
+          UserError: a line is not of the file's format; names file and line.
         """
         if len(self.fields) > 1:
             raise UserError(
                 f"{name}: this problem reads {' and '.join(self.fields)}, not lines of text."
             )
-        for line in lines:
-            yield (line,)
+        for count, line in enumerate(lines, start=1):
+            yield count, (line,)
+
+    def plain_target(self, line: str, where: str) -> str:
+        """The target text that a line stands for: by default the line.
+
+        Args:
+          line: as a person writes the target.
+          where: file and line, for messages.
+
+        Raises:
+          UserError: the line is no target.
+        """
+        del where
+        return line
+
+    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
+        """Yields the raw texts of each example in the lines of a file.
+
+        Args:
+          lines: of the file, without their ends. Those of a list are checked many at once.
+          name: of the file, for messages.
+
+        Raises:
+          UserError: a line is not what the problem's format says, or ``errors`` refuses its
+            example; names file and line.
+        """
+        yield from self.check(self.examples_in(lines, name), name, _at_once(lines))
+
+    def check(
+        self, examples: Iterable[tuple[int, tuple[str, ...]]], name: str, at_once: int
+    ) -> Iterator[tuple[str, ...]]:
+        """Yields the raw texts of examples.
+
+        Args:
+          examples: the line of each, and its texts; of a language model prompts.
+          name: of the file, for messages.
+          at_once: how many are looked at before the first is yielded.
+
+        Raises:
+          UserError: ``errors`` refuses an example; names file and line.
+        """
+        errors = self.errors if self.fields else self.target_errors
+        return _checked(examples, errors, name, at_once)
 
     def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Yields the target text in each line, to be scored: by default the line.
+        """Yields the target text in each line, to be scored.
 
         Args:
           lines: one target each.
@@ -155,5 +237,59 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         Raises:
           UserError: a line is no target of the problem; names file and line.
         """
-        del name
-        yield from lines
+        targets = (
+            (count, (self.plain_target(line, f"{name}, line {count}"),))
+            for count, line in enumerate(lines, start=1)
+        )
+        for (text,) in _checked(targets, self.target_errors, name, _at_once(lines)):
+            yield text
+
+    def _distinct_words(self, texts: Iterable[str], chosen: Callable[[Any], Any]) -> list[str]:
+        found = self.word_list(string_tensor(dict.fromkeys(texts)))
+        if found is None:
+            return []
+        words, is_known = found
+        kept = tf.boolean_mask(words.flat_values, chosen(is_known.flat_values))
+        return sorted(word.decode("utf-8") for word in tf.unique(kept)[0].numpy())
+
+
+def string_tensor(texts: Iterable[str]) -> Any:
+    """A tensor of strings [texts] in UTF-8, of texts that may not be ``readable``."""
+    encoded = [readable(text).encode("utf-8") for text in texts]
+    return tf.constant(encoded, tf.string, [len(encoded)])
+
+
+def before_end(symbols: Any) -> Any:
+    """Symbols [batch, length] of any integer type as int32, with 0 from the first END_ID or padding
+    of each row on.
+
+    Raises:
+      UserError: they have another shape.
+    """
+    symbols = tf.cast(symbols, tf.int32)
+    if symbols.shape.rank != 2:
+        raise UserError(
+            f"symbols of the shape {symbols.shape}: expected [batch, length]; give ids[None] for"
+            " one text."
+        )
+    return symbols * tf.math.cumprod(tf.cast(symbols > END_ID, tf.int32), axis=1)
+
+
+def _at_once(lines: Iterable[str]) -> int:
+    # Whoever reads lines as they are typed waits for each.
+    return _CHECKED_LINES if isinstance(lines, Sequence) else 1
+
+
+def _checked(
+    rows: Iterable[tuple[int, tuple[str, ...]]],
+    errors: Callable[..., Any],
+    name: str,
+    at_once: int,
+) -> Iterator[tuple[str, ...]]:
+    for some in chunks(rows, at_once):
+        columns = zip(*(texts for _, texts in some), strict=True)
+        found = errors(*map(string_tensor, columns)).numpy()
+        for (count, texts), error in zip(some, found, strict=True):
+            if error:
+                raise UserError(f"{name}, line {count}: {error.decode('utf-8')}; correct the line.")
+            yield texts

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+SENTENCE_ENDS = "[.?!]"
+"""A regular expression, of Python as of TensorFlow."""
 _NUMBERED = re.compile(r"\s*\d+\s+\S")
-_MARK = re.compile(r"[.?!\t]")
+_MARK = re.compile(rf"{SENTENCE_ENDS}|\t")
 
 
 def sentences(text: str) -> list[str]:
@@ -30,3 +32,11 @@ def sentences(text: str) -> list[str]:
 def is_numbered(line: str) -> bool:
     """Whether a line begins with a number, as those of bAbI's files do."""
     return _NUMBERED.match(line) is not None
+
+
+def as_one_sentence(text: str) -> str:
+    """A text without the points and exclamation marks inside: what a numbered line of bAbI has is
+    one fact.
+    """
+    words = text.rstrip(" .?!")
+    return words.replace(".", "").replace("!", "") + text[len(words) :]

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, before_end
 from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.tensor2tensor_codec import Tensor2TensorCodec
@@ -72,9 +72,9 @@ class TranslationCodec(TextCodec):
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding of each row.
         """
-        ended = tf.logical_or(tf.equal(outputs, END_ID), tf.equal(outputs, PADDING_ID))
-        before_end = tf.equal(tf.cumsum(tf.cast(ended, tf.int32), axis=1), 0)
-        return self._tokenizer.detokenize(tf.ragged.boolean_mask(outputs - self._shift, before_end))
+        symbols = before_end(outputs)
+        kept = tf.ragged.boolean_mask(symbols - self._shift, symbols != PADDING_ID)
+        return self._tokenizer.detokenize(kept)
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """Returns strings [batch, length]: the pieces of features["inputs"] ("▁" is a blank),

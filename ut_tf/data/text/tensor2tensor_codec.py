@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, before_end
 from ut_tf.data.text.tensor2tensor_subwords import (
     TOKEN_END,
     Tensor2TensorSubwords,
@@ -88,9 +88,8 @@ class Tensor2TensorCodec(TextCodec):
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding
         of each row.
         """
-        ended = tf.logical_or(tf.equal(outputs, END_ID), tf.equal(outputs, PADDING_ID))
-        before_end = tf.equal(tf.cumsum(tf.cast(ended, tf.int32), axis=1), 0)
-        written = tf.where(before_end, tf.gather(self._subwords, outputs), "")
+        symbols = before_end(outputs)
+        written = tf.where(symbols != PADDING_ID, tf.gather(self._subwords, symbols), "")
         return self._joined(tf.strings.reduce_join(written, axis=1))
 
     def tokens(self, features: dict[str, Any]) -> Any:

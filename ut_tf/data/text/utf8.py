@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from ut_tf.errors import UserError
 
 _BYTE_ORDER_MARK = "\ufeff"
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def decoded(content: bytes, name: str, remedy: str, line: int = 1) -> str:
@@ -31,3 +34,10 @@ def decoded(content: bytes, name: str, remedy: str, line: int = 1) -> str:
             f" (0x{content[error.start]:02x}): {remedy}."
         ) from None
     return text.removeprefix(_BYTE_ORDER_MARK) if line == 1 else text
+
+
+def readable(text: str) -> str:
+    """The text with U+FFFD in place of halves of surrogate pairs, which are no characters: JSON may
+    have them, and Python reads bytes of a terminal that are not UTF-8 as such.
+    """
+    return _SURROGATES.sub("\ufffd", text)

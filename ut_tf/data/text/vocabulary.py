@@ -114,6 +114,15 @@ class WordVocabulary(tf.Module):  # type: ignore[misc]
         words = self._split(texts)
         return words.with_flat_values(tf.cast(self._table.lookup(words.flat_values), tf.int32))
 
+    def found(self, texts: Any) -> tuple[Any, Any]:
+        """The words of `texts` (strings [texts]) and whether the file has each: RaggedTensors
+        [texts, words] of strings and bool.
+        """
+        words = self._split(texts)
+        ids = self._table.lookup(words.flat_values)
+        is_known = tf.logical_or(ids != FIRST_SYMBOL_ID, words.flat_values == self.words[0])
+        return words, words.with_flat_values(is_known)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The words of `ids` with blanks between them; ids that stand for no word are left out."""
         return " ".join(

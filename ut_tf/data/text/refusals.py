@@ -1,0 +1,71 @@
+"""Sentences about texts that cannot be read, made in a graph, so that each text of a batch has its
+own.
+
+How it is used::
+
+    foreign = other_characters(texts, "0123456789")
+    told = tf.strings.join([quoted(texts), " is no number: expected digits"])
+    errors = where_wrong(foreign != "", told)          # strings [batch], "" where nothing is wrong
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+_QUOTED_CHARACTERS = 80
+_SHOWN_WORDS = 5
+
+
+def quoted(texts: Any) -> Any:
+    """The beginnings of texts, strings [batch], in quotation marks."""
+    beginnings = tf.strings.substr(tf.strings.strip(texts), 0, _QUOTED_CHARACTERS, "UTF8_CHAR")
+    return tf.strings.join(["'", beginnings, "'"])
+
+
+def character_class(characters: str, negated: bool = False) -> str:
+    """The regular expression of one of some characters, or of any other."""
+    codes = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
+    return f"[{'^' * negated}{codes}]"
+
+
+def other_characters(texts: Any, characters: str) -> Any:
+    """The characters of texts, strings [batch], that are none of `characters`."""
+    return tf.strings.regex_replace(texts, character_class(characters), "")
+
+
+def where_wrong(is_wrong: Any, sentences: Any) -> Any:
+    """The sentences, strings [batch] or one, where bool [batch] is true; "" elsewhere."""
+    return tf.where(is_wrong, sentences, "")
+
+
+def first_of(*errors: Any) -> Any:
+    """The first sentence of each example that is not empty, of strings [batch] each."""
+    *others, last = errors
+    for error in reversed(others):
+        last = tf.where(tf.equal(error, ""), last, error)
+    return last
+
+
+def shown_words(words: Any) -> Any:
+    """The first words of each text, a RaggedTensor of strings [batch, words], with commas between,
+    and how many more there are: strings [batch].
+    """
+    shown = tf.strings.reduce_join(words[:, :_SHOWN_WORDS], axis=1, separator=", ")
+    more = words.row_lengths() - _SHOWN_WORDS
+    rest = tf.strings.join([" and ", tf.strings.as_string(more), " more"])
+    return tf.strings.join([shown, tf.where(more > 0, rest, "")])
+
+
+def without_known_word(found: tuple[Any, Any], what: str) -> Any:
+    """The errors of texts that have words, but none that the vocabulary has.
+
+    Args:
+      found: from ``TextCodec.word_list``.
+      what: the texts.
+    """
+    words, is_known = found
+    has_known = tf.reduce_any(is_known, axis=1)
+    told = tf.strings.join([f"{what} has no word that the model knows (", shown_words(words), ")"])
+    return where_wrong(tf.logical_and(words.row_lengths() > 0, ~has_known), told)
