@@ -233,7 +233,7 @@ def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):
     _, answers, errors = decode(stdin=QUESTIONS.encode(), output_dir=stories_dir)
     assert [line for line in errors if "lacks" in line] == [
         "warning: standard input has words that the model's vocabulary lacks, read as unknown:"
-        " there."
+        " there; near words that it has: where, the."
     ]
     assert len(answers) == 3
     assert {*answers} <= {"hall", "kitchen", "garden"}

@@ -142,8 +142,8 @@ class Translator:
           UserError: as of ``from_run``, or the runs have other problems or vocabularies.
         """
         codec = runs[0].text_codec()
-        check_vocabulary(codec, runs[0])
         model, steps = load_members(runs, checkpoint)
+        check_vocabulary(codec, runs[0])
         translator = cls(model, codec, config, seed, read_ahead)
         translator.step = steps[0]
         return translator
