@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ut_tf import registry
+from ut_tf.argument_types import checked_types
 from ut_tf.config.base import absent_values
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.processor import multiplies_bfloat16, policy_in_use
@@ -84,6 +85,7 @@ class Run(RunConfig):
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
+    @checked_types
     def create(
         cls,
         problem: str,
@@ -107,6 +109,7 @@ class Run(RunConfig):
         return cls.plan(problem, hparams_set, hparams, **options).start()
 
     @classmethod
+    @checked_types
     def plan(
         cls,
         problem: str,
@@ -192,6 +195,7 @@ class Run(RunConfig):
                 return run._write() if is_free or values is None else run
 
     @classmethod
+    @checked_types
     def load(
         cls,
         output_dir: str | Path,
@@ -243,6 +247,7 @@ class Run(RunConfig):
         }
         return cls(**{**vars(config), **folders, **own})
 
+    @checked_types
     def in_use(self, overrides: str) -> Self:
         """The run with another depth, memory or positions, "eval_num_steps=8".
 

@@ -12,16 +12,15 @@ import collections
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from ut_tf.argument_types import checked_types
 from ut_tf.errors import UserError
+from ut_tf.run import Run
 from ut_tf.storage.checkpoints import read_checkpoint, read_state, restore
 from ut_tf.storage.model_folder import check_weights, holds_model, open_weights
-
-if TYPE_CHECKING:
-    from ut_tf.run import Run
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class LoadedCheckpoint:
         return int(self.state["step"])
 
 
+@checked_types
 def load_model(run: Run, which: str = "best") -> Any:
     """Makes a run's keras.Model with the weights of a checkpoint.
 

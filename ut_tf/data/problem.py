@@ -13,11 +13,13 @@ each row holds the word ids of one fact, padded with 0, and the last row is the 
 
 from __future__ import annotations
 
+import functools
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
 
 from ut_tf import registry
 from ut_tf.data.prepared import NotPreparedError
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ut_tf.data.example_pools import ExamplePools
     from ut_tf.data.example_table import ExampleTable
     from ut_tf.data.text.codec import TextCodec
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,10 @@ class Problem(ABC):
                 " rename the method to `examples` and return ExampleTable.from_dataset(dataset)"
                 " (ut_tf.data.example_table)."
             )
+        for name in _OF_FOLDERS:
+            own = vars(cls).get(name)
+            if own not in (None, vars(Problem)[name]):
+                setattr(cls, name, _with_paths(own))
 
     @abstractmethod
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -247,3 +255,34 @@ class Problem(ABC):
         """
         del data_dir
         return []
+
+
+# What takes folders: as a Path, or as a text.
+_OF_FOLDERS = (
+    "prepare",
+    "spec",
+    "is_prepared",
+    "examples",
+    "example_pools",
+    "text_codec",
+    "text_pairs",
+    "data_note",
+    "vocab_files",
+)
+
+
+def _with_paths(method: Callable[..., T]) -> Callable[..., T]:
+    """The method with a Path in the place of a text for each argument ``*_dir``."""
+    names = list(inspect.signature(method).parameters)
+
+    @functools.wraps(method)
+    def called(*args: Any, **kwargs: Any) -> T:
+        given = [_as_path(name, value) for name, value in zip(names, args, strict=False)]
+        named = {name: _as_path(name, value) for name, value in kwargs.items()}
+        return method(*given, *args[len(given) :], **named)
+
+    return called
+
+
+def _as_path(name: str, value: Any) -> Any:
+    return Path(value) if name.endswith("_dir") and isinstance(value, str) else value

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
+from ut_tf.argument_types import checked_types
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.ensembles import averaged_with
@@ -35,6 +36,7 @@ _WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
 """Options of the search that add to what ut-decoder writes."""
 
 
+@checked_types
 def evaluate(
     run: Run | Sequence[Run],
     checkpoint: str = "best",
@@ -63,6 +65,7 @@ def evaluate(
     ).metrics
 
 
+@checked_types
 def measure_checkpoint(
     run: Run,
     checkpoint: str | LoadedCheckpoint = "best",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from ut_tf.argument_types import checked_types
 from ut_tf.errors import UserError, counted
 from ut_tf.insights.histograms import ponder_histograms
 from ut_tf.insights.rendering import write_document
@@ -28,6 +29,7 @@ HISTOGRAM_EXAMPLES = 200
 _TITLE_LENGTH = 60
 
 
+@checked_types
 def inspect_run(
     run: Run,
     inputs: str | Sequence[str] = (),

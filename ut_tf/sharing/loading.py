@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ut_tf.argument_types import checked_types
 from ut_tf.errors import UserError
 from ut_tf.inference.translator import Translator, check_vocabulary
 from ut_tf.run import Run
@@ -86,6 +87,7 @@ class LoadedModel:
         return (hypotheses[0].text for hypotheses in self.translator.translate(examples))
 
 
+@checked_types
 def load(
     place: str | Path, decode: DecodeConfig | None = None, usr_dir: str | None = None
 ) -> LoadedModel:

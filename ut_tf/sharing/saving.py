@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ut_tf.argument_types import checked_types
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.paths import absolute
@@ -45,6 +46,7 @@ StoredType = Literal["float32", "float16"]
 _OF_STATE = ("step", "evaluated_step", "metrics")
 
 
+@checked_types
 def save(
     run: Run,
     folder: str | Path,

@@ -24,6 +24,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.argument_types import checked_types
 from ut_tf.config.processor import describe_processor
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
@@ -121,6 +122,7 @@ class TrainingInterrupted(KeyboardInterrupt):
         self.result = result
 
 
+@checked_types
 def train(
     run: Run,
     train_steps: int | None = None,
