@@ -38,6 +38,7 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "validation_examples",
         "test_examples",
         "long_test_examples",
+        "disjoint_splits",
     ),
     "ut_tf.problems.babi.problem:BabiQA": (
         "tasks",
@@ -47,6 +48,8 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "simulated_tasks",
         "simulated_questions",
         "exchange_words",
+        "exclude_official",
+        "disjoint_splits",
     ),
     "ut_tf.problems.babi.simulator.supporting_facts:SimulatedBabi": (
         "supporting_facts",
@@ -55,6 +58,7 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "train_questions",
         "test_questions",
         "seed",
+        "disjoint_splits",
     ),
     "ut_tf.problems.babi.simulator.tasks:SimulatedTasks": (
         "tasks",
@@ -66,6 +70,7 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "seed",
         "form",
         "max_facts",
+        "disjoint_splits",
     ),
     "ut_tf.problems.lte.problem:LearningToExecute": (
         "task",
@@ -95,9 +100,10 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "validation_length",
         "validation_examples",
         "test_examples",
+        "disjoint_splits",
     ),
-    "ut_tf.problems.agreement.problem:SvaLanguageModeling": ("source",),
-    "ut_tf.problems.agreement.problem:SvaNumberPrediction": ("source",),
+    "ut_tf.problems.agreement.problem:SvaLanguageModeling": ("source", "disjoint_splits"),
+    "ut_tf.problems.agreement.problem:SvaNumberPrediction": ("source", "disjoint_splits"),
     "ut_tf.problems.lambada.language_model:LambadaLM": (*_LAMBADA, "window"),
     "ut_tf.problems.lambada.reading:LambadaRC": (
         *_LAMBADA,
@@ -105,6 +111,7 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "longest",
         "folds",
         "fold",
+        "disjoint_splits",
     ),
     "ut_tf.problems.parsing.problem:Parsing": (
         "train_trees",
@@ -112,12 +119,14 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "test_trees",
         "vocab_words",
         "leaves",
+        "disjoint_splits",
     ),
     "ut_tf.problems.own_files.classify:ClassifyFiles": (
         *_FILES,
         *_SUBWORDS,
         "max_subwords",
         "fit_vocabulary",
+        "disjoint_splits",
     ),
     "ut_tf.problems.own_files.language_model:LmFiles": (
         *(f"{part}source_files" for part in ("", "dev_", "test_")),
@@ -125,11 +134,13 @@ ARGUMENT_NAMES: dict[str, tuple[str, ...]] = {
         "window",
         "keep_blanks",
         "fit_vocabulary",
+        "disjoint_splits",
     ),
     "ut_tf.problems.translation.own_files:TranslateFiles": (
         *_FILES,
         *_TRANSLATION,
         "fit_vocabulary",
+        "disjoint_splits",
     ),
     "ut_tf.problems.translation.wmt14:TranslateWmt14": (
         "language",

@@ -14,7 +14,7 @@ import io
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,8 +27,9 @@ from ut_tf.data.download import find_or_download
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.split_of import not_trained_on
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.agreement.codec import NUMBERS, WORDS_FILE, NumberCodec, SentenceCodec
 from ut_tf.problems.agreement.files import (
@@ -80,12 +81,15 @@ class Agreement(Problem):
     Args:
       name: the problem's name, for messages.
       source: "table", "simplified", or "auto": whichever is found, else the table is downloaded.
+      disjoint_splits: whether sentences for validation that are trained on, too, are left out.
     """
 
     _form: ClassVar[str] = ""
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
-    def __init__(self, name: str, source: Source = "auto") -> None:
+    def __init__(self, name: str, source: Source = "auto", disjoint_splits: bool = True) -> None:
         self.name = name
+        self.disjoint_splits = disjoint_splits
         self._source = source
         self._loaded: dict[tuple[Path, str], _Loaded] = {}
 
@@ -107,6 +111,10 @@ class Agreement(Problem):
         """Returns the features of a batch of ids [batch, length], answers [batch] and numbers of
         attractors [batch], all int32.
         """
+
+    def read_of(self, dependency: Dependency) -> Sequence[str]:
+        """The words of a sentence that an example is made of; default: all."""
+        return dependency.words
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Writes ids and vocabulary and, last of all, the summary that says that everything is
@@ -177,7 +185,7 @@ class Agreement(Problem):
         counts: dict[str, dict[str, int]] = {}
         for split, dependencies in (
             ("train", splits.train),
-            ("validation", splits.validation),
+            ("validation", self._validation(splits, ids)),
             ("test", splits.test),
         ):
             made = [
@@ -208,6 +216,27 @@ class Agreement(Problem):
             }
         )
 
+    def _validation(self, splits: Splits, ids: Mapping[str, int]) -> list[Dependency]:
+        if not self.disjoint_splits:
+            return splits.validation
+        left = not_trained_on(
+            splits.validation,
+            splits.train,
+            lambda dependency: tuple(ids.get(word, 0) for word in self.read_of(dependency)),
+        )
+        if not left:
+            raise UserError(
+                f"{self.name}: all sentences for validation are also trained on: give the whole"
+                " files, or set `disjoint_splits`=false."
+            )
+        if count := len(splits.validation) - len(left):
+            print(
+                f"validation: {counted(count, 'sentence')} left out that training has too",
+                file=sys.stderr,
+                flush=True,
+            )
+        return left
+
     def _read(self, tmp_dir: Path) -> Splits:
         source = find_source(tmp_dir, self._source)
         if source is not None and source.is_dir():
@@ -230,7 +259,7 @@ class Agreement(Problem):
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
         return PreparedFolder(
-            data_dir / _FOLDER / f"{self._form}-{self._source}",
+            data_dir / _FOLDER / f"{self._form}-{self._source}{'-apart' * self.disjoint_splits}",
             needed=(WORDS_FILE,),
             fields={"vocab_size": int, "note": str, "files": dict, "sha256": dict},
         )
@@ -259,14 +288,19 @@ class SvaLanguageModeling(Agreement):
     one.
 
     Args:
-      source, name: as for Agreement.
+      source, disjoint_splits, name: as for Agreement.
     """
 
     selection_metric = ("accuracy", "max")
     _form = "language_modeling"
 
-    def __init__(self, source: Source = "auto", name: str = "sva_language_modeling") -> None:
-        super().__init__(name, source)
+    def __init__(
+        self,
+        source: Source = "auto",
+        disjoint_splits: bool = True,
+        name: str = "sva_language_modeling",
+    ) -> None:
+        super().__init__(name, source, disjoint_splits)
 
     def example(
         self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
@@ -328,14 +362,23 @@ class SvaNumberPrediction(Agreement):
     """Singular (class 0) or plural (class 1), from the words before the verb.
 
     Args:
-      source, name: as for Agreement.
+      source, disjoint_splits, name: as for Agreement.
     """
 
     selection_metric = ("error", "min")
     _form = "number_prediction"
 
-    def __init__(self, source: Source = "auto", name: str = "sva_number_prediction") -> None:
-        super().__init__(name, source)
+    def __init__(
+        self,
+        source: Source = "auto",
+        disjoint_splits: bool = True,
+        name: str = "sva_number_prediction",
+    ) -> None:
+        super().__init__(name, source, disjoint_splits)
+
+    def read_of(self, dependency: Dependency) -> Sequence[str]:
+        """The words before the verb."""
+        return dependency.words[: dependency.place]
 
     def example(
         self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool

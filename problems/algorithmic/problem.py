@@ -13,20 +13,25 @@ so that an epoch needs no file and is the same whenever it is made again.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import tensorflow as tf
 
 from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.split_of import belong
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _BLOCK = 1000
+# A split with a tenth of the inputs is found within so many times the blocks, unless there
+# is hardly any input.
+_MOST_BLOCKS = 40
 _OPERATIONS = ("copy", "reverse", "addition")
 # First component of the seed of each split, so that no two splits share their draws.
 _SPLIT_SEEDS = {"train": 0, "validation": 1, "test": 2}
@@ -48,8 +53,12 @@ class Algorithmic(Problem):
       validation_examples: how many of those there are.
       test_examples: examples judged at lengths up to max_length.
       long_test_examples: examples judged at greater lengths, where decoding is slow.
+      disjoint_splits: whether an input's content decides its split, so that none is both trained on
+        and judged; otherwise short ones are.
       name: the problem's name, for messages.
     """
+
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
     def __init__(
         self,
@@ -61,6 +70,7 @@ class Algorithmic(Problem):
         validation_examples: int = 100,
         test_examples: int = 1000,
         long_test_examples: int = 200,
+        disjoint_splits: bool = True,
         name: str = "",
     ) -> None:
         if operation not in _OPERATIONS:
@@ -74,6 +84,7 @@ class Algorithmic(Problem):
         self.validation_examples = at_least(1, "validation_examples", validation_examples)
         self.test_examples = at_least(1, "test_examples", test_examples)
         self.long_test_examples = at_least(1, "long_test_examples", long_test_examples)
+        self.disjoint_splits = disjoint_splits
         self.name = name or f"algorithmic_{operation}"
         self.selection_metric = (f"{MIDDLE}/char_acc", "max")
         self._generators: dict[int | None, Any] = {}
@@ -112,16 +123,7 @@ class Algorithmic(Problem):
         stream = tf.constant([_SPLIT_SEEDS[split], 0], tf.int64)
         if split == "train":
             stream = _fold_in(_fold_in(stream, seed), epoch)
-        generate = self._generator(length)
-        count = self._count(split, length)
-        blocks = [
-            generate(stream, tf.constant(block, tf.int64))
-            for block in range(math.ceil(count / _BLOCK))
-        ]
-        inputs, targets, sizes = (
-            tf.concat([block[name] for block in blocks], 0)[:count]
-            for name in ("inputs", "targets", "sizes")
-        )
+        inputs, targets, sizes = self._drawn(split, stream, length)
 
         def batch(numbers: Any) -> dict[str, Any]:
             return {"inputs": tf.gather(inputs, numbers), "targets": tf.gather(targets, numbers)}
@@ -162,6 +164,35 @@ class Algorithmic(Problem):
         """The codec of digit strings, which needs no file."""
         del vocab_dir
         return DigitCodec(self.operation, self.base)
+
+    def _drawn(self, split: str, stream: Any, length: int | None) -> Iterator[Any]:
+        """Inputs, targets and their sizes of as many examples as the split has.
+
+        Raises:
+          UserError: no input of so few symbols belongs to the split.
+        """
+        generate, count = self._generator(length), self._count(split, length)
+        # Longer ones are not trained on.
+        divided = self.disjoint_splits and (length or 0) <= self.max_length
+        most = math.ceil(count / _BLOCK) * (_MOST_BLOCKS if divided else 1)
+        blocks: list[dict[str, Any]] = []
+        made = 0
+        while made < count and len(blocks) < most:
+            block = generate(stream, tf.constant(len(blocks), tf.int64))
+            if divided:
+                mask = belong(block["inputs"].numpy(), split)
+                block = {name: tf.boolean_mask(rows, mask) for name, rows in block.items()}
+            made += len(block["inputs"])
+            blocks.append(block)
+        if not made:
+            raise UserError(
+                f"{self.name} has no inputs of {length or self.max_length} symbols or less that"
+                f" belong to its {split} split: set a larger length."
+            )
+        return (
+            tf.concat([block[name] for block in blocks], 0)[:count]
+            for name in ("inputs", "targets", "sizes")
+        )
 
     def _examples_at(self, length: int) -> int:
         return self.test_examples if length <= self.max_length else self.long_test_examples

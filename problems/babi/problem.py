@@ -17,13 +17,15 @@ from __future__ import annotations
 import re
 import tarfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ut_tf.data.download import Archive, find_or_download
 from ut_tf.data.text.utf8 import decoded
 from ut_tf.data.unpacking import is_plain_file, open_tar
 from ut_tf.errors import UserError
+from ut_tf.problems.babi.held_out import drawn_apart, questions_of
 from ut_tf.problems.babi.simulator.story import check_bounds, numbers_in
 from ut_tf.problems.babi.simulator.tasks import simulated_lines
 from ut_tf.problems.babi.stories import (
@@ -60,11 +62,20 @@ class BabiQA(StoryQuestions):
       simulated_questions: questions added to each of the simulated tasks; 0: 10,000.
       exchange_words: in every epoch the people, places, things and verbs of each training question
         are exchanged for others of their kind.
+      exclude_official: whether simulated questions are other ones than those of the archive for
+        validation and test.
+      disjoint_splits: whether questions for validation that are trained on, too, are left out.
       name: the problem's name, for messages.
 
     Raises:
       UserError: an argument is none of these.
     """
+
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {
+        **StoryQuestions.earlier_arguments,
+        "exclude_official": False,
+    }
+    own_splits: ClassVar[tuple[str, ...]] = ("validation",)
 
     def __init__(
         self,
@@ -75,6 +86,8 @@ class BabiQA(StoryQuestions):
         simulated_tasks: tuple[int, ...] | int = (),
         simulated_questions: int = 0,
         exchange_words: bool = False,
+        exclude_official: bool = True,
+        disjoint_splits: bool = True,
         name: str = "babi_qa",
     ) -> None:
         if size not in _FOLDERS:
@@ -90,7 +103,10 @@ class BabiQA(StoryQuestions):
             added = "_".join(map(str, self.simulated_tasks))
             label += f"_simulated{added}_n{self._simulated_questions}"
         facts = max_facts or default_facts(self.tasks)
-        super().__init__(name, f"{label}_{size}", form, facts, exchange_words)
+        self.exclude_official = exclude_official and bool(self.simulated_tasks)
+        if self.exclude_official:
+            label += f"_others{facts}"
+        super().__init__(name, f"{label}_{size}", form, facts, exchange_words, disjoint_splits)
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The archive's stories; see the module's text for the validation split."""
@@ -101,13 +117,27 @@ class BabiQA(StoryQuestions):
             train, validation = split_validation(
                 _task_stories(archive, files, self.size, task, "train")
             )
+            test = _task_stories(archive, files, self.size, task, "test")
             if task in self.simulated_tasks:
-                lines = simulated_lines(task, self._simulated_questions)
-                train += parse_stories(lines, task, f"simulated stories of task {task}")
+                train += self._simulated_stories(task, [*validation, *test])
             splits["train"] += train
             splits["validation"] += validation
-            splits["test"] += _task_stories(archive, files, self.size, task, "test")
+            splits["test"] += test
         return splits
+
+    def _simulated_stories(self, task: int, official: list[Story]) -> list[Story]:
+        """The simulated stories of a task; without the questions of official ones, where these
+        are excluded.
+        """
+
+        def drawn(questions: int) -> list[Story]:
+            lines = simulated_lines(task, questions)
+            return list(parse_stories(lines, task, f"simulated stories of task {task}"))
+
+        if not self.exclude_official:
+            return drawn(self._simulated_questions)
+        judged = {*questions_of(official, self.max_facts)}
+        return drawn_apart(drawn, self._simulated_questions, judged, self.max_facts)
 
     def data_note(self, data_dir: Path) -> str:
         """What differs from the published archive: another one was read, simulated training stories

@@ -12,7 +12,7 @@ line is a statement::
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ut_tf.problems.babi.lines import malformed, numbered_lines
 
@@ -97,6 +97,19 @@ def _is_before(line: str, number: int) -> bool:
     """Whether digits name a line before that of `number`."""
     is_number = line.isascii() and line.isdigit() and len(line) <= len(str(number))
     return is_number and 0 < int(line) < number
+
+
+def first_questions(stories: Iterable[Story], count: int) -> list[Story]:
+    """The stories up to their question number `count`."""
+    made: list[Story] = []
+    for story in stories:
+        if count <= 0:
+            break
+        last = slice(count)
+        lists = ("questions", "answers", "positions", "supporting")
+        made.append(replace(story, **{name: getattr(story, name)[last] for name in lists}))
+        count -= len(story.questions)
+    return made
 
 
 def split_validation(stories: list[Story]) -> tuple[list[Story], list[Story]]:

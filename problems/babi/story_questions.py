@@ -10,8 +10,12 @@ from __future__ import annotations
 import shutil
 import sys
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable, example_order
@@ -25,11 +29,13 @@ from ut_tf.data.text.vocabulary import (
     split_words,
     write_symbols,
 )
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.babi.codec import ANSWERS_FILE, WORDS_FILE, StoryCodec
 from ut_tf.problems.babi.examples import Form, QuestionSplit
 from ut_tf.problems.babi.exchange import WordExchange
+from ut_tf.problems.babi.held_out import apart
+from ut_tf.problems.babi.question_keys import common_keys, question_keys, sparing
 from ut_tf.problems.babi.records import VERSION, BabiStories, read_records, write_records
 from ut_tf.problems.babi.stories import Story
 from ut_tf.storage.files import sha256_of
@@ -50,9 +56,14 @@ class StoryQuestions(Problem):
       max_facts: an example has the last so many facts before its question.
       exchange_words: in every epoch the words of each training question are exchanged for others of
         their kind (``exchange``).
+      disjoint_splits: whether validation, and a test split that the problem makes itself, are
+        without the questions that are trained on.
     """
 
     selection_metric = ("error", "min")
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
+    own_splits: ClassVar[tuple[str, ...]] = ("validation", "test")
+    """The splits besides training that the problem makes itself."""
 
     def __init__(
         self,
@@ -61,6 +72,7 @@ class StoryQuestions(Problem):
         form: Form = "facts",
         max_facts: int = 70,
         exchange_words: bool = False,
+        disjoint_splits: bool = True,
     ) -> None:
         if form not in ("facts", "tokens"):
             raise UserError(f"`form`={form!r}: expected facts or tokens.")
@@ -70,8 +82,10 @@ class StoryQuestions(Problem):
         self.form: Form = form
         self.max_facts = max_facts
         self.exchange_words = exchange_words
-        self._config = config
+        self.disjoint_splits = disjoint_splits
+        self._config = f"{config}_apart{max_facts}" if disjoint_splits else config
         self._loaded: dict[tuple[Path, str], QuestionSplit] = {}
+        self._exchangeable: dict[Path, tuple[npt.NDArray[np.int64], frozenset[bytes]]] = {}
 
     @abstractmethod
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
@@ -125,6 +139,9 @@ class StoryQuestions(Problem):
                 read_symbols(folder.path / name) for name in (WORDS_FILE, ANSWERS_FILE)
             )
             exchange = WordExchange.drawn(loaded.tasks, words, answers, seed, epoch)
+            if self.disjoint_splits:
+                alike, held_out = self._alike(data_dir, words, answers)
+                exchange = sparing(exchange, loaded, alike, held_out, self.max_facts)
         return loaded.table(order, self.form, self.max_facts, exchange)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
@@ -214,6 +231,8 @@ class StoryQuestions(Problem):
     def _prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         folder, stories = self._folder(data_dir), self.stories(tmp_dir)
         print(f"preparing {self.name} in {data_dir}", file=sys.stderr, flush=True)
+        if self.disjoint_splits:
+            stories = self._apart(stories)
         # Records without a summary may be those of another archive than the vocabularies that are
         # written now; a process that was killed has left its own half written.
         for former in (folder.path / VERSION, *folder.path.glob(f"incomplete.*_{VERSION}")):
@@ -234,11 +253,50 @@ class StoryQuestions(Problem):
             }
         )
 
+    def _apart(self, stories: dict[str, list[Story]]) -> dict[str, list[Story]]:
+        made, left_out = apart(stories, self.max_facts, self.own_splits)
+        for split, count in left_out.items():
+            if stories[split] and not made[split]:
+                raise UserError(
+                    f"{self.name}: all questions for {split} are also trained on: ask for other or"
+                    " more stories, or set `disjoint_splits`=false."
+                )
+            if count:
+                print(
+                    f"{self.name}: left out of {split}: {counted(count, 'question')} that"
+                    " training has too",
+                    file=sys.stderr,
+                    flush=True,
+                )
+        return made
+
     def _warn_of_another_source(self, folder: PreparedFolder, tmp_dir: Path) -> None:
         before, source = folder.summary().get("source_sha256", ""), self.source(tmp_dir)
         now = _sha256_if_there(source)
         if before and now and before != now:
             folder.warn_of_other_sources(self, str(source))
+
+    def _alike(
+        self, data_dir: Path, words: list[str], answers: list[str]
+    ) -> tuple[npt.NDArray[np.int64], frozenset[bytes]]:
+        """The numbers of the training questions that an exchange may make questions for validation,
+        and the keys of these.
+        """
+        if data_dir not in self._exchangeable:
+            train, validation = (self._load(split, data_dir) for split in ("train", "validation"))
+            numbers: list[int] = []
+            for task in np.unique(train.tasks):
+                of_task = [np.flatnonzero(split.tasks == task) for split in (train, validation)]
+                asked, held_out = (
+                    common_keys(split, chosen, self.max_facts, words, answers)
+                    for split, chosen in zip((train, validation), of_task, strict=True)
+                )
+                judged = {*held_out}
+                numbers += of_task[0][[key in judged for key in asked]].tolist()
+            every = np.arange(len(validation.ends))
+            keys = frozenset(question_keys(validation, every, self.max_facts))
+            self._exchangeable[data_dir] = np.array(numbers, np.int64), keys
+        return self._exchangeable[data_dir]
 
     def _load(self, split: str, data_dir: Path) -> QuestionSplit:
         key = (data_dir, split)

@@ -100,10 +100,10 @@ def fold_of(passages: Texts, folds: int) -> npt.NDArray[np.int64]:
     Passages that overlap have the fold of the first of them, so that none is judged by a network
     that was trained on its sentences.
     """
-    return (np.random.default_rng(0).permutation(len(passages)) % folds + 1)[_first_alike(passages)]
+    return (np.random.default_rng(0).permutation(len(passages)) % folds + 1)[first_alike(passages)]
 
 
-def _first_alike(passages: Texts) -> Places:
+def first_alike(passages: Texts) -> Places:
     """The number of the first passage that each is connected with by runs of `_OVERLAP` words that
     both have.
     """

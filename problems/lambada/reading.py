@@ -5,6 +5,7 @@ the words of the context (Chu et al. 2017, arXiv 1610.08431).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +17,13 @@ from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.codec import PassageCodec
-from ut_tf.problems.lambada.corpus import UNKNOWN_ID, LambadaSettings, Texts, fold_of
+from ut_tf.problems.lambada.corpus import (
+    UNKNOWN_ID,
+    LambadaSettings,
+    Texts,
+    first_alike,
+    fold_of,
+)
 from ut_tf.problems.lambada.passages import (
     LEAST_CONTEXT,
     Passages,
@@ -56,9 +63,12 @@ class LambadaRC(LambadaProblem):
         them, and the others are trained on beside the novels' passages (a tenth of them is the
         validation split); 0: none.
       fold: which of the folds is judged, from 1.
+      disjoint_splits: whether passages for validation that share text with those trained on are
+        kept out of these under cross-validation.
     """
 
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
     def __init__(
         self,
@@ -73,6 +83,7 @@ class LambadaRC(LambadaProblem):
         longest: int = 200,
         folds: int = 0,
         fold: int = 1,
+        disjoint_splits: bool = True,
         evaluate_on: EvaluateOn = "test",
     ) -> None:
         if passages < 0 or folds < 0 or folds == 1 or not 1 <= fold <= max(folds, 1):
@@ -104,6 +115,7 @@ class LambadaRC(LambadaProblem):
         without = dataclasses.replace(whole, use_novels=False, folds=folds, fold=fold)
         super().__init__(name, control, whole if passages else without, train_files, evaluate_on)
         self._passages, self._longest, self._folds, self._fold = passages, longest, folds, fold
+        self._keeps_apart = disjoint_splits
         self._tables: dict[tuple[Path, str], _PassageTable] = {}
 
     def spec(self, data_dir: Path) -> ProblemSpec:
@@ -195,7 +207,11 @@ class LambadaRC(LambadaProblem):
         folds = fold_of(passages, self._folds)
         parts = np.where(folds == self._fold, "test", "train").astype(object)
         others = np.flatnonzero(parts == "train")
-        parts[others[::_VALIDATION_FOLD_SHARE]] = "validation"
+        validation = others[::_VALIDATION_FOLD_SHARE]
+        if self._keeps_apart:
+            alike = first_alike(passages)
+            validation = others[np.isin(alike[others], np.unique(alike[validation]))]
+        parts[validation] = "validation"
         return parts
 
 

@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack
 
@@ -25,6 +25,7 @@ from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet
+from ut_tf.data.split_of import same_text
 from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.data.text.vocabulary import write_symbols
@@ -56,6 +57,8 @@ class ClassifyFiles(OwnFiles):
       max_subwords: of a longer text its last ones are read, in use too.
       fit_vocabulary: whether a small text has fewer subwords than `vocab_size`, so that each is
         seen often enough to be learnt; otherwise as many as it supports.
+      disjoint_splits: whether nothing that is held out for validation is trained on, however its
+        blanks and characters are written.
       name: of the problem, for messages.
       **options: see ``SubwordOptions``; `vocab_size` is 8000 if it is 0.
     """
@@ -80,6 +83,7 @@ class ClassifyFiles(OwnFiles):
         test_target_files: Files | str = (),
         max_subwords: int = 256,
         fit_vocabulary: bool = True,
+        disjoint_splits: bool = True,
         name: str = "classify_files",
         **options: Unpack[SubwordOptions],
     ) -> None:
@@ -107,6 +111,7 @@ class ClassifyFiles(OwnFiles):
             Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary),
             {split: files.files for split, files in self._labelled.items()},
             max_subwords,
+            disjoint_splits,
         )
 
     @property
@@ -175,7 +180,8 @@ class ClassifyFiles(OwnFiles):
         for split in splits.keys() - {"train"}:
             _check_labels(splits[split], classes)
         if "validation" not in splits:
-            splits["train"], splits["validation"] = _held_out(splits["train"])
+            key = same_text if self._keeps_apart else str
+            splits["train"], splits["validation"] = _held_out(splits["train"], key)
         subwords = self._settings.subwords(example.text for example in splits["train"])
         write_bytes(folder / VOCAB_FILE, subwords.model)
         write_symbols(folder / CLASSES_FILE, classes)
@@ -247,9 +253,11 @@ def _check_labels(examples: Sequence[Labelled], classes: Sequence[str]) -> None:
             )
 
 
-def _held_out(examples: Sequence[Labelled]) -> tuple[list[Labelled], list[Labelled]]:
+def _held_out(
+    examples: Sequence[Labelled], key: Callable[[str], str]
+) -> tuple[list[Labelled], list[Labelled]]:
     """The examples for training and for validation; the second are chosen by a fixed seed from
-    each class, and no text of theirs is trained on.
+    each class, and no text of theirs is trained on; `key`: equal for texts that are the same.
     """
     rng = np.random.default_rng(0)
     share = min(_HELD_OUT_SHARE, _HELD_OUT_MOST / len(examples))
@@ -261,11 +269,11 @@ def _held_out(examples: Sequence[Labelled]) -> tuple[list[Labelled], list[Labell
         count = min(int(np.ceil(share * len(numbers))), len(numbers) - 1)
         chosen |= {*rng.choice(numbers, count, replace=False).tolist()}
     validation = [examples[number] for number in sorted(chosen)]
-    texts = {example.text for example in validation}
+    texts = {key(example.text) for example in validation}
     train = [
         example
         for number, example in enumerate(examples)
-        if number not in chosen and example.text not in texts
+        if number not in chosen and key(example.text) not in texts
     ]
     if like := len(examples) - len(train) - len(validation):
         _tell(f"{counted(like, 'training text')} left out, since the same texts are in validation")

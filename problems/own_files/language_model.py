@@ -12,7 +12,7 @@ are held out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack
 
@@ -32,6 +32,7 @@ from ut_tf.data.corpus.encoded_pairs import (
 from ut_tf.data.example_pools import ExamplePools, dealt
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.prepared import DamageError
+from ut_tf.data.split_of import lines_apart, nfc, same_text
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.errors import UserError, counted
@@ -62,6 +63,8 @@ class LmFiles(OwnFiles):
         otherwise a run is one blank.
       fit_vocabulary: whether a small text has fewer subwords than `vocab_size`, so that each is
         seen often enough to be learnt; otherwise as many as it supports.
+      disjoint_splits: whether nothing that is held out for validation is trained on, however its
+        blanks and characters are written.
       name: of the problem, for messages.
       **options: see ``SubwordOptions``; `vocab_size` is 8000 if it is 0.
     """
@@ -78,6 +81,7 @@ class LmFiles(OwnFiles):
         window: int = 128,
         keep_blanks: bool = False,
         fit_vocabulary: bool = True,
+        disjoint_splits: bool = True,
         name: str = "lm_files",
         **options: Unpack[SubwordOptions],
     ) -> None:
@@ -89,7 +93,7 @@ class LmFiles(OwnFiles):
         self._texts: dict[tuple[Path, str], Any] = {}
         self._keeps_blanks = keep_blanks
         settings = Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary, keep_blanks)
-        super().__init__(name, settings, files, None)
+        super().__init__(name, settings, files, None, disjoint_splits)
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """No inputs, tokens as targets."""
@@ -147,7 +151,7 @@ class LmFiles(OwnFiles):
             return self._make_large(folder, files, size)
         splits = {split: self._lines(paths) for split, paths in files.items()}
         if "validation" not in splits:
-            splits["train"], splits["validation"] = _held_out(splits["train"])
+            splits["train"], splits["validation"] = self._held_out(splits["train"])
         subwords = self._settings.subwords(splits["train"])
         write_bytes(folder / VOCAB_FILE, subwords.model)
         encoded = {split: _encoded(lines, subwords) for split, lines in splits.items()}
@@ -158,6 +162,8 @@ class LmFiles(OwnFiles):
     ) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
         """As ``make``, with the training text in shards, and never in memory."""
         text = LargeText(files["train"], size, "validation" not in files, self._keeps_blanks)
+        if self._keeps_apart:
+            text.keep_apart(self._same)
         splits = {split: self._lines(files[split]) for split in files if split != "train"}
         if "validation" not in files:
             splits["validation"] = list(text.held_out())
@@ -171,6 +177,24 @@ class LmFiles(OwnFiles):
         counts = text.encode(folder, vocab_file)
         encoded = {split: _encoded(lines, subwords) for split, lines in splits.items()}
         return encoded, subwords.size, {"sharded": {"train": counts["kept"]}}
+
+    @property
+    def _same(self) -> Callable[[str], str]:
+        return nfc if self._keeps_blanks else same_text
+
+    def _held_out(self, lines: list[str]) -> tuple[list[str], list[str]]:
+        train, held_out = _held_out(lines)
+        if not self._keeps_apart:
+            return train, held_out
+        apart = lines_apart(train, held_out, self._same)
+        if all(apart):
+            return apart
+        warn(
+            f"{self.name}: all lines that are held out for validation stand in the training text,"
+            " too, so that validation says nothing of other text: give other text"
+            " (`dev_source_files`)."
+        )
+        return train, held_out
 
     def _lines(self, files: Sequence[Path]) -> list[str]:
         return list(lines_of(files, self._keeps_blanks))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +23,10 @@ import numpy as np
 
 from ut_tf.data.corpus.encoding import encode_split, sampled, usable_cores
 from ut_tf.data.corpus.parallel_text import read_lines
+from ut_tf.data.split_of import shared_lines
 from ut_tf.data.text.subwords import SPACE_MARK
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import warn
 from ut_tf.storage.files import write_text
 
 # So many stretches of lines are held out for validation, but one line of fifty at most.
@@ -99,6 +101,27 @@ class LargeText:
         self._keeps_blanks = keep_blanks
         self._size = size
         self._held_out = self._stretches() if holds_out else []
+        self._key: Callable[[str], str] = str
+        self._untrained: frozenset[str] = frozenset()
+        self._unjudged: frozenset[str] = frozenset()
+
+    def keep_apart(self, key: Callable[[str], str]) -> None:
+        """Leaves lines that stand in training and among those that are held out out of one of them
+        (``shared_lines``); reads the text once.
+
+        Args:
+          key: equal for lines that are the same.
+        """
+        held_out = list(self._lines(held_out=True))
+        rare, common = shared_lines(self._lines(held_out=False), held_out, key)
+        if all(key(line) in common for line in held_out):
+            warn(
+                "all lines that are held out for validation stand in the training text, too, so"
+                " that validation says nothing of other text: give other text"
+                " (`dev_source_files`)."
+            )
+            return
+        self._key, self._untrained, self._unjudged = key, rare, common
 
     def begin(self, folder: Path, given: Sequence[Path] = ()) -> None:
         """Removes what a stopped preparation has made of other files; `given`: the vocabulary's,
@@ -133,12 +156,13 @@ class LargeText:
 
     def _lines(self, held_out: bool) -> Iterator[str]:
         """Yields the lines that are held out, or the others."""
+        left_out = self._unjudged if held_out else self._untrained
         ends = iter(self._held_out)
         stretch = next(ends, range(0))
         for number, line in enumerate(lines_of(self._files, self._keeps_blanks)):
             if number >= stretch.stop:
                 stretch = next(ends, range(self._size.lines, self._size.lines))
-            if (number in stretch) == held_out:
+            if (number in stretch) == held_out and self._key(line) not in left_out:
                 yield line
 
     def _stretches(self) -> list[range]:

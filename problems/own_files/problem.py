@@ -137,6 +137,8 @@ class OwnFiles(Problem):
       settings: Settings.
       files: those of each split; of "validation" and "test" there may be none.
       identity: what decides the prepared data besides (JSON).
+      disjoint_splits: whether nothing that is held out for validation is trained on, however it is
+        written.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
@@ -145,7 +147,10 @@ class OwnFiles(Problem):
         "dev_source_files": "files",
         "test_source_files": "files",
     }
-    earlier_arguments: ClassVar[Mapping[str, Any]] = {"fit_vocabulary": False}
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {
+        "fit_vocabulary": False,
+        "disjoint_splits": False,
+    }
 
     def __init__(
         self,
@@ -153,6 +158,7 @@ class OwnFiles(Problem):
         settings: Settings,
         files: Mapping[str, Sequence[Path]],
         identity: Any,
+        disjoint_splits: bool,
     ) -> None:
         self.name = name
         self._settings = settings
@@ -162,6 +168,9 @@ class OwnFiles(Problem):
             identity,
             {split: list(map(str, paths)) for split, paths in files.items()},
         ]
+        self._keeps_apart = disjoint_splits and not files["validation"]
+        if self._keeps_apart:
+            self._identity.append("apart")
         self._loaded: dict[tuple[Path, str], Encoded] = {}
 
     @abstractmethod

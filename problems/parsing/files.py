@@ -17,10 +17,11 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ut_tf.data.split_of import not_trained_on
 from ut_tf.data.text.utf8 import decoded
 from ut_tf.data.unpacking import read_zip_member
 from ut_tf.errors import UserError, counted
@@ -50,6 +51,7 @@ class TreeSplits:
       train, validation, test: plain trees; test may be empty.
       note: how this differs from the published benchmark; empty: it does not.
       report: a line about what was used, printed when the data is prepared.
+      own: the splits besides training that are divided from it here.
     """
 
     train: list[Tree]
@@ -57,6 +59,7 @@ class TreeSplits:
     test: list[Tree]
     note: str
     report: str
+    own: tuple[str, ...] = ()
 
 
 def read_tree_files(paths: Iterable[Path]) -> list[Tree]:
@@ -118,9 +121,10 @@ def split_treebank(path: Path) -> TreeSplits:
             for split, numbers in wanted.items()
         }
         note = ""
+        own: tuple[str, ...] = ()
     else:
         parts = _by_files(path, sorted(by_file, key=_file_number))
-        note = f"other trees: {path.name}, divided by files"
+        note, own = f"other trees: {path.name}, divided by files", ("validation", "test")
     splits = {
         split: [tree for name in names for tree in by_file[name]] for split, names in parts.items()
     }
@@ -128,7 +132,34 @@ def split_treebank(path: Path) -> TreeSplits:
     report = _report(path, splits) + (
         f"; {counted(left_out, 'file')} of other sections left out" if left_out else ""
     )
-    return TreeSplits(**splits, note=note, report=report)
+    return _of_mapping(splits, note, report, own)
+
+
+def without_trained(splits: TreeSplits) -> TreeSplits:
+    """The splits; the trees divided from those for training are without sentences of these."""
+    left = {
+        name: not_trained_on(getattr(splits, name), splits.train, sentence_of)
+        for name in splits.own
+    }
+    for name, trees in left.items():
+        if not trees:
+            raise UserError(
+                f"all sentences for {name} are also trained on: name other trees by"
+                " `dev_trees` and `test_trees`, or set `disjoint_splits`=false."
+            )
+    counts = {name: len(getattr(splits, name)) - len(trees) for name, trees in left.items()}
+    told = "".join(
+        f"; left out of {name}: {counted(count, 'sentence')} that training has too"
+        for name, count in counts.items()
+        if count
+    )
+    every = {name: left.get(name, getattr(splits, name)) for name in _NAMED}
+    return _of_mapping(every, splits.note, splits.report + told, splits.own)
+
+
+def sentence_of(tree: Tree) -> tuple[str, ...]:
+    """The words of a tree."""
+    return tuple(leaf.word for leaf in tree.leaves())
 
 
 def _by_files(path: Path, names: list[str]) -> dict[str, list[str]]:
@@ -160,7 +191,13 @@ def _named_files(folder: Path) -> TreeSplits:
         split: read_tree_files([folder / name]) if (folder / name).is_file() else []
         for split, name in _NAMED.items()
     }
-    return TreeSplits(**splits, note="your own trees", report=_report(folder, splits))
+    return _of_mapping(splits, "your own trees", _report(folder, splits))
+
+
+def _of_mapping(
+    splits: Mapping[str, list[Tree]], note: str, report: str, own: tuple[str, ...] = ()
+) -> TreeSplits:
+    return TreeSplits(splits["train"], splits["validation"], splits["test"], note, report, own)
 
 
 def _report(path: Path, splits: dict[str, list[Tree]]) -> str:

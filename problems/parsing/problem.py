@@ -36,6 +36,7 @@ from ut_tf.problems.parsing.files import (
     find_treebank,
     read_tree_files,
     split_treebank,
+    without_trained,
 )
 from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees
@@ -67,6 +68,8 @@ class Parsing(Problem):
       vocab_words: words of the vocabulary at most, the most common ones; 0: any number.
       leaves: how a tree is written: with its "words", which are the inputs' own symbols, or with
         "XX" for each of them.
+      disjoint_splits: whether trees that are held out of the training trees are without sentences
+        that are trained on.
       name: the problem's name, for messages.
     """
 
@@ -76,6 +79,7 @@ class Parsing(Problem):
         "dev_trees": "files",
         "test_trees": "files",
     }
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
     def __init__(
         self,
@@ -84,6 +88,7 @@ class Parsing(Problem):
         test_trees: Files | str = (),
         vocab_words: int = 0,
         leaves: Literal["words", "XX"] = "words",
+        disjoint_splits: bool = True,
         name: str = "parse_ptb",
     ) -> None:
         self.name = name
@@ -94,6 +99,7 @@ class Parsing(Problem):
             "test": _paths(test_trees),
         }
         self._vocab_words = vocab_words
+        self._keeps_apart = disjoint_splits
         self._tables: dict[tuple[Path, str], PairTable] = {}
         if vocab_words < 0:
             raise UserError(f"`vocab_words`={vocab_words}: expected at least 0.")
@@ -241,9 +247,10 @@ class Parsing(Problem):
                     f" {tmp_dir}, or `train_trees`, `dev_trees` and `test_trees` with files,"
                     " folders or zip archives."
                 )
-            return split_treebank(treebank)
+            return self._apart(split_treebank(treebank))
         train, validation, test = (read_tree_files(paths) for paths in self._files.values())
-        if not validation:
+        own = () if validation else ("validation",)
+        if own:
             held_out = max(1, int(len(train) * _HELD_OUT_SHARE))
             train, validation = train[:-held_out], train[-held_out:]
         if not train:
@@ -255,7 +262,10 @@ class Parsing(Problem):
             f"your own trees: {len(train)} for training, {len(validation)} for validation,"
             f" {len(test)} for the test"
         )
-        return TreeSplits(train, validation, test, "your own trees", report)
+        return self._apart(TreeSplits(train, validation, test, "your own trees", report, own))
+
+    def _apart(self, trees: TreeSplits) -> TreeSplits:
+        return without_trained(trees) if self._keeps_apart else trees
 
     def _prepare(self, folder: PreparedFolder, trees: TreeSplits, sources: str) -> None:
         print(
@@ -306,7 +316,8 @@ class Parsing(Problem):
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
         files = {split: [str(path) for path in paths] for split, paths in self._files.items()}
-        decides = json.dumps([files, self._vocab_words, self._with_words])
+        apart = ["apart"] if self._keeps_apart else []
+        decides = json.dumps([files, self._vocab_words, self._with_words, *apart])
         digest = hashlib.sha256(decides.encode()).hexdigest()[:8]
         return PreparedFolder(
             data_dir / _FOLDER / f"{'files' if self._files['train'] else 'found'}-{digest}",

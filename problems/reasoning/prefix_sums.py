@@ -6,20 +6,26 @@ Trained on strings of up to 32 bits and judged beyond. Ids: bit + 2; there is no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.split_of import belong
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import BITS, BitsCodec, aligned_spec
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 MIDDLE = "middle"
+# A split with a tenth of the strings is found within so many draws, unless there is hardly
+# any string.
+_MOST_DRAWS = 40
 # First component of the seed of each split, so that no two splits share their draws.
 _SPLIT_SEEDS = {"train": 0, "validation": 1, "test": 2}
 
@@ -33,8 +39,12 @@ class PrefixSums(Problem):
       validation_length: length of the validation examples that choose the checkpoint.
       validation_examples: how many of those there are.
       test_examples: examples judged at each length.
+      disjoint_splits: whether an input's content decides its split, so that none is both trained on
+        and judged; otherwise short ones are.
       name: the problem's name, for messages.
     """
+
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
     def __init__(
         self,
@@ -43,6 +53,7 @@ class PrefixSums(Problem):
         validation_length: int = 64,
         validation_examples: int = 100,
         test_examples: int = 200,
+        disjoint_splits: bool = True,
         name: str = "",
     ) -> None:
         counts = {
@@ -56,6 +67,7 @@ class PrefixSums(Problem):
             if value < 1:
                 raise UserError(f"`{argument}`={value}: expected at least 1.")
         self.max_length = max_length
+        self.disjoint_splits = disjoint_splits
         self.validation_length = validation_length
         self.counts = {
             "train": train_examples,
@@ -87,10 +99,8 @@ class PrefixSums(Problem):
             raise UserError(f"`length`={length}: expected at least 1.")
         own = [seed % 2**63, epoch] if split == "train" else []
         draws = np.random.default_rng([_SPLIT_SEEDS[split], *own])
-        width, count = length or self.max_length, self.counts[split]
-        sizes = draws.integers(1, width + 1, count) if length is None else np.full(count, length)
-        bits = draws.integers(0, 2, [count, width])
-        is_there = np.arange(width) < sizes[:, None]
+        bits, is_there = self._drawn(split, draws, length)
+        sizes = is_there.sum(axis=1)
         inputs, targets = (
             tf.constant(np.where(is_there, values + FIRST_SYMBOL_ID, 0), tf.int32)
             for values in (bits, np.cumsum(bits, 1) % 2)
@@ -100,6 +110,36 @@ class PrefixSums(Problem):
             return {"inputs": tf.gather(inputs, numbers), "targets": tf.gather(targets, numbers)}
 
         return ExampleTable(sizes.astype(np.int32), batch)
+
+    def _drawn(
+        self, split: str, draws: np.random.Generator, length: int | None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Bits, and which of them count, [examples, longest], of as many examples as the split has.
+
+        Raises:
+          UserError: no string of so few bits belongs to the split.
+        """
+        width, count = length or self.max_length, self.counts[split]
+        # Longer ones are not trained on.
+        divided = self.disjoint_splits and width <= self.max_length
+        made: list[npt.NDArray[np.int64]] = []
+        for _ in range(_MOST_DRAWS if divided else 1):
+            sizes = (
+                draws.integers(1, width + 1, count) if length is None else np.full(count, length)
+            )
+            bits = draws.integers(0, 2, [count, width])
+            # A place that does not count has -1.
+            strings = np.where(np.arange(width) < sizes[:, None], bits, -1)
+            made.append(strings[belong(strings + 1, split)] if divided else strings)
+            if sum(map(len, made)) >= count:
+                break
+        every = np.concatenate(made)[:count]
+        if not len(every):
+            raise UserError(
+                f"{self.name} has no strings of {width} bits or less that belong to its {split}"
+                " split: set a larger length."
+            )
+        return np.maximum(every, 0), every >= 0
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """One set for each length, by default the longest of training and four times that."""

@@ -38,6 +38,8 @@ class TranslateFiles(Translation):
       test_source_files, test_target_files: for ut-eval; none: the validation pairs are judged.
       fit_vocabulary: whether a small text has fewer subwords than `vocab_size`, so that each is
         seen often enough to be learnt; otherwise as many as it supports.
+      disjoint_splits: whether pairs with a side that is held out for validation are not trained on,
+        however its blanks and characters are written.
       name: of the problem, for messages.
       **options: see ``TranslationOptions``.
     """
@@ -51,7 +53,10 @@ class TranslateFiles(Translation):
         "test_source_files": "files",
         "test_target_files": "files",
     }
-    earlier_arguments: ClassVar[Mapping[str, Any]] = {"fit_vocabulary": False}
+    earlier_arguments: ClassVar[Mapping[str, Any]] = {
+        "fit_vocabulary": False,
+        "disjoint_splits": False,
+    }
 
     def __init__(
         self,
@@ -62,6 +67,7 @@ class TranslateFiles(Translation):
         test_source_files: Files | str = (),
         test_target_files: Files | str = (),
         fit_vocabulary: bool = True,
+        disjoint_splits: bool = True,
         name: str = "translate_files",
         **options: Unpack[TranslationOptions],
     ) -> None:
@@ -81,7 +87,10 @@ class TranslateFiles(Translation):
             for split, (sources, targets) in given.items()
         }
         # A set's vocab_size is meant for more text than many people have.
-        super().__init__(name, "files", 8000, exact=False, fitted=fit_vocabulary, **options)
+        disjoint = disjoint_splits and not self._files["validation"].sources
+        super().__init__(
+            name, "files", 8000, exact=False, fitted=fit_vocabulary, disjoint=disjoint, **options
+        )
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
         """The pairs in the files; none where a vocabulary alone is given, with which a run from

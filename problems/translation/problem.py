@@ -75,6 +75,8 @@ class Translation(Problem):
       exact: whether a training text that supports fewer subwords than `vocab_size` is an error;
         otherwise the vocabulary is smaller.
       fitted: whether the vocabulary of a small text is smaller than what the text supports.
+      disjoint: whether pairs with a side that is held out for validation are not trained on,
+        however it is written.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {"vocab_file": "file"}
@@ -95,6 +97,7 @@ class Translation(Problem):
         beam_pipeline_options: str = "",
         exact: bool = True,
         fitted: bool = False,
+        disjoint: bool = False,
     ) -> None:
         _check(
             vocab_size=vocab_size,
@@ -125,6 +128,7 @@ class Translation(Problem):
             vocab_size=vocab_size or default_vocab_size,
             exact=exact and vocab_size > 0,
             fitted=fitted,
+            disjoint=disjoint,
             sized=vocab_size > 0,
             subword_model=subword_model,
             vocab_file=self.vocab_file,

@@ -99,7 +99,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("babi")
     files = {"qa1_x_train.txt": TRAIN + many_stories(20), "qa1_x_test.txt": TEST}
     write_archive(folder, {f"en/{name}": text for name, text in files.items()})
-    BabiQA(1, "1k").prepare(folder / "data", folder)
+    for max_facts in (70, 2):
+        BabiQA(1, "1k", max_facts=max_facts).prepare(folder / "data", folder)
     return folder / "data"
 
 

@@ -9,6 +9,7 @@ decide each story. bAbI's own tasks, simulated, are in ``tasks``.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.errors import UserError
+from ut_tf.problems.babi.held_out import drawn_apart, questions_of
 from ut_tf.problems.babi.simulator.story import check_bounds, numbers_in
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
 from ut_tf.problems.babi.story_questions import StoryQuestions
@@ -42,6 +44,8 @@ class SimulatedBabi(StoryQuestions):
         split.
       test_questions: questions per task in the test split.
       seed: decides the stories.
+      disjoint_splits: whether questions for validation and test that are trained on, too, are left
+        out.
       name: the problem's name, for messages.
     """
 
@@ -53,6 +57,7 @@ class SimulatedBabi(StoryQuestions):
         train_questions: int = 10_000,
         test_questions: int = 1000,
         seed: int = 0,
+        disjoint_splits: bool = True,
         name: str = "babi_sim",
     ) -> None:
         self.tasks = _tasks(supporting_facts)
@@ -83,17 +88,21 @@ class SimulatedBabi(StoryQuestions):
         label = "sim_task" + "_".join(map(str, self.tasks))
         sizes = f"l{story_length}_q{questions_per_story}_n{train_questions}_t{test_questions}"
         config = f"{label}_{sizes}_s{seed}"
-        super().__init__(name, config, form="facts", max_facts=story_length)
+        super().__init__(
+            name, config, form="facts", max_facts=story_length, disjoint_splits=disjoint_splits
+        )
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The simulated stories of each split."""
         del tmp_dir
         splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
         for task in self.tasks:
-            train, validation = split_validation(self._played(task, "train"))
+            train, validation = split_validation(
+                self._played(task, "train", self._questions["train"])
+            )
             splits["train"] += train
             splits["validation"] += validation
-            splits["test"] += self._played(task, "test")
+            splits["test"] += self._tested(task, [*train, *validation])
         return splits
 
     def data_note(self, data_dir: Path) -> str:
@@ -101,11 +110,19 @@ class SimulatedBabi(StoryQuestions):
         del data_dir
         return "simulated, another world"
 
-    def _played(self, task: int, part: str) -> list[Story]:
+    def _tested(self, task: int, others: list[Story]) -> list[Story]:
+        count = self._questions["test"]
+        if not self.disjoint_splits:
+            return self._played(task, "test", count)
+        asked = {*questions_of(others, self.max_facts)}
+        draw = functools.partial(self._played, task, "test")
+        return drawn_apart(draw, count, asked, self.max_facts)
+
+    def _played(self, task: int, part: str, questions: int) -> list[Story]:
         lines = simulate(
             f"{self.seed}/{task}/{part}",
             task,
-            self._questions[part],
+            questions,
             self.story_length,
             self.questions_per_story,
         )

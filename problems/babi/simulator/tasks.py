@@ -12,12 +12,14 @@ counted in bAbI tasks 1-20 v1.2.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 from ut_tf.errors import UserError
+from ut_tf.problems.babi.held_out import drawn_apart, questions_of
 from ut_tf.problems.babi.simulator import objects as babi_objects
 from ut_tf.problems.babi.simulator import places as babi_places
 from ut_tf.problems.babi.simulator import relations as babi_relations
@@ -81,6 +83,8 @@ class SimulatedTasks(StoryQuestions):
       form: "facts" (a row for each fact, the question last) or "tokens" (one sequence).
       max_facts: facts before a question; 0: 130 for task 3 alone, otherwise 70, and more where
         longer stories or distractors are asked for.
+      disjoint_splits: whether questions for validation and test that are trained on, too, are left
+        out.
       name: the problem's name, for messages.
 
     Raises:
@@ -98,6 +102,7 @@ class SimulatedTasks(StoryQuestions):
         seed: int = 0,
         form: Literal["facts", "tokens"] = "facts",
         max_facts: int = 0,
+        disjoint_splits: bool = True,
         name: str = "babi_sim_all_tasks",
     ) -> None:
         self.tasks = tuple(sorted({*numbers_in(tasks)}))
@@ -126,14 +131,17 @@ class SimulatedTasks(StoryQuestions):
         sizes = f"{stories}_n{train_questions}_t{test_questions}"
         official = default_facts(self.tasks)
         facts = max_facts or max(official, (story_length or official) + distractors)
-        super().__init__(name, f"simulated_{label}_{sizes}_s{seed}", form, facts)
+        config = f"simulated_{label}_{sizes}_s{seed}"
+        super().__init__(name, config, form, facts, disjoint_splits=disjoint_splits)
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The simulated stories of each split."""
         del tmp_dir
         splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
         for task in self.tasks:
-            train, validation = split_validation(self._played(task, "train"))
+            train, validation = split_validation(
+                self._played(task, "train", self._questions["train"])
+            )
             if not validation:
                 raise UserError(
                     f"`train_questions`={self._questions['train']}: task {task} needs more, for one"
@@ -141,7 +149,7 @@ class SimulatedTasks(StoryQuestions):
                 )
             splits["train"] += train
             splits["validation"] += validation
-            splits["test"] += self._played(task, "test")
+            splits["test"] += self._tested(task, [*train, *validation])
         return splits
 
     def data_note(self, data_dir: Path) -> str:
@@ -149,8 +157,16 @@ class SimulatedTasks(StoryQuestions):
         del data_dir
         return "simulated"
 
-    def _played(self, task: int, part: str) -> list[Story]:
-        lines = simulated_lines(task, self._questions[part], self.size, f"{self.seed}/{part}")
+    def _tested(self, task: int, others: list[Story]) -> list[Story]:
+        count = self._questions["test"]
+        if not self.disjoint_splits:
+            return self._played(task, "test", count)
+        asked = {*questions_of(others, self.max_facts)}
+        draw = functools.partial(self._played, task, "test")
+        return drawn_apart(draw, count, asked, self.max_facts)
+
+    def _played(self, task: int, part: str, questions: int) -> list[Story]:
+        lines = simulated_lines(task, questions, self.size, f"{self.seed}/{part}")
         return list(parse_stories(lines, task, f"{self.name}, task {task}, {part}"))
 
 

@@ -132,7 +132,7 @@ def test_language_modelling_on_the_table(
         table_line("the men snore .", "snore", "VBP"),
     ] * 40
     write_table(tmp_path, [*sentences(), *rare])
-    problem = SvaLanguageModeling()
+    problem = SvaLanguageModeling(disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
     told = capsys.readouterr().err
     assert (
@@ -162,7 +162,7 @@ def test_language_modelling_on_the_table(
 
 def test_number_prediction_sees_the_words_before_the_verb_alone(tmp_path: Path) -> None:
     write_table(tmp_path, sentences())
-    problem = SvaNumberPrediction()
+    problem = SvaNumberPrediction(disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
     codec = problem.text_codec(problem.vocab_files(tmp_path / "data")[0].parent)
     examples = list(problem.dataset("test", tmp_path / "data"))
@@ -186,7 +186,7 @@ def test_simplified_files_without_a_training_file(
     assert Counter(one.attractors for one in splits.test) == {1: 10, 2: 8, 3: 6}
     texts = [{one.text for one in part} for part in (splits.train, splits.validation, splits.test)]
     assert not any(one & other for one, other in itertools.combinations(texts, 2))
-    problem = SvaLanguageModeling()
+    problem = SvaLanguageModeling(disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
     assert "1 left out that stand in the test too" in capsys.readouterr().err
     assert (
@@ -220,7 +220,7 @@ def test_simplified_files_with_a_training_file(tmp_path: Path) -> None:
     )
     splits = read_simplified(folder)
     assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [30, 10, 20]
-    problem = SvaNumberPrediction()
+    problem = SvaNumberPrediction(disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
     batches = list(
         eval_batches(problem, problem.evaluation_sets()[0], tmp_path / "data", batch_tokens=200)
@@ -235,7 +235,7 @@ def test_simplified_files_with_a_training_file(tmp_path: Path) -> None:
 
 def test_training_order_follows_from_seed_and_epoch(tmp_path: Path) -> None:
     write_simplified(tmp_path, FILES)
-    problem = SvaLanguageModeling(source="simplified")
+    problem = SvaLanguageModeling(source="simplified", disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
 
     def order(split: str, seed: int, epoch: int) -> list[bytes]:
@@ -340,12 +340,12 @@ def test_missing_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(
         UserError, match=r"agr_50_mostcommon_10K\.tsv\.gz.*no network.*simplified files"
     ):
-        SvaLanguageModeling().prepare(tmp_path / "data", tmp_path / "empty")
+        SvaLanguageModeling(disjoint_splits=False).prepare(tmp_path / "data", tmp_path / "empty")
 
 
 def test_prepared_data_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_simplified(tmp_path, FILES)
-    problem = SvaNumberPrediction()
+    problem = SvaNumberPrediction(disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
     folder = problem.vocab_files(tmp_path / "data")[0].parent
     capsys.readouterr()

@@ -103,7 +103,7 @@ def test_an_epoch_is_decided_by_its_seed_and_validation_stays(simulated: Path) -
 def test_an_answer_that_nobody_writes_keeps_its_story(tmp_path: Path) -> None:
     lines = "1 Mary took the milk there.\n2 What is Mary carrying?\tmilk,apple\t1\n"
     write_archive(tmp_path, {"en/qa8_x_train.txt": lines * 30, "en/qa8_x_test.txt": lines})
-    problem = BabiQA((8,), "1k", exchange_words=True)
+    problem = BabiQA((8,), "1k", exchange_words=True, disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
     told = exchanged_examples(problem, tmp_path / "data", 0)
     assert {answer for _, answer in told} == {"milk,apple"}

@@ -35,7 +35,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "en/qa2_two-supporting-facts_test.txt": TEST,
     }
     write_archive(folder, files)
-    BabiQA((1, 2), "1k").prepare(folder / "data", folder)
+    for max_facts in (0, 2):
+        BabiQA((1, 2), "1k", max_facts=max_facts).prepare(folder / "data", folder)
     return folder / "data"
 
 
@@ -464,5 +465,9 @@ def test_prepared_data_is_named_by_the_number_of_simulated_questions(tmp_path: P
         problem = BabiQA((3, 17), simulated_tasks=(3, 17), **questions)
         return problem.vocab_files(tmp_path)[0].parent.name
 
-    assert "_simulated3_17_n8000_10k" in folder(simulated_questions=8000)
+    # As version 0.4 named it.
+    former = {"exclude_official": False, "disjoint_splits": False}
+    assert folder(simulated_questions=8000, **former) == "task3_17_simulated3_17_n8000_10k"
     assert folder() == folder(simulated_questions=10_000) != folder(simulated_questions=8000)
+    names = [{}, {"exclude_official": False}, {"disjoint_splits": False}, former, {"max_facts": 9}]
+    assert len({folder(**arguments) for arguments in names}) == len(names)

@@ -64,7 +64,8 @@ def test_what_is_trained_on_has_its_indentation(keeping: tuple[LmFiles, TextCode
     ids = np.concatenate([row["targets"] for row in problem.dataset("validation", data)])
     lines = np.split(ids, np.flatnonzero(ids == 1) + 1)[:-1]
     written = [codec.decode(tf.constant([line]))[0].numpy().decode() for line in lines]
-    assert set(written) <= set(CODE) and len(written) == 8
+    # Without those that stand in all parts of the text.
+    assert set(written) <= set(CODE) and len(written) == 4
     assert any(line.startswith("    y") for line in written)
     # One subword for the indentation.
     assert len(codec.encode_targets(tf.constant(["        return  y"]))[0]) < 8

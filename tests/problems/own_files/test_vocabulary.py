@@ -45,7 +45,8 @@ def test_the_vocabulary_of_a_new_run_follows_the_size_of_its_text(
     folders = []
     arguments = {"source_files": [str(tmp_path / "own.tsv")]}
     # Of a run of version 0.4, of a new run, and of a new one in the way of 0.4.
-    for version, more in ((1, {}), (2, {}), (2, {"fit_vocabulary": False})):
+    former = {"fit_vocabulary": False, "disjoint_splits": False}
+    for version, more in ((1, {}), (2, {}), (2, former)):
         training = TrainingConfig(vocab_size=5000)
         problem = make_problem(name, {**arguments, **more}, training, version)
         problem.prepare(tmp_path / "data", tmp_path)

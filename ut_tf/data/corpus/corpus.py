@@ -35,6 +35,7 @@ from ut_tf.data.corpus.encoding import (
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import DamageError, PreparedFolder, check_readable, source_record
+from ut_tf.data.split_of import same_text
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
 from ut_tf.data.text.subwords import (
     SubwordKind,
@@ -66,6 +67,8 @@ class CorpusSettings:
       vocab_size: ids of the vocabulary that is trained.
       exact: whether a text that supports fewer is an error.
       fitted: whether a small text has fewer, so that each is seen often enough to be learnt.
+      disjoint: whether sides that differ from held-out ones in their blanks alone, or in how their
+        characters are composed, are left out of training, as equal ones are.
       sized: whether the user gave `vocab_size`, which the model's file notes.
       subword_model: kind of that vocabulary.
       vocab_file: a vocabulary to use instead, whatever its size; empty: one is trained.
@@ -75,6 +78,7 @@ class CorpusSettings:
     vocab_size: int
     exact: bool = True
     fitted: bool = False
+    disjoint: bool = False
     sized: bool = True
     subword_model: SubwordKind = "bpe"
     vocab_file: str = ""
@@ -88,6 +92,8 @@ class CorpusSettings:
         del values["exact"], values["sized"]
         if self.vocab_file or not self.fitted:
             del values["fitted"]
+        if not self.disjoint:
+            del values["disjoint"]
         return {**values, "vocab_size": 0} if self.vocab_file else values
 
 
@@ -140,9 +146,9 @@ class Corpus:
         train = splits["train"]
         sources = [source_record(path) for path in files]
         total = self._begin(train, sources)
-        held_out = (
-            HeldOut(train, total, self.settings.filters) if "validation" not in splits else None
-        )
+        key = same_text if self.settings.disjoint else str
+        filters = self.settings.filters
+        held_out = HeldOut(train, total, filters, key) if "validation" not in splits else None
         subwords = self._vocabulary(train, total, held_out)
         counts: dict[str, dict[str, int]] = {}
         for split in ("validation", "test"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -23,9 +23,17 @@ class HeldOut:
       total: their number.
       filters: pairs that these leave out are not held out, nor those with a side of more bytes than
         symbols may be judged.
+      key: equal for sides that are the same.
     """
 
-    def __init__(self, train: Iterable[Pair], total: int, filters: Filters) -> None:
+    def __init__(
+        self,
+        train: Iterable[Pair],
+        total: int,
+        filters: Filters,
+        key: Callable[[str], str] = str,
+    ) -> None:
+        self._key = key
         size = min(_HELD_OUT_MOST, int(np.ceil(_HELD_OUT_SHARE * total)))
         chosen = {*np.random.default_rng(0).choice(total, size, replace=False).tolist()}
         held_out = {
@@ -40,8 +48,8 @@ class HeldOut:
             )
         self._numbers = held_out.keys()
         self.pairs = list(held_out.values())
-        self._sources = {source for source, _ in self.pairs}
-        self._targets = {target for _, target in self.pairs}
+        self._sources = {key(source) for source, _ in self.pairs}
+        self._targets = {key(target) for _, target in self.pairs}
         self.alike = 0
         """Pairs left out by the last pass of ``training_pairs`` because their source or their
         target was held out as well.
@@ -55,7 +63,8 @@ class HeldOut:
         for number, pair in enumerate(train):
             if number in self._numbers:
                 continue
-            if pair[0] in self._sources or pair[1] in self._targets:
+            source, target = map(self._key, pair)
+            if source in self._sources or target in self._targets:
                 self.alike += 1
             else:
                 yield pair

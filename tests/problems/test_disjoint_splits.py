@@ -1,0 +1,319 @@
+"""Nothing that is held out is also trained on, in every problem that splits by itself: duplicates,
+one source with other targets, other blanks, exchanged words, short inputs that are drawn again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.problems.agreement.test_problem import table_line, write_table
+from tests.problems.babi.archive import write_archive
+from ut_tf.data.problem import Problem
+from ut_tf.data.split_of import belong, lines_apart, not_trained_on, same_text
+from ut_tf.errors import UserError
+from ut_tf.factories import make_problem
+from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPrediction
+from ut_tf.problems.algorithmic.problem import Algorithmic
+from ut_tf.problems.argument_names import ARGUMENT_NAMES
+from ut_tf.problems.babi.problem import BabiQA
+from ut_tf.problems.babi.simulator.supporting_facts import SimulatedBabi
+from ut_tf.problems.babi.simulator.tasks import SimulatedTasks, simulated_lines
+from ut_tf.problems.lambada.archive import PASSAGE_FILES
+from ut_tf.problems.lambada.reading import LambadaRC
+from ut_tf.problems.lte.problem import LearningToExecute
+from ut_tf.problems.own_files import language_model, large_text
+from ut_tf.problems.own_files.classify import ClassifyFiles
+from ut_tf.problems.own_files.language_model import LmFiles
+from ut_tf.problems.parsing.problem import Parsing
+from ut_tf.problems.reasoning.prefix_sums import PrefixSums
+from ut_tf.problems.reasoning.sudoku import Sudoku
+from ut_tf.problems.translation.own_files import TranslateFiles
+
+# Divided by those who published them.
+OFFICIAL = ("TranslateWmt14", "TranslateMulti30k", "LambadaLM")
+WORDS = [f"word{n}" for n in range(9)]
+DRAWS = random.Random(0)
+
+
+def sentences(count: int, length: int = 2) -> list[str]:
+    """Sentences many of which stand more than once, with other blanks."""
+    return [DRAWS.choice([" ", "  "]).join(DRAWS.choices(WORDS, k=length)) for _ in range(count)]
+
+
+def classify(folder: Path) -> Problem:
+    lines = [f"{DRAWS.choice('ab')}\t{text}\n" for text in sentences(150)]
+    (folder / "own.tsv").write_text("".join(lines))
+    return ClassifyFiles(str(folder / "own.tsv"))
+
+
+def translate(folder: Path) -> Problem:
+    # Some sources have several translations.
+    pairs = [f"{a}\t{b}\n" for a, b in zip(sentences(400, 3), sentences(400, 3), strict=True)]
+    (folder / "own.tsv").write_text("".join(pairs))
+    return TranslateFiles(str(folder / "own.tsv"))
+
+
+def lm(folder: Path) -> Problem:
+    # Some lines are so common that training needs them.
+    lines = [line for text in sentences(150) for line in (text, "}")]
+    (folder / "own.txt").write_text("\n".join(lines))
+    return LmFiles(str(folder / "own.txt"), window=10_000)
+
+
+def babi(folder: Path, **options: Any) -> Problem:
+    files = {}
+    for task in (4, 19, 20):
+        for part, count in (("train", 120), ("test", 20)):
+            lines = simulated_lines(task, count, seed=part)
+            files[f"en/qa{task}_x_{part}.txt"] = "\n".join(lines) + "\n"
+    write_archive(folder, files)
+    return BabiQA((4, 19, 20), "1k", **options)
+
+
+def agreement(folder: Path, kind: type[Problem]) -> Problem:
+    lines = []
+    for _ in range(900):
+        words, noun = sentences(1)[0].split(), DRAWS.choice(["key", "keys"])
+        verb = {"key": ("is", "VBZ"), "keys": ("are", "VBP")}[noun]
+        lines.append(table_line(" ".join([noun, *words, verb[0], "here"]), *verb, 1, 1))
+    write_table(folder, lines)
+    return kind()
+
+
+def parsing(folder: Path) -> Problem:
+    trees = [f"( (S (NN {a}) (VB {b})) )" for a, b in (text.split() for text in sentences(60))]
+    for number in range(20):
+        (folder / "treebank").mkdir(exist_ok=True)
+        (folder / "treebank" / f"{number:02}.mrg").write_text("\n".join(trees[number::20]))
+    return Parsing()
+
+
+def reading(folder: Path) -> Problem:
+    passages = []
+    for _ in range(60):
+        words = DRAWS.choices(WORDS, k=16)
+        # Twice with another end, as passages cut from one page.
+        passages += [" ".join([*words, ".", *words[:3], end]) for end in words[:2]]
+    DRAWS.shuffle(passages)
+    (folder / PASSAGE_FILES["validation"]).write_text("\n".join(passages) + "\n")
+    return LambadaRC(passages=0, folds=3)
+
+
+PROBLEMS: dict[str, Callable[[Path], Problem]] = {
+    "classify_files": classify,
+    "translate_files": translate,
+    "lm_files": lm,
+    "bAbI": babi,
+    "bAbI, words exchanged": lambda folder: babi(folder, exchange_words=True),
+    "bAbI, simulated": lambda folder: babi(
+        folder, simulated_tasks=(4, 20), simulated_questions=100
+    ),
+    "simulated tasks": lambda _: SimulatedTasks((1, 4, 20), 200, 40),
+    "babi_sim": lambda _: SimulatedBabi((1, 2), 4, 2, 300, 40),
+    "agreement, words": lambda folder: agreement(folder, SvaLanguageModeling),
+    "agreement, number": lambda folder: agreement(folder, SvaNumberPrediction),
+    "parsing": parsing,
+    "LAMBADA, folds": reading,
+    "copy": lambda _: Algorithmic("copy", 2, 8, 300, test_examples=100),
+    "reverse": lambda _: Algorithmic("reverse", 10, 3, 300, test_examples=100),
+    "addition": lambda _: Algorithmic("addition", 2, 9, 300, test_examples=100),
+    "prefix sums": lambda _: PrefixSums(9, 300),
+    "learning to execute": lambda _: LearningToExecute("copy", length=2, train_examples=50),
+    "Sudoku": lambda _: Sudoku(4, 1, 0, 20, 5, 5),
+}
+
+
+def keys(problem: Problem, split: str, data: Path, epoch: int = 0) -> Iterator[bytes]:
+    """What a model is asked in each example of a split; of running text each line."""
+    table = problem.examples(split, data, seed=1, epoch=epoch)
+    features = table.batch(tf.range(len(table)))
+    name = "inputs" if "inputs" in features else "targets"
+    rows = features[name].numpy()
+    if isinstance(problem, LmFiles):
+        ids = np.concatenate([row[row > 0] for row in rows])
+        lines = np.split(ids, np.flatnonzero(ids == 1) + 1)
+        yield from (line.tobytes() for line in lines if len(line))
+        return
+    for row in rows:
+        flat = row[row.any(axis=-1)] if row.ndim > 1 else row[row > 0]
+        if isinstance(problem, SvaLanguageModeling):
+            # A sentence for validation ends with its verb.
+            flat = flat[:4]
+        yield flat.tobytes()
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_nothing_that_is_held_out_is_trained_on(name: str, tmp_path: Path) -> None:
+    DRAWS.seed(7)
+    problem = PROBLEMS[name](tmp_path)
+    data = tmp_path / "data"
+    problem.prepare(data, tmp_path)
+    trained = {key for epoch in range(4) for key in keys(problem, "train", data, epoch)}
+    # bAbI's and the table's tests are official.
+    official = isinstance(problem, BabiQA | SvaLanguageModeling | SvaNumberPrediction)
+    sets = {each.split for each in problem.evaluation_sets()} - ({"test"} if official else set())
+    for split in {"validation", *sets}:
+        judged = [*keys(problem, split, data)]
+        assert judged and not trained.intersection(judged), split
+    assert len(trained) > 10
+
+
+@pytest.mark.parametrize("name", ["copy", "bAbI, words exchanged", "lm_files", "agreement, number"])
+def test_without_the_argument_some_of_it_is(name: str, tmp_path: Path) -> None:
+    """The test above could fail."""
+    DRAWS.seed(7)
+    problem = PROBLEMS[name](tmp_path)
+    made: dict[str, Any] = {
+        "copy": lambda: Algorithmic("copy", 2, 8, 300, disjoint_splits=False),
+        "bAbI, words exchanged": lambda: babi(tmp_path, exchange_words=True, disjoint_splits=False),
+        "lm_files": lambda: LmFiles(
+            str(tmp_path / "own.txt"), window=10_000, disjoint_splits=False
+        ),
+        "agreement, number": lambda: SvaNumberPrediction(disjoint_splits=False),
+    }
+    problem = made[name]()
+    data = tmp_path / "data"
+    problem.prepare(data, tmp_path)
+    trained = {*keys(problem, "train", data)}
+    assert trained.intersection(keys(problem, "validation", data))
+
+
+def test_every_problem_that_splits_by_itself_is_among_these(tmp_path: Path) -> None:
+    DRAWS.seed(7)
+    covered = {type(make(tmp_path)).__name__ for make in PROBLEMS.values()}
+    named = {target.partition(":")[2] for target in ARGUMENT_NAMES}
+    assert named == covered | {*OFFICIAL}
+
+
+def test_a_large_text_is_kept_apart_as_a_small_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DRAWS.seed(7)
+    monkeypatch.setattr(language_model, "LARGEST_TEXT", 1000)
+    monkeypatch.setattr(large_text, "usable_cores", lambda: 1)
+    problem, data = lm(tmp_path), tmp_path / "data"
+    problem.prepare(data, tmp_path)
+    assert problem.example_pools(data, 0, 0) is not None
+    judged = {*keys(problem, "validation", data)}
+    assert judged and not judged & {*keys(problem, "train", data)}
+
+
+def test_questions_of_the_official_files_are_not_among_simulated_ones(tmp_path: Path) -> None:
+    shares = []
+    for exclude in (True, False):
+        problem = babi(
+            tmp_path,
+            simulated_tasks=(4, 20),
+            simulated_questions=300,
+            exclude_official=exclude,
+            disjoint_splits=False,
+        )
+        problem.prepare(tmp_path / "data", tmp_path)
+        table = problem.examples("train", tmp_path / "data")
+        plain = babi(tmp_path, disjoint_splits=False)
+        plain.prepare(tmp_path / "data", tmp_path)
+        assert len(table) == len(plain.examples("train", tmp_path / "data")) + 2 * 300
+        judged = {
+            key
+            for split in ("validation", "test")
+            for key in told(problem, split, tmp_path / "data")
+        }
+        official = {*told(plain, "train", tmp_path / "data")}
+        trained = {*told(problem, "train", tmp_path / "data")}
+        shares.append(len(judged & (trained - official)))
+    assert shares[0] == 0 < shares[1]
+
+
+def told(problem: BabiQA, split: str, data: Path) -> list[str]:
+    sources, _ = problem.text_pairs(split, data)
+    return sources
+
+
+def test_a_run_of_version_0_4_keeps_what_it_had(tmp_path: Path) -> None:
+    names = {
+        "babi_qa_task1_1k": {},
+        "babi_sim": {},
+        "algorithmic_copy_decimal40": {},
+        "prefix_sums_32": {},
+        "sva_number_prediction": {},
+        "parse_ptb": {},
+        "lambada_rc": {},
+        "lm_files": {"source_files": ["a"]},
+        "classify_files": {"source_files": ["a"]},
+        "translate_files": {"source_files": ["a"]},
+    }
+    for name, arguments in names.items():
+        former, new = (make_problem(name, arguments, None, version) for version in (1, 2))
+        earlier = dict(type(former).earlier_arguments)
+        assert earlier.pop("disjoint_splits") is False
+        said = make_problem(name, {**arguments, "disjoint_splits": False, **earlier})
+        folders = [
+            [path.parent.name for path in problem.vocab_files(tmp_path)]
+            for problem in (former, said, new)
+        ]
+        assert folders[0] == folders[1]
+        if folders[0] and name != "lambada_rc":
+            assert folders[2] != folders[0], name
+
+
+def test_a_split_that_training_has_whole_is_told(tmp_path: Path) -> None:
+    story = "1 Mary moved to the office.\n2 Where is Mary?\toffice\t1\n"
+    write_archive(tmp_path, {"en/qa1_x_train.txt": story * 30, "en/qa1_x_test.txt": story})
+    with pytest.raises(UserError, match=r"all questions for validation are also trained on"):
+        BabiQA((1,), "1k").prepare(tmp_path / "data", tmp_path)
+
+
+LINES = st.lists(st.sampled_from(["a", "b", " b", "c  d", "c d", "e", "é", "é"]), max_size=30)
+
+
+@given(LINES, LINES)
+def test_lines_that_two_texts_share_are_left_in_one_of_them(
+    train: list[str], held_out: list[str]
+) -> None:
+    train *= 3
+    kept, judged = lines_apart(train, held_out)
+    assert not {*map(same_text, kept)} & {*map(same_text, judged)}
+    # Nothing else is lost.
+    both = {*map(same_text, train)} & {*map(same_text, held_out)}
+    for before, after in ((train, kept), (held_out, judged)):
+        assert {*before} - {*after} == {
+            line for line in before if line not in after and same_text(line) in both
+        }
+    counts = {line: [*map(same_text, train)].count(line) for line in both}
+    assert all((line in map(same_text, kept)) == (count > 10) for line, count in counts.items())
+
+
+@given(LINES, LINES)
+def test_what_is_trained_on_is_not_judged(train: list[str], judged: list[str]) -> None:
+    left = not_trained_on(judged, train, same_text)
+    assert left == [line for line in judged if same_text(line) not in {*map(same_text, train)}]
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 99), max_size=6), min_size=1, max_size=9), st.integers(0, 5)
+)
+def test_an_input_belongs_to_one_split_whatever_its_padding(
+    rows: list[list[int]], padding: int
+) -> None:
+    width = max(map(len, rows)) + padding
+    ids = np.array([row + [0] * (width - len(row)) for row in rows])
+    splits = {split: belong(ids, split) for split in ("train", "validation", "test")}
+    np.testing.assert_array_equal(sum(map(np.int32, splits.values())), 1)
+    for row, number in zip(rows, range(len(rows)), strict=True):
+        alone = np.array([row]).reshape(1, -1)
+        assert all(belong(alone, split)[0] == splits[split][number] for split in splits)
+
+
+def test_a_tenth_of_all_inputs_validates_and_a_tenth_tests() -> None:
+    rows = np.random.default_rng(0).integers(2, 12, (20_000, 7))
+    for split, share in (("train", 0.8), ("validation", 0.1), ("test", 0.1)):
+        assert belong(rows, split).mean() == pytest.approx(share, abs=0.01)
