@@ -156,7 +156,6 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
     assert "read as unknown: kichen, xyzzy; near words that it has: kitchen.\n" in printed.err
     assert "1 supporting fact" in printed.out
     assert "where is mary" in printed.out
-    assert "went to the…" in printed.out
     # The stored sample, the question, and the one that lacks its "?"; nothing after "exit".
     assert printed.out.count("answer: ") == 3
     assert printed.err.count("ut-show: a new story begins.") == 2
