@@ -14,6 +14,9 @@ from typing import Any
 class UserError(Exception):
     """A mistake that the user can mend; its text is the whole message."""
 
+    # Keras adds the arguments of the layer that was called to errors that lack this.
+    _keras_call_info_injected = True
+
 
 # Of difflib's ratio: below it, two names share letters by chance ("acr" and "basic": .5).
 _LIKE, _MUCH_LESS = 0.6, 0.2

@@ -192,7 +192,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         details = ModelDetails(None if encoded is None else encoded.details, decoder_details)
         if self.has_ponder_cost(options.training):
             costs = [part.ponder_cost() for part in details if part is not None]
-            self.add_loss(self.ponder_weight * tf.add_n(costs))
+            self.ponder_loss = self.ponder_weight * tf.add_n(costs)
+            self.add_loss(self.ponder_loss)
         if self._ponder_time is not None:
             self._ponder_time.keep(
                 (part.ponder_times, part.mask) for part in details if part is not None

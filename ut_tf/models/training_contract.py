@@ -28,6 +28,11 @@ class TrainableModel:
 
     # Pondering.
 
+    ponder_loss: Any = None
+    """What the last call added to the losses for pondering, if it did: the trainer adds the cost
+    itself, as a mean over the global batch.
+    """
+
     @property
     def ponder_weight(self) -> float | None:
         """The weight of the ponder cost in the loss; None: depth is fixed."""

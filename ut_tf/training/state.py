@@ -28,6 +28,7 @@ class Window:
     learning_rate: float = 0.0
     loss_scale: float = 1.0
     histogram: list[float] = dataclasses.field(default_factory=list)
+    added: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def add(self, report: StepReport) -> None:
         """Adds an update's report."""
@@ -40,6 +41,8 @@ class Window:
             report.learning_rate,
             report.loss_scale,
         )
+        for name, loss in report.added.items():
+            self.added[name] = self.added.get(name, 0.0) + loss
         counts = report.ponder_histogram
         self.histogram = (
             [old + new for old, new in zip(self.histogram, counts, strict=True)]
@@ -64,6 +67,7 @@ class Window:
             "cross_entropy": self.cross_entropy / self.steps,
             "learning_rate": self.learning_rate,
             "gradient_norm": self.gradient_norm,
+            **{name: loss / self.steps for name, loss in self.added.items()},
         }
         if self.ponder_time is not None:
             values["ponder_time"] = self.ponder_time

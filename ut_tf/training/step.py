@@ -9,7 +9,9 @@
 Each replica counts its share of the global batch's tokens (or examples) and of the positions that
 pay for pondering. The counts are added up over replicas and the batches of ``accumulate_steps``
 before any gradient is taken: every replica divides its sums by the global count, and gradients need
-only be added up. So k accumulated batches give the update of one large batch.
+only be added up. So k accumulated batches give the update of one large batch. Losses that layers
+add, which are means or sums of what a replica sees, are divided by the number of replicas and
+accumulated batches.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
+from ut_tf.layers.added_losses import added_losses
 from ut_tf.metrics import losses
 from ut_tf.training.distribution import Workers
 from ut_tf.training.judging import Judge, Judged
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.step_report import StepReport
+from ut_tf.training.step_report import ADDED, StepReport
 
 
 class Counts(NamedTuple):
@@ -47,12 +50,14 @@ class LossSums(NamedTuple):
       cross_entropy: [].
       ponder_cost: [], without its weight.
       ponder_histogram: [times], positions per ponder time; () without dynamic halting.
+      added: the losses that layers add, by the path of the layer.
       judged: answers and the penalty of relaxed sets; () where nobody asks for them.
     """
 
     cross_entropy: Any
     ponder_cost: Any
     ponder_histogram: Any
+    added: dict[str, Any]
     judged: Judged | tuple[()]
 
 
@@ -84,6 +89,7 @@ class TrainingStep:
         )
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
+        self._shares = workers.replicas * training.accumulate_steps
         judges = training.curriculum != "none" or training.gradient_noise > 0
         self.judge = Judge(model, hparams, workers) if judges else None
         if self._accumulates:
@@ -202,12 +208,17 @@ class TrainingStep:
         if not self._ponders:
             logits = self._model(features, training=True)
             cross_entropy = self._cross_entropy(logits, features) / counts.targets
-            return logits, LossSums(cross_entropy, tf.constant(0.0), (), ())
+            return logits, LossSums(cross_entropy, tf.constant(0.0), (), self._added(), ())
         logits, details = self._model(features, training=True, return_details=True)
         cross_entropy = self._cross_entropy(logits, features) / counts.targets
         costs, _, histogram = losses.ponder_sums(details, features["weight"], self._max_steps)
         ponder_cost = tf.reduce_sum(costs / counts.positions)
-        return logits, LossSums(cross_entropy, ponder_cost, histogram, ())
+        return logits, LossSums(cross_entropy, ponder_cost, histogram, self._added(), ())
+
+    def _added(self) -> dict[str, Any]:
+        """The replica's share of the losses that the layers have added in the call."""
+        losses = added_losses(self._model, without_ponder_cost=self._ponders)
+        return {path: loss / self._shares for path, loss in losses.items()}
 
     def _cross_entropy(self, logits: Any, features: Any) -> Any:
         each = self._entropy(logits, features["targets"], self._training.label_smoothing)
@@ -217,6 +228,8 @@ class TrainingStep:
         loss = sums.cross_entropy
         if self._ponders:
             loss += self._ponder_weight * sums.ponder_cost
+        for added in sums.added.values():
+            loss += added
         return loss + sums.judged.penalty if isinstance(sums.judged, Judged) else loss
 
     def _finish(self, gradients: Sequence[Any], counts: Counts, sums: LossSums) -> dict[str, Any]:
@@ -234,6 +247,7 @@ class TrainingStep:
             "gradient_norm": norm,
             "learning_rate": rate,
             "loss_scale": self._optimizer.loss_scale,
+            **{f"{ADDED}{path}": loss for path, loss in sums.added.items()},
             **optional,
         }
 

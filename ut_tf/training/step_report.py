@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+
+ADDED = "loss/"
+"""What the names of added losses begin with, before the path of their layer."""
 
 
 @dataclass(frozen=True)
@@ -14,8 +17,8 @@ class StepReport:
     """The values that one update reports.
 
     Args:
-      loss: what was minimised: cross entropy in nats per token (or example) and the weighted ponder
-        cost.
+      loss: what was minimised: cross entropy in nats per token (or example), the weighted ponder
+        cost and the losses that layers add.
       cross_entropy: the former part alone.
       tokens: tokens (examples, for classes) of the global batch, all accumulated batches together.
       gradient_norm: global norm before clipping; not finite where the update was skipped under a
@@ -27,6 +30,7 @@ class StepReport:
         halting.
       right, judged: examples of the curriculum's newest bucket without a fault, and all of these; 0
         without a curriculum.
+      added: the losses that layers add, each by "loss/" and the path of its layer.
     """
 
     loss: float
@@ -39,6 +43,7 @@ class StepReport:
     ponder_histogram: tuple[float, ...] = ()
     right: float = 0.0
     judged: float = 0.0
+    added: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_arrays(cls, values: Mapping[str, Any]) -> Self:
@@ -48,4 +53,6 @@ class StepReport:
         positions = histogram.sum()
         times = np.arange(len(histogram))
         ponder_time = float((histogram * times).sum() / positions) if positions else 0.0
-        return cls(**numbers, ponder_time=ponder_time, ponder_histogram=tuple(histogram.tolist()))
+        added = {name: numbers.pop(name) for name in list(numbers) if name.startswith(ADDED)}
+        times_of = tuple(histogram.tolist())
+        return cls(**numbers, ponder_time=ponder_time, ponder_histogram=times_of, added=added)

@@ -171,7 +171,8 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         )
         halting = self._recurrence.halting_unit
         if halting.has_cost(training):
-            self.add_loss(halting.loss_weight * details.ponder_cost())
+            self.ponder_loss = halting.loss_weight * details.ponder_cost()
+            self.add_loss(self.ponder_loss)
         if self._ponder_time is not None:
             self._ponder_time.keep([(details.ponder_times, details.mask)])
         return states, details.ponder_times

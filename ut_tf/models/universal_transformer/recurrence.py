@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.ids import is_compiled_by_xla
+from ut_tf.layers.added_losses import refuse_losses_of_loops
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.block_sequence import BlockSequence
@@ -74,7 +75,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     Raises:
       UserError: the cell does not go with the halting, or has no memory to be returned, or an exit
-        rule lacks its head.
+        rule lacks its head, or a part adds a loss in a loop, of a graph that trains.
     """
 
     # Stored weights have the name of 0.1.
@@ -163,6 +164,8 @@ class Recurrence(OptionalOutputs, Composite):
             if self._skips_halted(watched):
                 run = RunningSequence(self, inputs, every.mask, signal, context, training, exits)
             states, details = run.until_halted() if steps is None else run.depth_per_example(steps)
+        if training:
+            refuse_losses_of_loops(self)
         if details.step_states is not None:
             details = details._replace(step_states=self.finish(details.step_states))
         return self.finish(states), details

@@ -48,4 +48,7 @@ def steps_are_alike(recurrence: Recurrence) -> bool:
     parts = [*block._flatten_layers(), cell, recurrence.coordinates]
     if not all(type(part).__module__.startswith("ut_tf.") for part in parts):
         return False
+    # A loss that is made in the graph cannot be read outside.
+    if any(part.activity_regularizer is not None for part in recurrence._flatten_layers()):
+        return False
     return bool(cell.looks_at_state_alone)

@@ -1,0 +1,237 @@
+"""Losses of layers: add_loss, activity regularizers and regularizers of weights count in the
+trainer as in ``fit``, once for each step of a fixed depth, whatever the replicas and the batches of
+an update; behind a loop over the steps they are refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+
+from tests.close import assert_close
+from tests.training.toy import lines, mirrored, run_steps, toy_run
+from ut_tf import registry
+from ut_tf.errors import UserError
+from ut_tf.layers.linear import Linear
+from ut_tf.layers.recurrence_details import StepView
+from ut_tf.layers.transition import TransitionFunction
+from ut_tf.training.distribution import Workers
+from ut_tf.training.optimizer import make_optimizer
+from ut_tf.training.step import Counts, TrainingStep
+from ut_tf.training.trainer import train
+
+NAME = "loss/encoder/block/transition"
+STEPS = 3
+CHANGES: dict[str, Any] = {
+    "model": "universal_transformer",
+    "transition": "priced",
+    "num_steps": STEPS,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
+    "label_smoothing": 0.0,
+    "warmup_steps": 0,
+}
+FEATURES = {
+    "inputs": tf.constant([[2, 3, 4, 1], [5, 6, 2, 1]]),
+    "targets": tf.constant([1, 0]),
+    "weight": tf.constant([1.0, 1.0]),
+}
+
+
+class Priced(TransitionFunction):
+    """One affine map, whose outputs cost their squares, as the mean over the examples."""
+
+    price = 0.3
+
+    def __init__(self, hidden_size: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.linear = Linear(hidden_size, name="linear", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.linear.build(input_shape)
+
+    def call(
+        self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
+    ) -> Any:
+        del training
+        output = self.linear(x)
+        if self.price:
+            squares = tf.reduce_mean(tf.square(output), -1) * (1.0 if keep is None else keep)
+            self.add_loss(self.price * tf.reduce_mean(tf.reduce_sum(squares, 1)))
+        return output_scale * output
+
+
+class Regularised(Priced):
+    """The same, which costs nothing but the squares of its weights."""
+
+    price = 0.0
+
+    def build(self, input_shape: Any) -> None:
+        super().build(input_shape)
+        self.linear.kernel.regularizer = keras.regularizers.L2(0.2)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"priced": (Priced, "here"), "regularised": (Regularised, "here")}
+    monkeypatch.setattr(
+        registry.transitions, "_registered", {**registry.transitions._registered, **own}
+    )
+
+
+def made(folder: Path, **changes: Any) -> tuple[Any, TrainingStep]:
+    """A classifier with random weights, and its update."""
+    run = toy_run(folder, "toy_class", **{**CHANGES, **changes})
+    keras.utils.set_random_seed(1)
+    model = run.make_model()
+    optimizer = make_optimizer(model.trainable_variables, run.hparams, 0)
+    specs = {
+        name: tf.TensorSpec([None] * len(value.shape), value.dtype)
+        for name, value in FEATURES.items()
+    }
+    workers = Workers.of(tf.distribute.get_strategy())
+    return model, TrainingStep(model, optimizer, run.hparams, workers, specs)
+
+
+def gradients(step: TrainingStep) -> list[Any]:
+    """Those of the trainer's loss on the features."""
+    counts = Counts(tf.constant(2.0), tf.constant([8.0]) if step._ponders else ())
+    return tf.function(lambda: step._gradients(FEATURES, counts)[0], autograph=False)()
+
+
+def by_hand(model: Any) -> tuple[Any, list[Any]]:
+    """The cross entropy plus all of the model's losses, and the gradients of the sum."""
+    with tf.GradientTape() as tape:
+        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            FEATURES["targets"], model({"inputs": FEATURES["inputs"]}, training=True)
+        )
+        loss = tf.reduce_mean(entropy) + tf.add_n(model.losses)
+    weights = [weight.value for weight in model.trainable_variables]
+    found = tape.gradient(loss, weights, unconnected_gradients="zero")
+    return loss, [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+def test_losses_of_layers_train_as_their_sum_does_and_as_in_fit(tmp_path: Path) -> None:
+    model, step = made(tmp_path)
+    transition, attention = model.encoder.block.transition, model.encoder.block.self_attention
+    attention.output_transform.kernel.regularizer = keras.regularizers.L1(0.01)
+    model.classifier.activity_regularizer = keras.regularizers.L2(0.1)
+    loss, expected = by_hand(model)
+    assert len(model.losses) == STEPS + 2, "the case has too few losses"
+    before = [weight.numpy() for weight in model.trainable_variables]
+    trained = gradients(step)
+    for gradient, right in zip(trained, expected, strict=True):
+        assert_close(gradient, right, 1e-5)
+
+    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(1.0), entropy, jit_compile=False)
+    assert model.train_on_batch(FEATURES["inputs"], FEATURES["targets"]) == pytest.approx(
+        float(loss), rel=1e-5
+    )
+    for gradient, old, new in zip(trained, before, model.trainable_variables, strict=True):
+        assert_close(gradient, old - new.numpy(), 2e-5)
+    for weight, value in zip(model.trainable_variables, before, strict=True):
+        weight.assign(value)
+
+    (report,) = step.read([step.update([FEATURES])])
+    assert report.loss == pytest.approx(float(loss), rel=1e-5)
+    assert report.loss == pytest.approx(report.cross_entropy + sum(report.added.values()), rel=1e-5)
+    names = {NAME, "loss/encoder/block/self_attention/output_transform", "loss/classifier"}
+    assert set(report.added) == names
+    assert transition.price and report.added[NAME] > 0.0
+
+
+def test_losses_of_layers_are_divided_by_replicas_and_batches(tmp_path: Path) -> None:
+    shared = {"batch_unit": "examples", "min_length_bucket": 8, "max_length": 8, **CHANGES}
+
+    def updated(batch_size: int, strategy: Any = None, **changes: Any) -> tuple[Any, list[Any]]:
+        run = toy_run(tmp_path, "toy_class", batch_size=batch_size, **shared, **changes)
+        (report,), weights = run_steps(run, 1, strategy)
+        return report, weights
+
+    one, weights = updated(8)
+    assert list(one.added) == [NAME] and one.added[NAME] > 0.0
+    for report, others in (updated(4, mirrored(2)), updated(4, accumulate_steps=2)):
+        assert report.loss == pytest.approx(one.loss, rel=1e-4)
+        assert report.added == pytest.approx(one.added, rel=1e-4)
+        for weight, other in zip(weights, others, strict=True):
+            assert_close(weight, other, 1e-4)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_losses_of_layers_are_logged_by_the_path_of_the_layer(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, "toy_class", **CHANGES, train_steps=4, eval_frequency=3)
+    train(run, 3, log_frequency=2)
+    train(run, 4, log_frequency=2)  # Goes on inside the second window, whose sums are stored.
+    first, second, third = lines(run, "train")
+    for line in (first, second, third):
+        names = {name for name in line if name.startswith("loss/")}
+        assert names == {NAME}
+        assert line["loss"] == pytest.approx(line["cross_entropy"] + line[NAME], rel=1e-5)
+    events = b"".join(path.read_bytes() for path in (tmp_path / "tensorboard").iterdir())
+    assert f"train/{NAME}".encode() in events
+
+
+@pytest.mark.parametrize("halting", ["basic", pytest.param("pondernet", marks=pytest.mark.slow)])
+def test_regularizers_of_weights_and_the_ponder_cost_count_once_under_halting(
+    tmp_path: Path, halting: str
+) -> None:
+    own = {"transition": "regularised", "halting": halting, "act_loss_weight": 0.1}
+    model, step = made(tmp_path, **own, act_max_steps=STEPS)
+    _, expected = by_hand(model)
+    assert len(model.losses) == 2, "the ponder cost or the regularizer is missing"
+    for gradient, right in zip(gradients(step), expected, strict=True):
+        assert_close(gradient, right, 1e-5)
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "basic": {"halting": "basic"},
+    "dense": {"halting": "basic", "halting_compute": "dense"},
+    "pondernet": {"halting": "pondernet"},
+    "depth_per_example": {"halting": "none", "steps_per_position": 1.0},
+}
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["basic", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMS if form != "basic")],
+)
+def test_a_loss_inside_a_loop_is_refused_by_the_trainer_and_by_fit(
+    tmp_path: Path, form: str
+) -> None:
+    model, step = made(tmp_path, **FORMS[form])
+    # The whole message: Keras would put the layer's arguments around it.
+    message = r"^Priced adds a loss inside the loop over the steps.*step computes.$"
+    with pytest.raises(UserError, match=message):
+        step.update([FEATURES])
+    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", entropy, jit_compile=False)
+    with pytest.raises(UserError, match=message):
+        model.train_on_batch(FEATURES["inputs"], FEATURES["targets"])
+    assert model.predict_on_batch(FEATURES["inputs"]).shape == (2, 2)
+
+
+def test_a_part_of_ours_with_an_activity_regularizer_counts_at_each_step() -> None:
+    """The steps of a training share a graph otherwise, in which the loss would be lost."""
+    from tests.models.universal_transformer.test_recurrence import called, made, states
+
+    recurrence, inputs = made(), states(2, 4, 8)
+    recurrence.block.transition.activity_regularizer = keras.regularizers.L2(0.5)
+    outputs: list[Any] = []
+
+    def loss(x: Any) -> Any:
+        called(recurrence, x, tf.ones([2, 4]), training=True)
+        return tf.add_n(recurrence.losses)
+
+    def keep(view: StepView) -> None:
+        outputs.append(view.state)
+
+    called(recurrence, inputs, tf.ones([2, 4]), training=True, observer=keep)
+    assert len(recurrence.losses) == len(outputs) == 3
+    expected = tf.add_n(recurrence.losses)
+    assert_close(tf.function(loss, autograph=False)(inputs), expected, 1e-5)

@@ -1,0 +1,111 @@
+"""The losses that layers add: ``add_loss``, activity regularizers, and regularizers of weights.
+
+::
+
+    logits = model(features, training=True)
+    added_losses(model)  # {"encoder/block/transition": [], ...}, of this call
+
+Keras adds them up in ``model.losses``, which ``fit`` reads; a training loop reads them here by the
+layer that they are from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_tf.errors import UserError
+
+
+def added_losses(model: Any, without_ponder_cost: bool = False) -> dict[str, Any]:
+    """Returns the losses of the model's last call, float32 [], by the path of their layer: the
+    attributes that lead to it, or "model". Several losses of a layer, such as those of its steps,
+    are added up.
+
+    Args:
+      model: Keras model or layer.
+      without_ponder_cost: whether to leave out what a layer keeps in ``ponder_loss``, where it is
+        paid for elsewhere.
+
+    Raises:
+      UserError: a loss cannot be read outside the loop that made it.
+    """
+    refuse_losses_of_loops(model)
+    paths, trained = layer_paths(model), set(map(id, model.trainable_weights))
+    losses: dict[str, list[Any]] = {}
+    for layer in _layers(model):
+        own = layer._get_own_losses()
+        if without_ponder_cost:
+            own = [loss for loss in own if loss is not getattr(layer, "ponder_loss", None)]
+        own += [
+            weight.regularizer(weight)
+            for weight in layer._trainable_variables
+            if weight.regularizer is not None and id(weight) in trained
+        ]
+        if own:
+            losses.setdefault(paths[id(layer)], []).extend(own)
+    return {
+        path: tf.add_n([tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in own])
+        for path, own in losses.items()
+    }
+
+
+def refuse_losses_of_loops(layer: Any) -> None:
+    """Raises UserError where a layer, or one within, has added a loss inside a loop of TensorFlow
+    that has ended: no graph can read it any more.
+    """
+    if tf.executing_eagerly():
+        return
+    readable = set(map(id, _graphs()))
+    for part in _layers(layer):
+        losses = [loss for loss in part._get_own_losses() if not hasattr(loss, "numpy")]
+        if any(id(loss.graph) not in readable for loss in losses):
+            raise UserError(
+                f"{type(part).__name__} adds a loss inside the loop over the steps, whose number"
+                " depends on the data, and outside of that loop it cannot be read: train with a"
+                " fixed depth (halting=none and steps_per_position=0), or regularise weights"
+                " instead of what a step computes."
+            )
+
+
+def layer_paths(model: Any) -> dict[int, str]:
+    """Returns the path of each layer of a model by the layer's id.
+
+    A name that Keras gave, such as dense_7, depends on what a process made before: it stands only
+    where no attribute leads to the layer.
+    """
+    paths = {id(model): ""}
+    below = [model]
+    while below:
+        layer = below.pop(0)
+        names = dict(_attributes(layer))
+        for part in layer._layers:
+            if id(part) not in paths:
+                paths[id(part)] = f"{paths[id(layer)]}/{names.get(id(part), part.name)}"
+                below.append(part)
+    return {key: path.lstrip("/") or "model" for key, path in paths.items()}
+
+
+def _layers(layer: Any) -> list[Any]:
+    layers: list[Any] = layer._flatten_layers()
+    return layers
+
+
+def _attributes(layer: Any) -> Iterator[tuple[int, str]]:
+    """The attribute that leads to each layer directly within a layer, by the layer's id."""
+    for name, value in vars(layer).items():
+        if isinstance(value, keras.layers.Layer):
+            yield id(value), name.lstrip("_")
+        elif isinstance(value, list | tuple) and not name.startswith("_"):
+            yield from ((id(part), f"{name}/{number}") for number, part in enumerate(value))
+
+
+def _graphs() -> Iterator[Any]:
+    """The graphs whose tensors can be read: the current one and those around it."""
+    graph = tf.compat.v1.get_default_graph()
+    while graph is not None:
+        yield graph
+        graph = getattr(graph, "outer_graph", None)
