@@ -31,6 +31,7 @@ from ut_tf.data.arguments import (
     check_argument_names,
     naming_problem_args,
 )
+from ut_tf.data.moved_files import where_same
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, check_arguments
@@ -382,13 +383,17 @@ class Run(RunConfig):
             if name not in given and stored.hparams.model == self.hparams.model
         }
         hparams, version = self.hparams.change(**kept), stored.data_version
-        run = dataclasses.replace(self, hparams=hparams, data_version=version)
+        folders = (self.data_dir, stored.data_dir)
+        arguments = where_same(self.problem, stored.problem_args, self.problem_args, folders)
+        run = dataclasses.replace(
+            self, hparams=hparams, data_version=version, problem_args=arguments
+        )
         run, former = run._in_policy_of(stored, "dtype_policy" in given)
         if changes := changes_of(former, run):
             raise UserError(
                 f"{self.output_dir} holds a run of {stored.problem} with {stored.hparams_set}"
                 f" that differs ({'; '.join(changes)}): give another `output_dir`, or the run's own"
-                " values to go on with it."
+                f" values to go on with it (ut-trainer's `config`={self.output_dir / CONFIG_FILE})."
             )
         return run
 
