@@ -31,7 +31,6 @@ from ut_tf.data.arguments import (
     check_argument_names,
     naming_problem_args,
 )
-from ut_tf.data.moved_files import where_same
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, check_arguments
@@ -48,6 +47,7 @@ from ut_tf.run_config import (
     from_values,
     read_values,
     warn_of_changes,
+    with_stored_names,
     write_config,
 )
 from ut_tf.start_lines import without_start_lines
@@ -383,11 +383,8 @@ class Run(RunConfig):
             if name not in given and stored.hparams.model == self.hparams.model
         }
         hparams, version = self.hparams.change(**kept), stored.data_version
-        folders = (self.data_dir, stored.data_dir)
-        arguments = where_same(self.problem, stored.problem_args, self.problem_args, folders)
-        run = dataclasses.replace(
-            self, hparams=hparams, data_version=version, problem_args=arguments
-        )
+        run = with_stored_names(stored, self)
+        run = dataclasses.replace(run, hparams=hparams, data_version=version)
         run, former = run._in_policy_of(stored, "dtype_policy" in given)
         if changes := changes_of(former, run):
             raise UserError(
