@@ -64,8 +64,13 @@ def check_readable_files(problem: str, arguments: Mapping[str, Any], data_dir: P
         if flag.name in files and arguments.get(flag.name)
     ]
     names = [name for value in values for name in (value if isinstance(value, list) else [value])]
-    paths = [path for name in names if isinstance(name, str) for path in file_paths(name)]
-    check_sources(paths, data_dir)
+    paths = [path for name in names if isinstance(name, str) for path in file_paths([name])]
+    try:
+        check_sources(paths, data_dir)
+    except UserError as error:
+        if len(paths) == 1:
+            raise
+        raise UserError(f"{error} Commas divide the names of files.") from error
 
 
 def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) -> dict[str, Any]:

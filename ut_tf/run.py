@@ -47,6 +47,7 @@ from ut_tf.run_config import (
     from_values,
     read_values,
     warn_of_changes,
+    with_stored_names,
     write_config,
 )
 from ut_tf.start_lines import without_start_lines
@@ -382,13 +383,14 @@ class Run(RunConfig):
             if name not in given and stored.hparams.model == self.hparams.model
         }
         hparams, version = self.hparams.change(**kept), stored.data_version
-        run = dataclasses.replace(self, hparams=hparams, data_version=version)
+        run = with_stored_names(stored, self)
+        run = dataclasses.replace(run, hparams=hparams, data_version=version)
         run, former = run._in_policy_of(stored, "dtype_policy" in given)
         if changes := changes_of(former, run):
             raise UserError(
                 f"{self.output_dir} holds a run of {stored.problem} with {stored.hparams_set}"
                 f" that differs ({'; '.join(changes)}): give another `output_dir`, or the run's own"
-                " values to go on with it."
+                f" values to go on with it (ut-trainer's `config`={self.output_dir / CONFIG_FILE})."
             )
         return run
 

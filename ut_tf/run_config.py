@@ -11,6 +11,7 @@ read; hyperparameters that came later have the values by which 0.4 worked.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.metadata
 import json
@@ -18,10 +19,11 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
+from ut_tf.data.moved_files import where_same
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
 from ut_tf.problem_spec import ProblemSpec
@@ -30,6 +32,7 @@ from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.model_folder import is_plain_name
 from ut_tf.version import __version__
 
+R = TypeVar("R", bound="RunConfig")
 FORMAT_VERSION = 1
 DATA_VERSION = 2
 """Of the data that problems make: runs of version 0.4, whose configuration names none, have 1
@@ -330,6 +333,15 @@ def _shown(value: Any) -> str:
 
 def _wrong_type(path: Path, what: object) -> UserError:
     return UserError(f"{path} holds a value of a wrong type ({what}): {_ADVICE}.")
+
+
+def with_stored_names(stored: RunConfig, run: R) -> R:
+    """The run with the stored names of those files of its problem that have been moved since their
+    data was prepared.
+    """
+    folders = (run.data_dir, stored.data_dir)
+    arguments = where_same(run.problem, stored.problem_args, run.problem_args, folders)
+    return dataclasses.replace(run, problem_args=arguments)
 
 
 def portable_arguments(problem: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

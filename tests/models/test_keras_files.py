@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import resource
+import types
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ import keras
 import pytest
 
 import ut_tf
+from ut_tf import keras_classes
 from ut_tf.data import unpacking
 from ut_tf.errors import UserError
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
@@ -141,4 +145,45 @@ def test_members_lead_nowhere_else_and_no_bomb_is_unpacked(
         archive.writestr("bomb", bytes(200 * path.stat().st_size))
     monkeypatch.setattr(unpacking, "_LEAST", 0)
     with pytest.raises(UserError, match="unpacks to more than"):
+        ut_tf.load_keras_model(path)
+
+
+@pytest.mark.parametrize("value", [b"[],", b"{},", b"0,", b'"",'])
+def test_a_configuration_of_many_megabytes_is_not_parsed(
+    saved: Path, tmp_path: Path, value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("parsed")
+
+    content = b'{"a": [' + value * (17_000_000 // len(value)) + b"0]}"
+    path = changed(saved, tmp_path / "model.keras", config=lambda _: content)
+    monkeypatch.setattr(keras_classes, "json", types.SimpleNamespace(loads=refuse))
+    with pytest.raises(UserError, match=r"config\.json has 1[67],.* at most 16,000,000"):
+        keras_classes.load_keras_model(path)
+
+
+def test_a_configuration_that_cannot_be_walked_leaves_the_bound(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = changed(saved, tmp_path / "model.keras", config=lambda _: b"[" * 100_000)
+    bounds = []
+
+    def bounded(most: int | None) -> Any:
+        bounds.append(most)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(keras_classes, "bounded_variables", bounded)
+    with pytest.raises((ValueError, RecursionError)):
+        ut_tf.load_keras_model(path)
+    assert bounds and bounds[0] is not None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_pipes_and_devices_are_not_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "model.keras"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"model\.keras cannot be read .*no regular file"):
         ut_tf.load_keras_model(path)

@@ -27,6 +27,8 @@ from ut_tf.paths import expanded
 _DATA_FIELDS = ("vocab_size", "subword_model", "subword_dropout")
 # Beyond it TensorFlow's int32 sizes overflow.
 _LARGEST_COUNT = 1_000_000_000
+# Commas in the name of a file, less one.
+_MOST_PARTS = 9
 _NAMED = {
     int: "a whole number",
     float: "a number",
@@ -92,9 +94,22 @@ def absolute_files(problem: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def file_paths(names: Sequence[str] | str) -> tuple[Path, ...]:
-    """The absolute paths of "a,b" or of several names."""
-    parts = names.split(",") if isinstance(names, str) else names
-    return tuple(Path(_absolute_path(part.strip())) for part in parts if part.strip())
+    """The absolute paths of "a,b", or of several names, which may have commas in them. A file that
+    is there counts before a comma that divides.
+    """
+    if not isinstance(names, str):
+        return tuple(Path(_absolute_path(name)) for name in names if name.strip())
+    parts, paths = names.split(","), []
+    while parts:
+        count = next((n for n in range(_MOST_PARTS, 1, -1) if _is_there(parts[:n])), 1)
+        if name := ",".join(parts[:count]).strip():
+            paths.append(Path(_absolute_path(name)))
+        parts = parts[count:]
+    return tuple(paths)
+
+
+def _is_there(parts: Sequence[str]) -> bool:
+    return os.path.isfile(expanded(",".join(parts).strip()))
 
 
 def absolute_paths(text: str) -> list[str]:
@@ -108,10 +123,8 @@ def _absolute(kind: str, value: Any) -> Any:
     """
     if kind == "file":
         return _absolute_path(value) if isinstance(value, str) and value else value
-    texts = [value] if isinstance(value, str) else value
-    if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
-        return [path for text in texts for path in absolute_paths(text)]
-    return value
+    is_list = isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
+    return list(map(str, file_paths(value))) if isinstance(value, str) or is_list else value
 
 
 def _absolute_path(path: str) -> str:
