@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ut_tf import registry  # noqa: E402
+from ut_tf.data.arguments import as_assignments  # noqa: E402
 from ut_tf.evaluation.records import Record, read_records  # noqa: E402
 from ut_tf.results.record import ResultRecord  # noqa: E402
 from ut_tf.results.record import read_records as read_results  # noqa: E402
@@ -149,13 +150,26 @@ def job_of(run: StoredRun, options: Sequence[str]) -> Job:
     ]
     if len(commands) == 1:
         commands = []
-    steps = tuple(_command(text, run.folder, options) for text in commands)
+    earlier = _earlier_arguments(run.records[0])
+    steps = tuple(_command(text, run.folder, options, earlier) for text in commands)
     return Job(run.name, steps, run.folder / "reproduce.log")
 
 
-def _command(text: str, folder: Path, options: Sequence[str]) -> Command:
+def _earlier_arguments(record: ResultRecord) -> str:
+    """The arguments by which a problem makes the data that a run of version 0.4 was trained on."""
+    if record.data_version > 1:
+        return ""
+    factory = registry.problems.get(record.problem)
+    earlier = getattr(getattr(factory, "func", factory), "earlier_arguments", {})
+    return as_assignments({**earlier, **record.problem_args}) if earlier else ""
+
+
+def _command(text: str, folder: Path, options: Sequence[str], arguments: str) -> Command:
     name, *words = shlex.split(text)
-    flags = [word for word in words if not word.startswith("--output_dir=")]
+    replaced = ("--output_dir=", "--problem_args=") if arguments else ("--output_dir=",)
+    flags = [word for word in words if not word.startswith(replaced)]
+    if arguments and name == "ut-trainer":
+        flags.append(f"--problem_args={arguments}")
     flags += [f"--output_dir={folder}", *options]
     return Command(name, (sys.executable, "-m", MODULES[name]), tuple(flags))
 

@@ -90,6 +90,14 @@ def test_a_figure_is_compared_with_the_stored_interval(
     assert reproduce.verdict(record, value, interval) == expected
 
 
+def test_a_run_on_newer_data_is_trained_by_its_own_command(reproduce: ModuleType) -> None:
+    for version, given in ((1, ["--problem_args=disjoint_splits=false"]), (2, [])):
+        records = (kept("a", "error", 0.5, data_version=version),)
+        job = reproduce.job_of(reproduce.StoredRun("a", records), [])
+        flags = job.commands[0].arguments
+        assert [flag for flag in flags if flag.startswith("--problem_args")] == given
+
+
 class JobsHere(Jobs):
     """Runs commands in this process; tests/bin/test_sweep.py has the processes."""
 
@@ -136,6 +144,8 @@ def _check_that_it_can_be_kept(run: Path) -> None:
     (record,) = read_records([file])
     assert record.minutes and record.processor_minutes and record.processor
     assert record.selection is not None and record.step == 1
+    # The stored record is of version 0.4's data, and so is the run that was made from it.
+    assert record.problem_args == {"disjoint_splits": False} and record.data_version == 2
     place = f"runs/{PROBLEM}-ut_algorithmic-seed0"
     assert record.evaluation == f"ut-eval --output_dir={place} --lengths=4"
     assert (file.parent / str(record.curve)).is_file()

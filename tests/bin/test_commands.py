@@ -466,9 +466,13 @@ def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
     stub = types.SimpleNamespace(
         prepare=lambda data_dir, tmp_dir: prepared.append((data_dir, tmp_dir))
     )
-    monkeypatch.setattr(
-        datagen, "make_problem", lambda name, arguments: prepared.append((name, arguments)) or stub
-    )
+
+    def make(name, arguments, training):
+        assert training is None
+        prepared.append((name, arguments))
+        return stub
+
+    monkeypatch.setattr(datagen, "make_problem", make)
     argv = [
         "--problem=babi_qa,babi_qa_1k",
         f"--data_dir={tmp_path}/d",

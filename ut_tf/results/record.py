@@ -63,6 +63,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "interval": (list, type(None)),
     "selection": (dict, type(None)),
     "processor": (dict, type(None)),
+    "data_version": int,
     "versions": (dict, type(None)),
     "test_read": (list, type(None)),
 }
@@ -105,6 +106,7 @@ class ResultRecord:
       paper: the figure of the publication, as printed; None: it has none.
       note: in a few words, what is other than in the published benchmark.
       curve: file of the learning curve, beside the records.
+      data_version: of the data that its problem made (``RunConfig``).
     """
 
     table: str
@@ -139,6 +141,7 @@ class ResultRecord:
     paper: str | None = None
     note: str = ""
     curve: str | None = None
+    data_version: int = 1
 
     @property
     def key(self) -> tuple[Any, ...]:

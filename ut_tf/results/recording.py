@@ -215,6 +215,7 @@ def _record(
         test_problem=evaluation.test_problem,
         problem=run.problem,
         problem_args=config["problem_args"],
+        data_version=config.get("data_version", 1),
         hparams_set=run.hparams_set,
         overrides=config["overrides"],
         used_with=evaluation.used_with,
