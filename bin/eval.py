@@ -23,6 +23,7 @@ from ut_tf.bin.readable_run import load_runs
 from ut_tf.bin.terminal import width_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files, check_argument_names
+from ut_tf.data.problem import check_lengths
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
@@ -149,6 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     lengths = flags.integers(values.lengths, "lengths")
+    check_lengths(lengths)
     if values.json not in ("", "metrics", "record"):
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)

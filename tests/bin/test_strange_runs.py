@@ -129,6 +129,7 @@ def test_code_that_ends_the_program_is_told(call, tmp_path, source):
         (eval_command, ["--output_dir=a\udce4b"], 1, "the name is not UTF-8"),
         (trainer, ["--flagfile=BINARY"], 2, "no text in UTF-8"),
         (eval_command, ["--output_dir=a", f"--lengths={'9' * 5000}"], 2, "no whole number above 0"),
+        (eval_command, ["--output_dir=a", "--lengths=4,100000000"], 1, "--lengths=100000000: exp"),
     ],
 )
 def test_names_and_numbers_that_cannot_be(call, tmp_path, command, argv, status, expected):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import pytest
 from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import sweep
 from ut_tf.errors import UserError
+from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping import sweep as library
 from ut_tf.sweeping.grid import Cell, Progress, expand_names, expand_numbers, make_cells
 from ut_tf.sweeping.jobs import Command, Job, Jobs
@@ -471,3 +473,37 @@ def test_a_failure_is_reported_with_its_log(tmp_path, capsys, monkeypatch):
 def _states(folder):
     cells = json.loads((folder / "sweep.json").read_text())["cells"]
     return {name: cell["state"] for name, cell in cells.items()}
+
+
+def test_what_a_killed_sweep_has_left_is_waited_for(tmp_path, capsys):
+    """Its training has a session of its own and goes on."""
+    held = tmp_path / "held"
+    told = f"import pathlib; print(pathlib.Path({str(held)!r}).exists())"
+    job = dataclasses.replace(_job(tmp_path, "a", told), run_dir=tmp_path)
+    begun = threading.Event()
+
+    def orphan():
+        with held_alone(tmp_path):
+            held.touch()
+            begun.set()
+            time.sleep(0.4)
+            held.unlink()
+
+    thread = threading.Thread(target=orphan)
+    thread.start()
+    assert begun.wait(10)
+    with Jobs(1, [{}], lambda _: None) as running:
+        (outcome,) = running.run([job])
+    thread.join()
+    assert (outcome.status, outcome.done) == (0, ("step0",))
+    assert (tmp_path / "a" / "log").read_text() == "$ step0\nFalse\n"
+    assert f"a waits for the process that trains in {tmp_path}" in capsys.readouterr().err
+
+
+def test_a_sweep_that_waits_can_be_stopped(tmp_path):
+    job = dataclasses.replace(_job(tmp_path, "a", "print('never')"), run_dir=tmp_path)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with held_alone(tmp_path), Jobs(1, [{}], lambda _: None) as running:
+        (outcome,) = running.run([job])
+    assert outcome.stopped and not outcome.done
+    assert not (tmp_path / "a" / "log").exists()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
 
 T = TypeVar("T")
+_LONGEST = 100_000
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,15 @@ class Problem(ABC):
         """
         del data_dir
         return []
+
+
+def check_lengths(lengths: Iterable[int]) -> None:
+    """Raises UserError where a length that a problem is judged at is more than a computer can
+    attend to.
+    """
+    for length in lengths:
+        if length > _LONGEST:
+            raise UserError(f"`lengths`={length}: expected at most {_LONGEST}.")
 
 
 # What takes folders: as a Path, or as a text.

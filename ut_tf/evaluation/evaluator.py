@@ -21,7 +21,7 @@ from typing import Any
 from ut_tf import registry
 from ut_tf.argument_types import checked_types
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.problem import EvaluationSet, Problem, check_lengths
 from ut_tf.ensembles import averaged_with
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
@@ -122,6 +122,7 @@ def chosen_sets(
     run: Run, problem: Problem, lengths: tuple[int, ...], split: str | None
 ) -> list[EvaluationSet]:
     """The problem's evaluation sets; arguments and errors as of ``measure_checkpoint``."""
+    check_lengths(lengths)
     sets = problem.evaluation_sets(lengths)
     if split is None:
         return sets

@@ -51,10 +51,12 @@ def while_starting(output_dir: Path) -> Iterator[bool]:
         except OSError:
             yield True
             return
-        yield not _is_held(output_dir / LOCK_FILE)
+        yield not is_held(output_dir)
 
 
-def _is_held(path: Path) -> bool:
+def is_held(output_dir: Path) -> bool:
+    """Whether a process trains in the directory."""
+    path = output_dir / LOCK_FILE
     if not path.exists():
         return False
     try:

@@ -27,7 +27,9 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import note
 from ut_tf.storage.files import open_to_append
+from ut_tf.storage.locks import is_held
 
 _PAUSE_SECONDS = 0.1
 COMMAND_MARK = "$ "
@@ -57,11 +59,14 @@ class Job:
       name: for messages.
       commands: at least one.
       log: file that their output is added to.
+      run_dir: in which they train. The first begins when nobody else trains there: a sweep that was
+        killed has left its children, which go on.
     """
 
     name: str
     commands: tuple[Command, ...]
     log: Path
+    run_dir: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +171,10 @@ class Jobs:
         running = _Running(job, free, time.monotonic())
         self._running.append(running)
         self._started(job)
-        self._next_command(running)
+        if _is_taken(job):
+            note(f"{job.name} waits for the process that trains in {job.run_dir}.")
+        else:
+            self._next_command(running)
 
     def _next_command(self, running: _Running) -> None:
         command = running.job.commands[len(running.done)]
@@ -211,7 +219,11 @@ class Jobs:
         """Begins the next command of a job whose command has succeeded; returns how the job ended,
         None as long as it has not.
         """
-        status = running.process.poll() if running.process is not None else 0
+        if running.process is None and not self.stopping:
+            if not _is_taken(running.job):
+                self._next_command(running)
+            return None
+        status = running.process.poll() if running.process is not None else -signal.SIGTERM
         if status is None:
             return None
         if status == 0:
@@ -241,6 +253,10 @@ class Jobs:
                 sys.__stderr__.fileno() if sys.__stderr__ else 2,
                 f"\nstopping {counted(len(self._running), 'run')}: {how}\n".encode(),
             )
+
+
+def _is_taken(job: Job) -> bool:
+    return job.run_dir is not None and is_held(job.run_dir)
 
 
 @contextlib.contextmanager

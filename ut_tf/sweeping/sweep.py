@@ -139,12 +139,16 @@ class Sweep:
 
     def job(self, cell: Cell) -> Job:
         """The job of a cell that is not finished."""
-        return Job(cell.name, tuple(self.open_commands(cell)), self.place(cell) / SWEEP_LOG_FILE)
+        return self._job(cell, tuple(self.open_commands(cell)))
 
     def rung_job(self, cell: Cell, step: int) -> Job:
         """The job that trains a cell to an update of a rung."""
         command = self.training(cell, train_steps=step)
-        return Job(cell.name, (command,), self.place(cell) / SWEEP_LOG_FILE)
+        return self._job(cell, (command,))
+
+    def _job(self, cell: Cell, commands: tuple[Command, ...]) -> Job:
+        place = self.place(cell)
+        return Job(cell.name, commands, place / SWEEP_LOG_FILE, place)
 
     def environments(self) -> list[dict[str, str]]:
         """The variables that each of the runs at a time adds to its environment: the place of
