@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ut_tf.storage.json_lines import objects, read_object, sealed
+from ut_tf.storage import json_lines
+from ut_tf.storage.json_lines import lines, objects, read_object, sealed
 
 VALUES = {"kind": "train", "step": 120, "loss": 2.4321537017822266, "name": "ä"}
 LINE = sealed(json.dumps(VALUES)).encode()
@@ -34,3 +35,10 @@ def test_lines_of_earlier_versions_and_of_others_are_read(tmp_path):
         json.dumps(VALUES).encode() + b"\n" + other + b"\n" + LINE.replace(b"120", b"121")
     )
     assert list(objects(path)) == [VALUES, {"step": 1, "crc32": "00000000"}]
+
+
+def test_a_line_without_an_end_comes_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_lines, "MOST_JSON_BYTES", 10)
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 25 + b"\nshort\n")
+    assert [*lines(path)] == [b"x" * 10, b"x" * 10, b"x" * 5 + b"\n", b"short\n"]

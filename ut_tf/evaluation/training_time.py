@@ -11,13 +11,18 @@ counts is added up over the files; pauses between processes are not.
 
 from __future__ import annotations
 
+import errno
+import os
+import struct
 from pathlib import Path
 
 import tensorflow as tf
 
+from ut_tf.storage.files import MOST_JSON_BYTES, open_regular
 from ut_tf.storage.layout import EVENTS_FOLDER
 
 _OTHERS = ".bleu"
+_HEADER = struct.Struct("<Q")
 
 
 def training_minutes(output_dir: Path, step: int) -> float | None:
@@ -34,10 +39,25 @@ def training_minutes(output_dir: Path, step: int) -> float | None:
         if path.suffix != _OTHERS
     ]
     try:
+        for path in files:
+            _check_lengths(path)
         seconds = sum(_seconds(path, step) for path in files)
-    except tf.errors.PermissionDeniedError:
+    except (OSError, tf.errors.PermissionDeniedError):
         return None  # The time in the others alone would be too short.
     return seconds / 60 if seconds else None
+
+
+def _check_lengths(path: Path) -> None:
+    """Raises OSError where a file is no regular one, or an event in it declares to be longer than
+    events are: TensorFlow takes the memory before it reads, and ends the process if there is none.
+    """
+    with open_regular(path) as file:
+        while len(header := file.read(_HEADER.size)) == _HEADER.size:
+            (length,) = _HEADER.unpack(header)
+            if length > MOST_JSON_BYTES:
+                raise OSError(errno.EINVAL, f"an event declares {length:,} bytes", str(path))
+            # The checksums of the length and of the event.
+            file.seek(length + 8, os.SEEK_CUR)
 
 
 def _seconds(path: Path, step: int) -> float:
