@@ -199,9 +199,8 @@ def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run, translator: Tr
     # There is one output, however many are asked for.
     assert [len(outputs) for outputs in answers] == [1, 1, 1]
     assert answers[1][0].text == "" and answers[1][0].score == 0.0
-    (score,) = translator.score([(PUZZLES[0],)], [answers[0][0].text])
-    if len(answers[0][0].text.replace(" ", "")) == 16:
-        assert_close(score, answers[0][0].score, 1e-4)
+    (score,) = translator.score([(PUZZLES[0],)], ["1234341221434321"])
+    assert score < answers[0][0].score or answers[0][0].text.replace(" ", "") == "1234341221434321"
     assert set(possible_rules(puzzle_run)) >= {"kl", "entropy", "argmax_stable"}
 
 
