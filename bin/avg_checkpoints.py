@@ -18,7 +18,7 @@ from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import evaluation_line
 from ut_tf.paths import absolute
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.find_checkpoint import check_checkpoint
 
 COMMAND = "ut-avg-checkpoints"
 DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are the mean of several of

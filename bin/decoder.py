@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin import flags, shared_flags
 from ut_tf.bin.command import (
@@ -26,6 +25,7 @@ from ut_tf.bin.command import (
     stdout_to_stderr,
     tell,
 )
+from ut_tf.bin.decoded_output import unwritable, writable, write
 from ut_tf.bin.flag_values import decode_config
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.readable_run import load_runs
@@ -33,9 +33,8 @@ from ut_tf.data.beam import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.data.prepared import source_record
 from ut_tf.errors import UserError, counted
-from ut_tf.inference.shards import Given, Shards, line_bytes
+from ut_tf.inference.shards import Given, Shards
 from ut_tf.inference.text_files import (
-    Speed,
     input_lines,
     output_line,
     read_input,
@@ -48,12 +47,8 @@ from ut_tf.inference.unknown_words import watched
 from ut_tf.notices import printable
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import LARGEST_SEED
-from ut_tf.storage.checkpoints import (
-    check_checkpoint,
-    find_checkpoint,
-    read_checkpoint,
-    read_state,
-)
+from ut_tf.storage.checkpoints import read_state
+from ut_tf.storage.find_checkpoint import check_checkpoint, find_checkpoint, read_checkpoint
 from ut_tf.storage.folders import refusal_to_write
 from ut_tf.storage.locks import exclusive
 
@@ -196,7 +191,7 @@ def _main(argv: list[str]) -> None:
         if values.score_file
         else _decode(translator, lines, values)
     )
-    _write(answers, _destination(values), total)
+    write(COMMAND, answers, _destination(values), total)
 
 
 def _check(values: Any) -> None:
@@ -228,7 +223,7 @@ def _check(values: Any) -> None:
             raise FlagError(f"--decode_to_file={destination} is a folder: name a file.")
         # What is there, such as /dev/stdout, may be written in a folder that may not.
         if not os.path.lexists(destination) and (reason := refusal_to_write(destination.parent)):
-            raise _unwritable(destination, reason)
+            raise unwritable(destination, reason)
 
 
 def _check_beam(values: Any) -> None:
@@ -360,7 +355,7 @@ def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any)
     destination = absolute(values.decode_to_file)
     began = time.monotonic()
     with stdout_to_stderr(), contextlib.ExitStack() as locked:
-        with _writable(destination):
+        with writable(destination):
             locked.enter_context(exclusive(shards.lock))
         recipe = TranslatorRecipe(
             run.output_dir,
@@ -374,7 +369,7 @@ def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any)
         waiting, lines = len(shards.unfinished()), counted(shards.examples, "line")
         answer_on_beam(shards, recipe, values.beam_pipeline_options)
         done = f"{lines} in {counted(shards.count, 'shard')}, {waiting} of them answered now"
-        with _writable(destination):
+        with writable(destination):
             shards.join(destination)
     tell(COMMAND, f"{done}: {time.monotonic() - began:.1f} s")
 
@@ -389,7 +384,7 @@ def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:
         return shards.checkpoint
     if run.is_saved_model:
         return find_checkpoint(run.output_dir, which)
-    with _writable(shards.folder):
+    with writable(shards.folder):
         return read_checkpoint(run.output_dir, which, shards.keep_checkpoint)
 
 
@@ -414,59 +409,8 @@ def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: 
         else ((texts, None) for texts in codec.read(lines, name))
     )
     # What reads the input has sentences of its own: the errors left are those of writing.
-    with _writable(shards.folder):
+    with writable(shards.folder):
         shards.divide(watched(codec, examples, name), recipe.shard_size, whole)
-
-
-def _write(answers: Iterator[str], destination: Path | None, total: int | None) -> None:
-    speed, is_shown = Speed(COMMAND, total), destination is None and sys.stdout.isatty()
-    with _opened(destination) as write:
-        for answer in answers:
-            # A stranger's vocabulary may hold what a terminal would take for orders.
-            write(line_bytes(printable(answer) if is_shown else answer))
-            speed.add()
-    if not is_shown:
-        speed.finish()
-
-
-@contextlib.contextmanager
-def _opened(destination: Path | None) -> Iterator[Callable[[bytes], None]]:
-    """Gives what writes to standard output, or to the file, at once."""
-    if destination is None:
-        sys.stdout.flush()
-        yield functools.partial(_put, sys.stdout.buffer)
-        return
-    with _writable(destination):
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        file = destination.open("wb")
-
-    def write(content: bytes) -> None:
-        with _writable(destination):
-            _put(file, content)
-
-    try:
-        yield write
-    finally:
-        with _writable(destination):
-            file.close()
-
-
-def _put(file: IO[bytes], content: bytes) -> None:
-    file.write(content)
-    file.flush()
-
-
-@contextlib.contextmanager
-def _writable(path: Path) -> Iterator[None]:
-    """Turns an OSError within, where nothing but `path` is used, into a UserError."""
-    try:
-        yield
-    except OSError as error:
-        raise _unwritable(path, error.strerror or str(error)) from error
-
-
-def _unwritable(path: Path, reason: str) -> UserError:
-    return UserError(f"{path} cannot be written ({reason}): name another --decode_to_file.")
 
 
 def _interact(translator: Translator) -> None:

@@ -31,7 +31,8 @@ from ut_tf.notices import printable
 from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import CheckpointStore, check_checkpoint
+from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.storage.find_checkpoint import check_checkpoint
 from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import EXIT_SWEEP_FIGURE
 

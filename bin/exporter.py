@@ -21,7 +21,7 @@ from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
 from ut_tf.sharing.hub import check_place, upload
 from ut_tf.sharing.places import check_new
-from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.find_checkpoint import check_checkpoint
 from ut_tf.storage.layout import EXPORT_FOLDER, LITERT_FOLDER
 
 COMMAND = "ut-exporter"

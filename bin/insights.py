@@ -28,7 +28,7 @@ from ut_tf.bin.serving_flags import (
 from ut_tf.inference.text_files import read_input
 from ut_tf.paths import expanded
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.find_checkpoint import check_checkpoint
 
 if TYPE_CHECKING:
     from ut_tf.insights.served_page import InsightsPage

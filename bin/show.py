@@ -36,7 +36,7 @@ from ut_tf.insights.story_lines import stories
 from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
 from ut_tf.sharing.places import shipped_models
-from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.find_checkpoint import check_checkpoint
 
 if TYPE_CHECKING:
     from ut_tf.inference.translator import Translator

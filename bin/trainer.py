@@ -30,7 +30,7 @@ from ut_tf.bin.trainer_flags import (
 )
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import check_checkpoint
+from ut_tf.storage.find_checkpoint import check_checkpoint
 from ut_tf.storage.folders import check_writable, no_empty_folders_left
 from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.cluster import join_cluster

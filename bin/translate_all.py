@@ -35,8 +35,8 @@ from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import check_checkpoint
 from ut_tf.storage.files import open_to_write
+from ut_tf.storage.find_checkpoint import check_checkpoint
 from ut_tf.storage.folders import check_writable
 from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 

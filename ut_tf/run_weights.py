@@ -19,7 +19,8 @@ import tensorflow as tf
 from ut_tf.argument_types import checked_types
 from ut_tf.errors import UserError
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import read_checkpoint, read_state, restore
+from ut_tf.storage.checkpoints import read_state, restore
+from ut_tf.storage.find_checkpoint import read_checkpoint
 from ut_tf.storage.model_folder import check_weights, holds_model, open_weights
 
 

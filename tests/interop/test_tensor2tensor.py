@@ -27,7 +27,8 @@ from ut_tf.interop.tensor2tensor import (
 from ut_tf.interop.tensor2tensor_files import named_problem
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
-from ut_tf.storage.checkpoints import find_checkpoint, read_state, restore
+from ut_tf.storage.checkpoints import read_state, restore
+from ut_tf.storage.find_checkpoint import find_checkpoint
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.saver import training_checkpoint

@@ -17,13 +17,13 @@ from ut_tf.errors import UserError
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import (
     CheckpointStore,
-    find_checkpoint,
     find_fault,
     read_state,
     restore,
     stored_numbers,
 )
 from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.find_checkpoint import find_checkpoint
 from ut_tf.storage.layout import step_of
 
 

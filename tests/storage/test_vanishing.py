@@ -16,13 +16,12 @@ from ut_tf.errors import UserError
 from ut_tf.storage.checkpoints import (
     CheckpointGone,
     CheckpointStore,
-    find_checkpoint,
     manifest_digest,
-    read_checkpoint,
     read_state,
     restore,
     stored_numbers,
 )
+from ut_tf.storage.find_checkpoint import find_checkpoint, read_checkpoint
 
 _watchers: list[Callable[[str], None]] = []
 
