@@ -18,6 +18,7 @@ from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
+from ut_tf.storage import find_checkpoint as finding
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.averaging import (
     MOST,
@@ -241,7 +242,8 @@ def removing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
             shutil.rmtree(directory)
         return fault
 
-    monkeypatch.setattr(checkpoints, "find_fault", find_fault)
+    for module in (checkpoints, finding):
+        monkeypatch.setattr(module, "find_fault", find_fault)
 
 
 def test_the_last_ones_are_chosen_again_when_one_has_gone(
