@@ -97,3 +97,15 @@ def test_a_problem_takes_the_name_of_a_folder_as_a_text(tmp_path: Path) -> None:
     assert problem.vocab_files(data_dir=str(tmp_path)) == [tmp_path / "vocab.txt"]
     assert problem.data_note(str(tmp_path)) == str(tmp_path / "note")
     assert OwnWords.text_codec is Problem.text_codec
+
+
+def test_the_folder_of_ones_own_code_may_be_a_path(tmp_path: Path) -> None:
+    folder = tmp_path / "no_such_code"
+    calls: list[Any] = [
+        lambda: ut_tf.Run.load(ut_tf.__path__[0], usr_dir=folder),
+        lambda: ut_tf.Run.create("babi_sim", "ut_demo", usr_dir=folder),
+        lambda: ut_tf.load("babi", usr_dir=folder),
+    ]
+    for call in calls:
+        with pytest.raises(UserError, match="holds no run|there is no file"):
+            call()

@@ -353,14 +353,14 @@ def before_user_code(action: Callable[[], None]) -> Iterator[None]:
         _before_user_code.reset(token)
 
 
-def has_imported(usr_dir: str) -> bool:
+def has_imported(usr_dir: str | Path) -> bool:
     """Whether the package in the folder `usr_dir` has been imported by this process."""
     folder = Path(os.path.realpath(os.path.expanduser(usr_dir)))
     loaded = sys.modules.get(folder.name)
     return loaded is not None and getattr(loaded, "__file__", None) == str(folder / "__init__.py")
 
 
-def import_user_code(usr_dir: str) -> None:
+def import_user_code(usr_dir: str | Path) -> None:
     """Imports the package in the folder `usr_dir`, whose modules register the user's own names; the
     second time does nothing.
 

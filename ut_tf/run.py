@@ -202,7 +202,7 @@ class Run(RunConfig):
         output_dir: str | Path,
         data_dir: str | Path | None = None,
         tmp_dir: str | Path | None = None,
-        usr_dir: str | None = None,
+        usr_dir: str | Path | None = None,
     ) -> Self:
         """Reads the run in `output_dir`, which may also be the folder of a saved model.
 
@@ -243,7 +243,7 @@ class Run(RunConfig):
         }
         given = {"data_dir": data_dir, "tmp_dir": tmp_dir}
         own = {
-            "usr_dir": usr_dir or config.usr_dir,
+            "usr_dir": str(usr_dir) if usr_dir else config.usr_dir,
             "stored_folders": tuple(name for name, folder in given.items() if not folder),
         }
         return cls(**{**vars(config), **folders, **own})

@@ -104,7 +104,7 @@ class RunOptions(TypedDict, total=False):
     tmp_dir: str | Path | None
     seed: int
     problem_args: str | dict[str, Any]
-    usr_dir: str | None
+    usr_dir: str | Path | None
     model: str | None
 
 

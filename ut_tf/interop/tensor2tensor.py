@@ -122,7 +122,7 @@ def import_run(
     data_dir: str | Path | None = None,
     tmp_dir: str | Path | None = None,
     problem_args: str = "",
-    usr_dir: str | None = None,
+    usr_dir: str | Path | None = None,
     vocab: str | Path | None = None,
 ) -> Run:
     """Makes a run directory of ours from one of tensor2tensor, ready to be evaluated or trained

@@ -89,7 +89,7 @@ class LoadedModel:
 
 @checked_types
 def load(
-    place: str | Path, decode: DecodeConfig | None = None, usr_dir: str | None = None
+    place: str | Path, decode: DecodeConfig | None = None, usr_dir: str | Path | None = None
 ) -> LoadedModel:
     """Loads a saved model; nothing in its folder is executed.
 
