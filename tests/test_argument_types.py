@@ -107,5 +107,5 @@ def test_the_folder_of_ones_own_code_may_be_a_path(tmp_path: Path) -> None:
         lambda: ut_tf.load("babi", usr_dir=folder),
     ]
     for call in calls:
-        with pytest.raises(UserError, match="holds no run|there is no file"):
+        with pytest.raises(UserError, match=r"holds no run|there is no file"):
             call()
