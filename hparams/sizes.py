@@ -127,7 +127,9 @@ def transformer_big() -> HParams:
 
     1024 / 4096 / 16, 6 layers, dropout 0.3.
     """
-    return transformer_base().change(hidden_size=1024, filter_size=4096, num_heads=16, dropout=0.3)
+    return transformer_base().change(
+        hidden_size=1024, filter_size=4096, num_heads=16, **_LARGE_DROPOUT
+    )
 
 
 def transformer_tiny() -> HParams:
@@ -282,12 +284,17 @@ def extended_neural_gpu() -> HParams:
     )
 
 
+_LARGE_DROPOUT: dict[str, Any] = {
+    "dropout": 0.3,
+    "attention_dropout": 0.1,
+    "relu_dropout": 0.1,
+}
 _UT_BASE: dict[str, Any] = {
     "hidden_size": 1024,
     "filter_size": 4096,
     "num_heads": 16,
     "num_steps": 6,
-    "dropout": 0.3,
+    **_LARGE_DROPOUT,
 }
 _TRANSFORMER_BASE: dict[str, Any] = {
     "hidden_size": 512,

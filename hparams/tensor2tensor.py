@@ -48,6 +48,7 @@ _SEMANTICS = {
     "act_halting_bias_init": 1.0,
     "kernel_init": "unit_scaling",
 }
+_LARGE_DROPOUT = {"dropout": 0.3, "attention_dropout": 0.1, "relu_dropout": 0.1}
 # act_max_steps is twice tensor2tensor's number of hidden layers (6, tiny: 2), whatever its
 # num_rec_steps.
 _SIZES: dict[str, dict[str, Any]] = {
@@ -57,7 +58,7 @@ _SIZES: dict[str, dict[str, Any]] = {
         "num_heads": 16,
         "num_steps": 6,
         "act_max_steps": 12,
-        "dropout": 0.3,
+        **_LARGE_DROPOUT,
     },
     "small": {
         "hidden_size": 512,
@@ -72,7 +73,7 @@ _SIZES: dict[str, dict[str, Any]] = {
         "num_heads": 16,
         "num_steps": 6,
         "act_max_steps": 12,
-        "dropout": 0.3,
+        **_LARGE_DROPOUT,
     },
     "tall": {
         "hidden_size": 512,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ut_tf import registry
 from ut_tf.argument_types import checked_types
-from ut_tf.config.base import absent_values
+from ut_tf.config.hparams import going_on
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.processor import multiplies_bfloat16, policy_in_use
 from ut_tf.data.arguments import (
@@ -138,7 +138,7 @@ class Run(RunConfig):
         check_argument_names(problem, arguments)
         model = options.get("model")
         made, dropped = hparams_of(hparams_set, hparams, model)
-        notes = made.without_effect(hparams)
+        notes = made.notes_on(hparams)
         if dropped:
             lost = f"{hparams_set} sets {', '.join(dropped)}"
             notes = [f"{lost}, which the model {model} does not have", *notes]
@@ -370,19 +370,16 @@ class Run(RunConfig):
     def _going_on(self, stored: RunConfig) -> Self:
         """The run, going on with the stored one.
 
-        Hyperparameters that an earlier version did not know keep the values by which it worked,
-        unless they are overridden, and so do arguments of the problem.
+        What an earlier version did not know, or had another default for, keeps the values by which
+        it worked, unless it is overridden: hyperparameters and arguments of the problem.
 
         Raises:
           UserError: the stored run is another.
         """
         given = parse_assignments(self.overrides)[0]
-        kept = {
-            name: getattr(stored.hparams.network, name)
-            for name in absent_values(type(self.hparams.network))
-            if name not in given and stored.hparams.model == self.hparams.model
-        }
-        hparams, version = self.hparams.change(**kept), stored.data_version
+        given_then = parse_assignments(stored.overrides)[0]
+        hparams = going_on(self.hparams, stored.hparams, given, given_then)
+        version = stored.data_version
         run = with_stored_names(stored, self)
         run = dataclasses.replace(run, hparams=hparams, data_version=version)
         run, former = run._in_policy_of(stored, "dtype_policy" in given)

@@ -45,6 +45,8 @@ def transformer_agreement() -> HParams:
 _TRAINING = {
     **PRE_NORM,
     "dropout": 0.2,
+    "attention_dropout": 0.1,
+    "relu_dropout": 0.1,
     "batch_size": 2048,
     "max_length": 128,
     "length_bucket_step": 1.3,

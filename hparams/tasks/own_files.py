@@ -68,6 +68,8 @@ def transformer_lm() -> HParams:
 _SHARED = {
     **NARROW,
     "dropout": 0.2,
+    "attention_dropout": 0.1,
+    "relu_dropout": 0.1,
     "batch_size": 2048,
     "max_length": 512,
     "learning_rate": 0.001,

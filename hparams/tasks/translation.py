@@ -67,6 +67,8 @@ _TRAINING = {
     **PRE_NORM,
     "vocab_size": 5000,
     "dropout": 0.2,
+    "attention_dropout": 0.1,
+    "relu_dropout": 0.1,
     "batch_size": 2048,
     "max_length": 128,
     "learning_rate": 0.0012,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from ut_tf.problem_spec import ProblemSpec
 OURS = [
     name for name in HPARAMS_SETS if name not in {*SETS, *UNAVAILABLE}
 ]  # not of the registry, where tests add sets of their own
+DROPOUTS = ("dropout", "attention_dropout", "relu_dropout")
 
 
 def _sizes(name: str) -> tuple[int, ...]:
@@ -34,6 +37,17 @@ def test_every_set_resolves_and_survives_json(name):
     hparams = registry.hparams_sets.get(name)().resolve()
     assert HParams.from_json(hparams.to_json()) == hparams
     assert registry.hparams_sets.describe(name)
+
+
+def test_every_set_keeps_the_dropout_that_it_had_in_0_4():
+    kept = json.loads((Path(__file__).parent / "dropouts.json").read_text(encoding="utf-8"))
+    expected = {name: rates for rates, names in kept.items() for name in names}
+    found = {}
+    for name in expected:
+        network = registry.hparams_sets.get(name)().resolve().network
+        rates = [getattr(network, field, None) for field in DROPOUTS]
+        found[name] = " ".join("-" if rate is None else str(rate) for rate in rates)
+    assert found == expected
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -108,7 +122,7 @@ def test_halting_sets_are_the_fixed_ones_with_halting(size):
 )
 def test_our_sets_keep_the_paper_s_semantics_and_the_usual_optimizer(name):
     hparams = registry.hparams_sets.get(name)()
-    sizes = {"hidden_size", "filter_size", "num_heads", "num_steps", "dropout"}
+    sizes = {"hidden_size", "filter_size", "num_heads", "num_steps", *DROPOUTS}
     assert {text.partition(":")[0] for text in differences(HParams(), hparams)} <= sizes
     training = hparams.training
     assert (

@@ -54,6 +54,16 @@ def ids(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(2, 12, shape).astype(np.int32)
 
 
+def test_dropout_of_0_means_none() -> None:
+    config = UniversalTransformerConfig(hidden_size=8, num_heads=1, filter_size=8, dropout=0.0)
+    model = ut_tf.UniversalTransformer(config, SEQUENCES)
+    features = {"inputs": ids(2, 5), "targets": ids(2, 4)}
+    np.testing.assert_array_equal(model(features, training=True), model(features, training=False))
+    layer = ut_tf.layers.UniversalTransformerEncoder(hidden_size=8, num_heads=1, dropout=0.0)
+    states = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
+    np.testing.assert_array_equal(layer(states, training=True), layer(states, training=False))
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Path, np.ndarray]:
     """Returns a fitted model, the path of its file, and its logits."""

@@ -25,6 +25,8 @@ SEQUENCES = [name for name in RUNS if name not in ("ut_facts", "memn2n")]
 TRAINED = [name for name in RUNS if name != "ut_averaged"]
 KERAS_FILES = sorted(path.parent.name for path in HERE.glob("*/model.keras"))
 
+DROPOUTS = ("dropout", "attention_dropout", "relu_dropout")
+
 # The others cost more seconds than every run of the tests should take.
 QUICK_DECODING = ("lstm", "transformer_subwords", "ut_halting_reverse", "ut_options")
 QUICK_TRAINING = ("ut_facts",)
@@ -106,6 +108,14 @@ def test_the_model_gives_the_same_logits_and_ponders_as_long(name: str, load: An
         _assert_close(stack.ponder_times, arrays[key])
     if "ponder_cost" in arrays:
         _assert_close(sum(model.losses), arrays["ponder_cost"])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_dropout_stays_what_was_stored(name: str, load: Any) -> None:
+    stored = json.loads((HERE / name / "run" / "config.json").read_text(encoding="utf-8"))
+    network = load(name).hparams.network
+    rates = {key: getattr(network, key) for key in DROPOUTS if hasattr(network, key)}
+    assert rates == {key: stored["hparams"]["network"][key] for key in rates}
 
 
 @pytest.mark.parametrize("name", _slow_but(QUICK_DECODING, SEQUENCES))

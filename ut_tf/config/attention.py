@@ -4,8 +4,9 @@ else that these models share.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ut_tf.config.base import Config
 from ut_tf.config.fields import having, option
@@ -13,6 +14,7 @@ from ut_tf.config.groups import EmbeddingConfig, NormConfig, SizeConfig, TargetS
 from ut_tf.config.training import TrainingConfig
 
 _SPREADING = ("mixed", "randomised")
+_INNER_RATES = ("attention_dropout", "relu_dropout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +59,26 @@ class BlockConfig(NormConfig, SizeConfig):
     """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere
     first.
     """
-    attention_dropout: float = option(0.1, at_least=0, below=1)
-    """On the attention weights."""
-    relu_dropout: float = option(0.1, at_least=0, below=1)
-    """Inside the transition."""
+    attention_dropout: float | None = option(None, at_least=0, below=1, formerly=0.1)
+    """On the attention weights; None: dropout."""
+    relu_dropout: float | None = option(None, at_least=0, below=1, formerly=0.1)
+    """Inside the transition; None: dropout."""
+
+    def following(self) -> dict[str, Any]:
+        """The rates of dropout inside the block."""
+        # A model of one's own may have a block and no other dropout.
+        rate = getattr(self, "dropout", 0.1)
+        return {**super().following(), **dict.fromkeys(_INNER_RATES, rate)}
+
+    def notes_on(self, given: Collection[str]) -> list[str]:
+        """A sentence where dropout was set to 0 and a named set keeps some."""
+        notes = super().notes_on(given)
+        kept = [name for name in _INNER_RATES if getattr(self, name) and name not in given]
+        if kept and "dropout" in given and getattr(self, "dropout", None) == 0:
+            values = " and ".join(f"{name}={getattr(self, name)}" for name in kept)
+            zeros = ",".join(f"{name}=0" for name in kept)
+            notes.append(f"dropout=0 leaves the set's {values}: add {zeros} for no dropout at all")
+        return notes
 
     def mistakes(self) -> list[str]:
         """Heads must divide the width."""

@@ -15,7 +15,7 @@ are the rules between fields asked, the method ``mistakes`` of each class.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -55,6 +55,13 @@ class Config:
     def following(self) -> dict[str, Any]:
         """Values, by field, for those fields whose None means that they follow from others."""
         return {}
+
+    def notes_on(self, given: Collection[str]) -> list[str]:
+        """A sentence for each thing that whoever set the fields `given` may not expect; all fields
+        have values.
+        """
+        del given
+        return []
 
     def resolved(self) -> Self:
         """A copy whose every field has a value."""
@@ -125,6 +132,21 @@ def absent_values(config_class: type[Config]) -> dict[str, Any]:
     """
     declared = {name: declaration(field) for name, field in fields_of(config_class).items()}
     return {name: item.absent for name, item in declared.items() if item.absent is not None}
+
+
+def former_values(stored: Config, now: Config) -> dict[str, Any]:
+    """The former defaults by which a stored configuration, resolved, works, of those fields that
+    now follow from others.
+    """
+    following = now.following()
+    declared = {name: declaration(field) for name, field in fields_of(type(now)).items()}
+    return {
+        name: item.formerly
+        for name, item in declared.items()
+        if item.formerly is not None
+        and getattr(stored, name) == item.formerly
+        and getattr(now, name) == following.get(name)
+    }
 
 
 def _unchecked(config_class: type[Config], values: Mapping[str, Any]) -> Config:

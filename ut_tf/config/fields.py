@@ -72,6 +72,7 @@ class Declaration:
     is_structure: bool = False
     asks_nothing: tuple[Any, ...] = ()
     absent: Any = None
+    formerly: Any = None
 
     def expectation(self, value: Any) -> str | None:
         """The bounds in words, "at least 1", where `value` breaks one; otherwise None."""
@@ -107,6 +108,8 @@ def option(default: Any, **declared: Any) -> Any:
       is_detail: of a choice, that it says how a part works and not whether it is there: a model
         without the part loses nothing by not having the field.
       absent: the value that a stored configuration without the field had, if not the default.
+      formerly: the default until 0.4 of a field that now follows from others. A run that was begun
+        with it goes on with it.
     """
     return dataclasses.field(default=default, metadata={_DECLARATION: Declaration(**declared)})
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ut_tf.config.base import Config, checked, stored_values
+from ut_tf.config.base import Config, absent_values, checked, former_values, stored_values
 from ut_tf.config.families import config_class, every_field, models_with
 from ut_tf.config.fields import (
     checked_value,
@@ -122,6 +123,13 @@ class HParams:
             section = self.network if name in fields_of(type(self.network)) else self.training
             sentences.append(without_effect(section, name))
         return [sentence for sentence in sentences if sentence is not None]
+
+    def notes_on(self, overrides: str) -> list[str]:
+        """A sentence for each thing that whoever wrote `overrides`, "name=value,…", may not expect
+        of these values, resolved.
+        """
+        noted: list[str] = self.network.notes_on(parse_assignments(overrides)[0])
+        return self.without_effect(overrides) + noted
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain dictionaries, ready for JSON."""
@@ -232,8 +240,9 @@ def converted(hparams: HParams, model: str) -> tuple[HParams, list[str]]:
         value = getattr(old, name)
         if name in known:
             taken[name] = value
-        elif value not in (default_of(item), *declaration(item).asks_nothing):
-            declared = declaration(item)
+            continue
+        declared = declaration(item)
+        if value not in (default_of(item), declared.formerly, *declared.asks_nothing):
             is_choice = isinstance(value, str | bool) and not declared.is_detail
             asks_for_a_part = declared.is_structure or (is_choice and declared.only_with is None)
             lost = refused if asks_for_a_part else dropped
@@ -245,6 +254,28 @@ def converted(hparams: HParams, model: str) -> tuple[HParams, list[str]]:
             f" {hparams.model}."
         )
     return dataclasses.replace(made, training=hparams.training).change(**taken), dropped
+
+
+def going_on(
+    hparams: HParams, stored: HParams, given: Collection[str], given_then: Collection[str]
+) -> HParams:
+    """The hyperparameters with which a stored run goes on.
+
+    Fields that an earlier version did not know, or that have another default since, keep the values
+    by which it worked.
+
+    Args:
+      hparams: asked for now, resolved.
+      stored: of the run, resolved.
+      given: names of the fields that are overridden now.
+      given_then: names of those that were when the run began.
+    """
+    if stored.model != hparams.model:
+        return hparams
+    absent = {name: getattr(stored.network, name) for name in absent_values(type(stored.network))}
+    former = former_values(stored.network, hparams.network)
+    kept = absent | {name: value for name, value in former.items() if name not in given_then}
+    return hparams.change(**{name: value for name, value in kept.items() if name not in given})
 
 
 def differences(

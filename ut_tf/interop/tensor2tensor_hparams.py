@@ -168,9 +168,7 @@ def network_from_hparams(
 def _shared_values(hparams: Mapping[str, Any], model: str) -> dict[str, Any]:
     """The fields of either model."""
     values = {name: hparams[name] for name in _SAME_IN_BLOCK if name in hparams}
-    values |= {
-        ours: float(hparams[theirs]) for theirs, ours in _DROPOUTS.items() if theirs in hparams
-    }
+    values |= {ours: float(hparams.get(theirs, 0.1)) for theirs, ours in _DROPOUTS.items()}
     if model.endswith("_encoder"):
         values["summary"] = "mean"
     channels, _ = _attention_channels(hparams)

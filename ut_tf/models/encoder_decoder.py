@@ -96,7 +96,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
 
     def __init__(self, network: Config | dict[str, Any], spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.network: Any = as_config(type(self), network)
+        self.network: Any = as_config(type(self), network).resolved()
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
         self.has_encoder = self.spec.inputs != "none"
         self.has_decoder = self.spec.targets == "tokens"

@@ -89,7 +89,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             )
         self.supports_masking = True
         config: Any = self.config_class() if network is None else as_config(type(self), network)
-        self.network: Any = dataclasses.replace(config, **fields)
+        self.network: Any = dataclasses.replace(config, **fields).resolved()
         self.return_ponder_times = return_ponder_times
         for name in (
             "input_start_symbol",
