@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import sys
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -134,10 +135,7 @@ class StoryQuestions(Problem):
         order = example_order(split, len(loaded.ends), seed, epoch)
         exchange = None
         if split == "train" and self.exchange_words:
-            folder = self._prepared(data_dir)
-            words, answers = (
-                read_symbols(folder.path / name) for name in (WORDS_FILE, ANSWERS_FILE)
-            )
+            words, answers = self._symbols(data_dir)
             exchange = WordExchange.drawn(loaded.tasks, words, answers, seed, epoch)
             if self.disjoint_splits:
                 alike, held_out = self._alike(data_dir, words, answers)
@@ -216,6 +214,16 @@ class StoryQuestions(Problem):
         """The codec of stories and questions."""
         return StoryCodec(vocab_dir, self.form, self.max_facts)
 
+    def exchanges_of_training(self, split: str, data_dir: Path) -> dict[int, tuple[int, int]]:
+        """By task, how many questions of a split `exchange_words` may make of a training question,
+        and how many the split has.
+        """
+        symbols = self._symbols(data_dir)
+        trained = {*self._common_keys("train", data_dir, *symbols)}
+        asked = self._common_keys(split, data_dir, *symbols)
+        known = Counter(key[0] for key in asked if key in trained)
+        return {task: (known[task], count) for task, count in Counter(k[0] for k in asked).items()}
+
     def _folder(self, data_dir: Path) -> PreparedFolder:
         return PreparedFolder(
             data_dir / BabiStories.name / self._config,
@@ -283,20 +291,35 @@ class StoryQuestions(Problem):
         and the keys of these.
         """
         if data_dir not in self._exchangeable:
-            train, validation = (self._load(split, data_dir) for split in ("train", "validation"))
-            numbers: list[int] = []
-            for task in np.unique(train.tasks):
-                of_task = [np.flatnonzero(split.tasks == task) for split in (train, validation)]
-                asked, held_out = (
-                    common_keys(split, chosen, self.max_facts, words, answers)
-                    for split, chosen in zip((train, validation), of_task, strict=True)
-                )
-                judged = {*held_out}
-                numbers += of_task[0][[key in judged for key in asked]].tolist()
+            asked, held_out = (
+                self._common_keys(split, data_dir, words, answers)
+                for split in ("train", "validation")
+            )
+            judged = {*held_out}
+            numbers = np.flatnonzero([key in judged for key in asked])
+            validation = self._load("validation", data_dir)
             every = np.arange(len(validation.ends))
             keys = frozenset(question_keys(validation, every, self.max_facts))
-            self._exchangeable[data_dir] = np.array(numbers, np.int64), keys
+            self._exchangeable[data_dir] = numbers, keys
         return self._exchangeable[data_dir]
+
+    def _symbols(self, data_dir: Path) -> tuple[list[str], list[str]]:
+        """The words and the answers."""
+        path = self._prepared(data_dir).path
+        return read_symbols(path / WORDS_FILE), read_symbols(path / ANSWERS_FILE)
+
+    def _common_keys(
+        self, split: str, data_dir: Path, words: list[str], answers: list[str]
+    ) -> list[tuple[int, bytes]]:
+        """For each question of a split its task, and what it shares with all its exchanges."""
+        loaded = self._load(split, data_dir)
+        keys: list[tuple[int, bytes]] = [(0, b"")] * len(loaded.tasks)
+        for task in np.unique(loaded.tasks).tolist():
+            numbers = np.flatnonzero(loaded.tasks == task)
+            common = common_keys(loaded, numbers, self.max_facts, words, answers)
+            for number, key in zip(numbers.tolist(), common, strict=True):
+                keys[number] = task, key
+        return keys
 
     def _load(self, split: str, data_dir: Path) -> QuestionSplit:
         key = (data_dir, split)

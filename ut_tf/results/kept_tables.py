@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.results.overlaps import Overlap, Overlaps, read_overlaps
 from ut_tf.results.record import ResultRecord, read_records
 from ut_tf.results.rendering import RenderedTable, as_markdown, render, render_summary
 from ut_tf.results.tables import ResultTable, read_tables
@@ -39,10 +40,12 @@ class KeptTables:
     Args:
       records: of all tables, with the sets that are named so today.
       layouts: of the tables that have one, by name.
+      overlaps: of training with test data, by their keys.
     """
 
     records: Sequence[ResultRecord]
     layouts: Mapping[str, ResultTable]
+    overlaps: Overlaps = field(default_factory=dict)
 
     @classmethod
     def read(cls, files: Iterable[Path]) -> Self:
@@ -53,13 +56,15 @@ class KeptTables:
         """
         files = list(files)
         layouts: dict[str, ResultTable] = {}
+        overlaps: dict[tuple[str, ...], Overlap] = {}
         for folder in dict.fromkeys(file.parent for file in files):
             layouts |= read_tables(folder)
+            overlaps |= read_overlaps(folder)
         records = [
             layouts.get(record.table, ResultTable(record.table)).with_todays_set(record)
             for record in read_records(files)
         ]
-        return cls(records, layouts)
+        return cls(records, layouts, overlaps)
 
     @property
     def names(self) -> list[str]:
@@ -85,8 +90,9 @@ class KeptTables:
         """A table with its records."""
         table = self.layouts.get(name, ResultTable(name))
         if table.summary:
-            return render_summary(table, self.layouts, self.records)
-        return render(table, [item for item in self.records if item.table == table.source])
+            return render_summary(table, self.layouts, self.records, self.overlaps)
+        records = [item for item in self.records if item.table == table.source]
+        return render(table, records, self.overlaps)
 
 
 def written_anew(text: str, place: str, kept: KeptTables) -> str:

@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ut_tf.errors import UserError, counted
 from ut_tf.markdown import as_cell, as_prose
 from ut_tf.results.lines import ResultCell, ResultLine, best_of, make_cell, make_lines
+from ut_tf.results.overlaps import NO_OVERLAPS, Overlap, Overlaps, known_text
 from ut_tf.results.record import ResultRecord
 from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, SummaryLine, Total
 from ut_tf.results.totals import TotalLine, make_totals
@@ -53,10 +55,12 @@ class RenderedTable:
     links: frozenset[str] = frozenset()
 
 
-def render(table: ResultTable, records: Sequence[ResultRecord]) -> RenderedTable:
-    """A table with the lines of its records."""
+def render(
+    table: ResultTable, records: Sequence[ResultRecord], overlaps: Overlaps = NO_OVERLAPS
+) -> RenderedTable:
+    """A table with the lines of its records; `overlaps`: of their training with their test data."""
     table = _with_figures(table, records)
-    lines = make_lines(table, records)
+    lines = [_with_overlap(line, table, overlaps) for line in make_lines(table, records)]
     marks = {} if "note" in table.lines else _marks(lines)
     columns: list[tuple[str, list[str]]] = [
         (
@@ -72,6 +76,8 @@ def render(table: ResultTable, records: Sequence[ResultRecord]) -> RenderedTable
         columns.append((_TITLES.get(fact, fact), [_fact(fact, line) for line in lines]))
     for figure in table.figures:
         columns += _figure_columns(figure, lines)
+        if figure.title == table.others:
+            columns += _other_columns(figure, lines, overlaps)
     rows = [list(row) for row in zip(*(texts for _, texts in columns), strict=True)]
     header = [title for title, _ in columns]
     rows += _total_rows(table, records, header)
@@ -83,7 +89,10 @@ def render(table: ResultTable, records: Sequence[ResultRecord]) -> RenderedTable
 
 
 def render_summary(
-    table: ResultTable, tables: Mapping[str, ResultTable], records: Sequence[ResultRecord]
+    table: ResultTable,
+    tables: Mapping[str, ResultTable],
+    records: Sequence[ResultRecord],
+    overlaps: Overlaps = NO_OVERLAPS,
 ) -> RenderedTable:
     """A table of the most telling figures of other tables.
 
@@ -91,6 +100,7 @@ def render_summary(
       table: its layout.
       tables: the other tables, by name.
       records: of all tables.
+      overlaps: of their training with their test data.
 
     Raises:
       UserError: no record is of a line.
@@ -103,7 +113,8 @@ def render_summary(
             for item in records
             if item.table == source.source and source.fits(item, line.figure)
         ]
-        cells = _total_summary(line, source, kept) if line.total else _summary(line, source, kept)
+        summary = _total_summary if line.total else _summary
+        cells = summary(line, source, kept, overlaps)
         if cells is None:
             raise UserError(f"{table.name}: no record of {line.records!r} is of {line.text!r}.")
         rows.append([line.text, *cells, line.link])
@@ -115,7 +126,7 @@ def render_summary(
 
 
 def _summary(
-    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord]
+    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord], overlaps: Overlaps
 ) -> list[str] | None:
     """Set, minutes, score and the publication's of the best recipe."""
     fitting = _best_recipe(records)
@@ -123,13 +134,14 @@ def _summary(
     if cell is None:
         return None
     seeds = len({item.run_key for item in fitting})
-    score = f"{line.figure.title} {_score(line.figure, cell, seeds)}"
+    known = _known(fitting[:1], overlaps)
+    score = f"{line.figure.title} {_score(line.figure, cell, seeds)}{known}"
     paper = cell.paper or _published(line, source, fitting[0])
     return [*_sets_and_minutes(fitting), score, paper]
 
 
 def _total_summary(
-    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord]
+    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord], overlaps: Overlaps
 ) -> list[str] | None:
     """Sets, minutes, mean error, failed tasks and the publication's of all tasks."""
     if source.total is None:
@@ -139,8 +151,16 @@ def _total_summary(
         return None
     mean, failed = total.best
     missing = "" if total.tasks == source.total.tasks else f", {total.tasks} tasks"
-    score = f"{line.figure.title} {mean:.2f}, {failed} failed{missing}"
+    known = _known(total.chosen, overlaps)
+    score = f"{line.figure.title} {mean:.2f}, {failed} failed{missing}{known}"
     return [*_sets_and_minutes(records), score, source.total.paper.get(total.row, "")]
+
+
+def _known(records: Iterable[ResultRecord], overlaps: Overlaps) -> str:
+    """How many test questions the runs know from training; empty where nobody counted."""
+    keys = map(Overlap.key_of, records)
+    known = known_text([overlaps[key] for key in keys if key in overlaps])
+    return f"; {known}" if known else ""
 
 
 def _sets_and_minutes(records: Sequence[ResultRecord]) -> list[str]:
@@ -201,6 +221,30 @@ def _with_figures(table: ResultTable, records: Iterable[ResultRecord]) -> Result
     metrics = dict.fromkeys(record.metric for record in records)
     figures = tuple(Figure(metric, (metric,), where={"test_problem": ".*"}) for metric in metrics)
     return dataclasses.replace(table, figures=figures)
+
+
+def _with_overlap(line: ResultLine, table: ResultTable, overlaps: Overlaps) -> ResultLine:
+    """The line, with a note on what its runs know of the test where no column says all of it."""
+    overlap = overlaps.get(Overlap.key_of(line.runs[0]))
+    if overlap is None or (table.others and not overlap.has_tasks):
+        return line
+    return dataclasses.replace(line, notes=(*line.notes, overlap.sentence()))
+
+
+def _other_columns(
+    figure: Figure, lines: Sequence[ResultLine], overlaps: Overlaps
+) -> list[tuple[str, list[str]]]:
+    known, others = [], []
+    for line in lines:
+        overlap, cell = overlaps.get(Overlap.key_of(line.runs[0])), line.cells.get(figure.title)
+        known.append("{:,} of {:,}".format(*overlap.total) if overlap else "")
+        most = None
+        if overlap and cell:
+            most = overlap.most_of_others((cell.best or cell.mean)[-1])
+        # Rounded up, to stay a bound.
+        unit = 10**figure.digits
+        others.append("" if most is None else _number(math.ceil(most * unit - 1e-9) / unit, figure))
+    return [("known test questions", known), ("error on the others, at most", others)]
 
 
 def _key_text(

@@ -139,6 +139,8 @@ class ResultTable:
       titles: headings of `lines`, where they are other than their names.
       order: values of the first field, in the order of the lines.
       total: a last line; None: there is none.
+      others: title of the figure, an error in percent, whose greatest value on test questions that
+        are not known from training has a column; empty: no such column.
       upright: whether lines and columns are exchanged.
       summary: lines of other tables' figures, in place of all the above.
     """
@@ -154,6 +156,7 @@ class ResultTable:
     titles: Mapping[str, str] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     total: Total | None = None
+    others: str = ""
     upright: bool = False
     summary: tuple[SummaryLine, ...] = ()
 

@@ -22,6 +22,7 @@ class TotalLine:
         and how many failed; None: validation says nothing of a task.
       mean: the same of the mean over the seeds of the chosen set.
       seeds: the least and the most seeds of a task.
+      chosen: the record of each task in `best`.
     """
 
     row: str
@@ -29,6 +30,7 @@ class TotalLine:
     best: tuple[float, int] | None
     mean: tuple[float, int] | None
     seeds: tuple[int, int]
+    chosen: tuple[ResultRecord, ...]
 
 
 def make_totals(
@@ -52,7 +54,7 @@ def make_totals(
 def _total(
     figure: Figure, total: Total, row: str, by_task: dict[str, list[ResultRecord]]
 ) -> TotalLine:
-    best: list[float] = []
+    every: list[ResultRecord] = []
     means: list[float] = []
     seeds: list[int] = []
     for records in by_task.values():
@@ -61,16 +63,18 @@ def _total(
         if chosen is None:
             continue
         of_set = [record for record in records if _training_of(record) == _training_of(chosen)]
-        best.append(shown(figure, chosen.value))
+        every.append(chosen)
         means.append(statistics.fmean(shown(figure, record.value) for record in of_set))
         seeds.append(len(of_set))
-    known = len(best) == len(by_task)
+    known = len(every) == len(by_task)
+    best = [shown(figure, record.value) for record in every]
     return TotalLine(
         row,
         len(by_task),
         _summed(best, total) if known else None,
         _summed(means, total) if known else None,
         (min(seeds, default=0), max(seeds, default=0)),
+        tuple(every),
     )
 
 

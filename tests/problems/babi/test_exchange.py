@@ -134,3 +134,20 @@ def test_a_kind_lacks_things_that_the_stories_lack() -> None:
     assert compass.known(words, steps) == compass
     assert compass.known(words, {"n,e", "s,s"}).things == ()
     assert compass.known({"north"}, steps).drawn(np.random.default_rng(0), 5).shape == (5, 0)
+
+
+def test_known_are_test_questions_that_an_exchange_makes_of_a_training_question(
+    tmp_path: Path,
+) -> None:
+    trained = "1 John moved to the garden.\n2 Where is John?\tgarden\t1\n" * 20
+    asked = [
+        "1 Mary went to the kitchen.\n2 Where is Mary?\tkitchen\t1\n",
+        # The one who moved is not the one who is asked about.
+        "1 Mary went to the kitchen.\n2 Where is John?\tkitchen\t1\n",
+        "1 Mary went to the moon.\n2 Where is Mary?\tmoon\t1\n",
+    ]
+    write_archive(tmp_path, {"en/qa1_x_train.txt": trained, "en/qa1_x_test.txt": "".join(asked)})
+    problem = BabiQA((1,), "1k", exchange_words=True, disjoint_splits=False)
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert problem.exchanges_of_training("test", tmp_path / "data") == {1: (1, 3)}
+    assert problem.exchanges_of_training("validation", tmp_path / "data") == {1: (2, 2)}

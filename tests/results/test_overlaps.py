@@ -1,0 +1,104 @@
+"""Test questions that are known from training, as tables say it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ut_tf.errors import UserError
+from ut_tf.results.overlaps import EXCHANGES, SIMULATED, Overlap, read_overlaps
+from ut_tf.results.record import ResultRecord, read_records
+from ut_tf.results.rendering import as_markdown, render, render_summary
+from ut_tf.results.tables import Figure, ResultTable, SummaryLine
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+ERROR = Figure("error", ("error",), digits=1)
+
+
+def error(task: int, value: float, **arguments: object) -> ResultRecord:
+    return ResultRecord(
+        table="babi",
+        row="UT",
+        metric="error",
+        value=value,
+        problem=f"babi_qa_task{task}_1k",
+        problem_args=arguments,
+        hparams_set="ut_babi",
+        version="0.5.0",
+    )
+
+
+def exchanges(record: ResultRecord, **known: dict[int, tuple[int, int]]) -> Overlap:
+    return Overlap.of(record, EXCHANGES, known)
+
+
+def test_a_column_has_the_known_questions_and_bounds_the_error_on_the_others() -> None:
+    plain, some, every = error(17, 40.0), error(17, 18.9, exchange_words=True), error(4, 0.0)
+    counted = [
+        exchanges(some, test={17: (273, 1000)}),
+        exchanges(every, test={4: (1000, 1000)}),
+    ]
+    table = ResultTable("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
+    text = as_markdown(
+        render(table, [plain, some, every], {overlap.key: overlap for overlap in counted})
+    )
+    lines = [line.split(" | ")[1:] for line in text.splitlines()]
+    assert lines[0] == ["error", "known test questions", "error on the others, at most |"]
+    # 189 mistakes among 727 questions are 25.997 %; of task 4 no other question is left.
+    assert lines[2:] == [
+        ["0.0", "1,000 of 1,000", " |"],
+        ["40.0", "", " |"],
+        ["18.9", "273 of 1,000", "26.0 |"],
+    ]
+
+
+def test_without_columns_a_note_counts_them_by_task() -> None:
+    record = error(17, 18.9, simulated_tasks=17)
+    overlap = Overlap.of(
+        record,
+        SIMULATED,
+        {"test": {3: (0, 1000), 17: (114, 1000)}, "validation": {3: (0, 195), 17: (189, 1000)}},
+    )
+    table = ResultTable("babi", lines=("problem",), facts=(), figures=(ERROR,))
+    text = as_markdown(render(table, [record], {overlap.key: overlap}))
+    assert text.splitlines()[-1] == (
+        "† 114 of 2,000 test questions (114 in task 17) and 189 of 1,195 questions for validation"
+        " (189 in task 17) are among the simulated training stories; the error on the others was"
+        " not measured"
+    )
+    shown = render_summary(
+        ResultTable("summary", summary=(SummaryLine("task 17", "babi", ERROR),)),
+        {"babi": table},
+        [record],
+        {overlap.key: overlap},
+    )
+    assert shown.rows[0][3] == (
+        "error 18.9; 114 of 2,000 test questions are among the simulated training stories"
+    )
+
+
+def test_of_every_figure_with_exchanged_words_or_simulated_stories_the_overlap_is_kept() -> None:
+    overlaps = read_overlaps(RESULTS)
+    for record in read_records([RESULTS / "babi.jsonl"]):
+        judged = record.test_problem or record.problem
+        is_other = record.problem.startswith("babi_sim") or {
+            "exchange_words",
+            "simulated_tasks",
+        } & {*record.problem_args}
+        if is_other and judged.startswith("babi_qa"):
+            assert Overlap.key_of(record) in overlaps, "run benchmarks/overlap.py"
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"known": {}}]', "7", "[" * 9999])
+def test_a_file_of_another_form_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "overlap.json").write_text(text)
+    with pytest.raises(UserError, match=r"overlap\.json cannot be read"):
+        read_overlaps(tmp_path)
+
+
+def test_an_overlap_is_read_as_it_was_written(tmp_path: Path) -> None:
+    overlap = exchanges(error(4, 0.0, exchange_words=True), test={4: (1000, 1000)})
+    (tmp_path / "overlap.json").write_text(json.dumps([overlap.to_json()]))
+    assert read_overlaps(tmp_path) == {overlap.key: overlap}
