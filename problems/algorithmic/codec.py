@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, before_end
-from ut_tf.data.text.refusals import character_class, quoted, where_wrong
+from ut_tf.data.text.refusals import ASCII_BLANK, character_class, quoted, where_wrong
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -117,7 +117,7 @@ class DigitCodec(TextCodec):
 
 
 def _without_blanks(texts: Any) -> Any:
-    return tf.strings.regex_replace(texts, r"\s", "")
+    return tf.strings.regex_replace(texts, ASCII_BLANK, "")
 
 
 def symbol_ids(plain: Any, symbols: str, with_end: bool = True) -> Any:

@@ -96,8 +96,7 @@ class StoryCodec(TextCodec):
         has_question = tf.strings.regex_full_match(stories, _QUESTION_IN_STORY)
         asks = tf.strings.regex_full_match(tf.strings.strip(questions), _ONE_QUESTION)
         found = self._words.found(questions)
-        is_blank = tf.strings.strip(tf.strings.join(texts)) == ""
-        no_word = tf.logical_and(found[0].row_lengths() == 0, ~is_blank)
+        no_word = found[0].row_lengths() == 0
         return first_of(
             where_wrong(
                 has_question,

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import Board, TextCodec, before_end
-from ut_tf.data.text.refusals import first_of, other_characters, quoted, where_wrong
+from ut_tf.data.text.refusals import ASCII_BLANK, first_of, other_characters, quoted, where_wrong
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.problems.reasoning.grids import SudokuSize
@@ -100,7 +100,7 @@ class AlignedCodec(TextCodec):
         return " ".join(rows)
 
     def _plain(self, texts: Any) -> Any:
-        plain = tf.strings.regex_replace(texts, r"\s", "")
+        plain = tf.strings.regex_replace(texts, ASCII_BLANK, "")
         if not self._other_blank:
             return plain
         return tf.strings.regex_replace(plain, self._other_blank, BLANK)

@@ -68,7 +68,7 @@ class Reader:
         limited = [self._limited(text, self._keeps_end) for text in texts]
         kept = [text for text, _ in limited]
         blank = tf.strings.strip(tf.strings.join(kept)) == ""
-        errors = where_wrong(~blank, self._codec.errors(*kept))
+        errors = self._codec.errors_unless_blank(*kept)
         kept = [where_wrong(errors == "", text) for text in kept]
         ids = self._codec.encode(*kept)["inputs"]
         read, cut_off = (self._facts if ids.shape.rank == 3 else self._symbols)(ids)

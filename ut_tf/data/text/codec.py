@@ -105,6 +105,11 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         """
         return tf.zeros_like(texts[0])
 
+    def errors_unless_blank(self, *texts: Any) -> Any:
+        """``errors``, but for examples without any text, which are answered with nothing."""
+        blank = tf.equal(tf.strings.strip(tf.strings.join(texts)), "")
+        return tf.where(blank, "", self.errors(*texts))
+
     def target_errors(self, texts: Any) -> Any:
         """Why each target cannot be read, strings [batch], as ``errors`` does for inputs."""
         return tf.zeros_like(texts)
@@ -224,7 +229,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         Raises:
           UserError: ``errors`` refuses an example; names file and line.
         """
-        errors = self.errors if self.fields else self.target_errors
+        errors = self.errors_unless_blank if self.fields else self.target_errors
         return _checked(examples, errors, name, at_once)
 
     def read_targets(self, lines: Iterable[str], name: str) -> Iterator[str]:

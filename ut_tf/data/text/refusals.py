@@ -14,6 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
+ASCII_BLANK = r"[\s\v]"
+"""The regular expression of a character of white space in ASCII, as ``tf.strings.strip`` has it."""
 _QUOTED_CHARACTERS = 80
 _SHOWN_WORDS = 5
 

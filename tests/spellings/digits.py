@@ -1,0 +1,130 @@
+"""Digits to be copied, sums, bits and boards."""
+
+from __future__ import annotations
+
+from tests.spellings.table import Table
+
+DIGITS = Table(
+    "digits",
+    "algorithmic_reverse_decimal40",
+    reads={
+        "": ["", " ", " \u000b", "\t"],
+        "12": ["12", " 12", "12 ", "1 2", "1\t2", "\t1  2 ", "12\r", "1\u000c2", "1\u000b2"],
+        "0012": ["0012", "00 12", "0 0 1 2"],
+        "7": ["7", " 7 "],
+    },
+    refuses={
+        "is not what this problem reads: expected digits, of the digits 0 to 9": [
+            *("1x2", "12.", "1,2", "-12", "+12", "1.5", "1e3", "0x1f", "a", "12½", "1_2"),
+            # Full-width, Arabic, Devanagari and mathematical digits, superscripts, roman numerals.
+            *("１２", "١٢", "१२", "𝟏𝟐", "1²", "Ⅻ", "①"),
+            # Blanks that are not those of ASCII, a mark, a zero-width blank, an accent.
+            *("1\u00a02", "1\u30002", "1\u20282", "12\ufeff", "1\u200b2", "1\u03012", "1\x002"),
+            *("12<end>", r"\1", "%s", "12 # note", "٫"),
+        ],
+    },
+    reads_targets={"21": ["21", " 21", "2 1", "21\r"], "": ["", "  "], "021": ["021"]},
+    refuses_targets={"expected digits": ["2x1", "２１", "2\u00a01", "-21", "<pad>"]},
+)
+
+SUMS = Table(
+    "sums",
+    "algorithmic_addition_decimal40",
+    reads={
+        "": ["", "  "],
+        "12+3": [
+            *("12+3", " 12+3", "12 + 3", "1 2+3 ", "12+3\r", "\t12 +\t3"),
+            *("012+3", "12+03", "00012+0003", "0 12 + 0 3"),
+        ],
+        "3+12": ["3+12", "3 + 12"],
+        "0+0": ["0+0", "00+0", "0+000"],
+    },
+    refuses={
+        "expected two numbers with + between them, of the digits 0 to 9": [
+            *(
+                "12",
+                "12+",
+                "+3",
+                "+",
+                "1+2+3",
+                "12++3",
+                "12-3",
+                "-1+2",
+                "1.5+2",
+                "12+3=",
+                "12+3=15",
+            ),
+            *(
+                "１２+3",
+                "12＋3",
+                "١٢+3",
+                "12+x",
+                "12\u00a0+3",
+                "12⁺3",
+                "1,000+2",
+                "1e3+2",
+                "12 plus 3",
+            ),
+        ],
+    },
+    reads_targets={"15": ["15", "1 5", " 15 "], "015": ["015"]},
+    refuses_targets={"expected digits": ["１５", "1+5", "fifteen", "15.0"]},
+)
+
+BITS = Table(
+    "bits",
+    "prefix_sums_32",
+    targets="aligned",
+    reads={
+        "": ["", " "],
+        "0110": ["0110", " 0110", "01 10", "0 1 1 0", "0110\r", "\t01\t10"],
+        "0": ["0", " 0"],
+        "00110": ["00110", "00 110"],
+    },
+    refuses={
+        "expected characters of '01'": [
+            *("012", "2", "0x1", "-01", "0.1", "0,1", "O1", "l0", "true", "0b01", "01.", "[0,1]"),
+            *("０１", "٠١", "01\u00a010", "01\u200b", "0¹", "𝟎𝟏"),
+        ],
+    },
+    reads_targets={"0100": ["0100", "01 00", " 0100"], "010": ["010", "0 10"]},
+    refuses_targets={"expected characters of '01'": ["0102", "０１００", "01x0"]},
+)
+
+_ROWS = "13.. .23. .4.. 3..2"
+_CELLS = _ROWS.replace(" ", "")
+_SOLVED = "1324 4231 2413 3142"
+
+BOARDS = Table(
+    "boards",
+    "sudoku_4x4",
+    targets="aligned",
+    reads={
+        "": ["", "    "],
+        _ROWS: [
+            *(_ROWS, _CELLS, _CELLS.replace(".", "0"), _ROWS.replace(".", "0")),
+            *("130. .23. .4.0 3..2", " ".join(_CELLS), f" {_ROWS} ", _ROWS.replace(" ", "  ")),
+            *(_ROWS.replace(" ", "\t"), f"{_ROWS}\r"),
+        ],
+        ".... .... .... ....": [".... .... .... ....", "0" * 16],
+        _SOLVED: [_SOLVED, _SOLVED.replace(" ", "")],
+    },
+    refuses={
+        "is not what this problem reads: expected 16 characters of '.12340'": [
+            *(_CELLS[:15], f"{_CELLS}.", "1", _ROWS.replace("4", "5"), _ROWS.replace("4", "x")),
+            *(_ROWS.replace(".", "_"), _ROWS.replace(".", "*"), _ROWS.replace(".", "?")),
+            *(_ROWS.replace(".", "。"), _ROWS.replace("1", "１"), _ROWS.replace("1", "١")),
+            *(_ROWS.replace(" ", "\u00a0"), _ROWS.replace(" ", "|"), _ROWS.replace(" ", ",")),
+            *(_ROWS.replace(".", "-"), _ROWS.replace(".", "　"), "Ⅰ" + _CELLS[1:]),
+        ],
+        "has the digit 1 twice in a row, at row 1 column 1 and row 1 column 4": ["1..1" + "." * 12],
+        "has the digit 2 twice in a column, at row 1 column 2 and row 4 column 2": [
+            ".2.. .... .... .2..",
+        ],
+        "has the digit 3 twice in a box": ["3....3.........."],
+    },
+    reads_targets={_SOLVED: [_SOLVED, _SOLVED.replace(" ", ""), " ".join(_SOLVED)]},
+    refuses_targets={
+        "expected 16 characters of '1234'": [_ROWS, _SOLVED[:-1], _SOLVED.replace("1", "１")]
+    },
+)

@@ -1,0 +1,133 @@
+"""One reading everywhere: what a codec reads and refuses is the same in every way in.
+
+Each codec has a table: spellings and what they are read as, or a part of the sentence that refuses
+them. A new codec joins with a table in ``TABLES``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.spellings import digits
+from tests.spellings.table import FEWEST, Example, Spellings, Table, as_example
+from tests.spellings.ways import ALONE, ALONE_SCORES, MIXED, MIXED_SCORES, Told, Ways, sentence
+from ut_tf.errors import UserError
+
+TABLES = [digits.DIGITS, digits.SUMS, digits.BITS, digits.BOARDS]
+_ACCURACY = 1e-3
+Way = Callable[[Sequence[Example]], list[Told]]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_way_in_reads_and_refuses_alike(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert table.size >= FEWEST
+    with Ways(table, tmp_path, monkeypatch) as ways:
+        faults = _faults_of(ways)
+    assert not faults, "\n".join(faults)
+
+
+def _faults_of(ways: Ways) -> list[str]:
+    """What the ways of inputs and those of targets say otherwise than the first of them."""
+    table = ways.table
+    source = next(as_example(texts) for texts in table.reads if any(as_example(texts)))
+    target = next(iter(table.reads_targets), None)
+    inputs = _Cases.of(table.reads, table.refuses, ways.translate)
+    faults = [*_faults(ways, inputs, ALONE, MIXED)]
+    if target is not None:
+        outputs = _Cases.of(table.reads_targets, table.refuses_targets, ways.score, before=source)
+        beside = _Cases.of(table.reads, table.refuses, ways.score, behind=(target,))
+        names = MIXED_SCORES if ways.has_scores else ()
+        faults += [*_faults(ways, outputs, ALONE_SCORES, names)]
+        faults += [*_faults(ways, beside, ALONE_SCORES, names)] if ways.codec.fields else []
+    return faults
+
+
+class _Cases(NamedTuple):
+    """Examples, what they are read as, and what is told of that; and the sentence about those that
+    are refused.
+    """
+
+    read: dict[Example, Example]
+    known: dict[Example, Told]
+    refused: dict[Example, str]
+
+    @classmethod
+    def of(
+        cls,
+        reads: Spellings,
+        refuses: Spellings,
+        way: Way,
+        before: Example = (),
+        behind: Example = (),
+    ) -> _Cases:
+        def whole(texts: Any) -> Example:
+            return (*before, *as_example(texts), *behind)
+
+        canonical = [whole(texts) for texts in reads]
+        read = {whole(row): whole(texts) for texts, rows in reads.items() for row in rows}
+        known = dict(zip(canonical, way(canonical), strict=True))
+        scores = [round(row.score, 4) for row in known.values() if np.isfinite(row.score)]
+        # Otherwise a spelling that is read as another one would not be seen.
+        assert len({*scores}) == len(scores) > 0
+        refused = {}
+        for part, rows in refuses.items():
+            for example in map(whole, rows):
+                refused[example] = _refusal(way, example)
+                assert part in refused[example], (example, refused[example])
+        return cls(read, known, refused)
+
+
+def _refusal(way: Way, example: Example) -> str:
+    with pytest.raises(UserError) as refusal:
+        way([example])
+    assert "\n" not in str(refusal.value).strip(), example
+    return sentence(str(refusal.value))
+
+
+def _faults(ways: Ways, cases: _Cases, alone: Sequence[str], mixed: Sequence[str]) -> Iterator[str]:
+    """What the ways say otherwise than the first one."""
+    for name in alone:
+        way, takes = getattr(ways, name), ways.takes(name)
+        examples = [*filter(takes, cases.known), *filter(takes, cases.read)]
+        yield from _differing(name, cases, dict(zip(examples, way(examples), strict=True)))
+        for example in filter(takes, cases.refused):
+            try:
+                told = way([example])[0]
+            except UserError as error:
+                told = Told(error=sentence(str(error)))
+            yield from _differing(name, cases, {example: told})
+    for name in mixed:
+        takes = ways.takes(name)
+        spread = itertools.zip_longest(cases.read, cases.refused)
+        others = [example for pair in spread for example in pair if example is not None]
+        examples = [*filter(takes, cases.known), *filter(takes, others)]
+        told = getattr(ways, name)(examples)
+        yield from _differing(name, cases, dict(zip(examples, told, strict=True)))
+
+
+def _differing(name: str, cases: _Cases, told: Mapping[Example, Told]) -> Iterator[str]:
+    for example, row in told.items():
+        if example in cases.refused:
+            if row.error != cases.refused[example]:
+                yield f"{name}: {example!r}: {row}, expected {cases.refused[example]}"
+            continue
+        read_as = cases.read.get(example, example)
+        expected = cases.known[read_as]
+        # What ut-show prints is more than an answer.
+        text = told[read_as].text if name == "ut_show" else expected.text
+        if row.error or row.text != text or not _is_near(row.score, expected.score):
+            yield f"{name}: {example!r}: {row}, expected {expected} as of {read_as!r}"
+
+
+def _is_near(score: float | None, expected: float | None) -> bool:
+    if score is None or expected is None:
+        return True
+    return score == expected or abs(score - expected) < _ACCURACY
