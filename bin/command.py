@@ -72,8 +72,10 @@ def execute(
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing is left to say.
-        _drop_output()
+        _drop(sys.stdout)
         return EXIT_BROKEN_PIPE
+    finally:
+        _drop_unread_errors()
 
 
 @contextlib.contextmanager
@@ -158,14 +160,22 @@ def _refusal_of_output() -> str | None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _drop_output()
+        _drop(sys.stdout)
         return f"the output cannot be written ({error.strerror or error}): make room for it."
     return None
 
 
-def _drop_output() -> None:
-    """Sends what standard output still holds nowhere: Python must not try again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _drop_unread_errors() -> None:
+    """Sends what standard error still holds nowhere where its reader or its terminal has gone."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr)
+
+
+def _drop(stream: IO[str]) -> None:
+    """Sends what a stream still holds nowhere: Python must not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def standard_input() -> Iterator[bytes]:

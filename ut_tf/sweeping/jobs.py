@@ -30,6 +30,7 @@ from ut_tf.errors import UserError, counted
 from ut_tf.notices import note
 from ut_tf.storage.files import open_to_append
 from ut_tf.storage.locks import is_held
+from ut_tf.training.signals import heard_signals, is_announcement
 
 _PAUSE_SECONDS = 0.1
 COMMAND_MARK = "$ "
@@ -126,7 +127,8 @@ class Jobs:
         return self._asked > 0
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._stop) for number in _heard_signals()}
+        heard = heard_signals(_interrupt)
+        self._before = {number: signal.signal(number, self._stop) for number in heard}
         return self
 
     def __exit__(
@@ -237,7 +239,9 @@ class Jobs:
         )
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
+        del frame
+        if self.stopping and is_announcement(number):
+            return
         how = (
             "at once"
             if self.stopping
@@ -264,7 +268,7 @@ def interrupted_by_signals() -> Iterator[None]:
     """A context in which each signal that stops raises KeyboardInterrupt, as Ctrl-C does, so that
     what was begun is ended in order; the jobs of a ``Jobs`` inside hear it first.
     """
-    before = {number: signal.signal(number, _interrupt) for number in _heard_signals()}
+    before = {number: signal.signal(number, _interrupt) for number in heard_signals()}
     try:
         yield
     finally:
@@ -275,11 +279,3 @@ def interrupted_by_signals() -> Iterator[None]:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     del number, frame
     raise KeyboardInterrupt
-
-
-def _heard_signals() -> list[signal.Signals]:
-    """The signals that stop: Ctrl-C, SIGTERM and, unless nohup has it ignored, the end of
-    the terminal.
-    """
-    hears_end = hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hears_end else [])]

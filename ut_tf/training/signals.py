@@ -1,26 +1,56 @@
-"""Stopping on demand: SIGTERM and Ctrl-C let the running step end and a checkpoint be saved; a
-second one kills.
+"""Stopping on demand: Ctrl-C, SIGTERM, the end of the terminal and what batch schedulers send let
+the running step end and a checkpoint be saved.
+
+A second Ctrl-C, SIGTERM or SIGQUIT kills. Announcements do not count as a second signal: a terminal
+that is closed, a scheduler and the limit of processor time send theirs several times.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self, cast
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Windows has the first two alone.
+_ORDERS = ("SIGINT", "SIGTERM", "SIGQUIT")
+_ANNOUNCEMENTS = ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
+_ALWAYS_HEARD = ("SIGINT", "SIGTERM")
 _NOTICE = (
     b"\nstopping after the current update (the first one takes longest) or evaluation, with a"
     b" checkpoint; a second signal stops at once, without one\n"
 )
 
 
+def heard_signals(*handlers: Any) -> list[signal.Signals]:
+    """The signals that end a training in order.
+
+    All but Ctrl-C and SIGTERM are heard only where nobody handles or ignores them: nohup ignores
+    the end of the terminal, and a program may use SIGUSR1 for itself.
+
+    Args:
+      *handlers: count as nobody.
+    """
+    present = [name for name in (*_ORDERS, *_ANNOUNCEMENTS) if hasattr(signal, name)]
+    return [
+        number
+        for name, number in ((name, signal.Signals[name]) for name in present)
+        if name in _ALWAYS_HEARD or signal.getsignal(number) in (signal.SIG_DFL, *handlers)
+    ]
+
+
+def is_announcement(number: int) -> bool:
+    """Whether a signal says that the process will be ended, and may come several times."""
+    return signal.Signals(number).name in _ANNOUNCEMENTS
+
+
 class StopRequest:
-    """A context in which SIGTERM and SIGINT only set ``requested``; the second one does what it did
-    before.
+    """A context in which the signals that end a training only set ``requested``; the second one
+    does what it did before.
 
     Signals can be caught in the main thread only: elsewhere the context does nothing.
 
@@ -35,7 +65,7 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            self._before = {number: signal.signal(number, self._note) for number in heard_signals()}
         return self
 
     def __exit__(
@@ -44,16 +74,67 @@ class StopRequest:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._put_back()
+        self._put_back([*self._before])
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        self.requested = True
-        # Not print: the signal may have interrupted a print.
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._notice)
-        self._put_back()
+        if not self.requested:
+            self.requested = True
+            # Not print: the signal may have interrupted a print. There may be no terminal any more.
+            with contextlib.suppress(OSError):
+                os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._notice)
+        self._put_back([number for number in self._before if not is_announcement(number)])
 
-    def _put_back(self) -> None:
-        for number, handler in self._before.items():
+    def _put_back(self, numbers: list[int]) -> None:
+        for number in numbers:
+            handler = self._before.pop(number)
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        self._before = {}
+
+
+@contextlib.contextmanager
+def unread_output_stops(stop: StopRequest) -> Iterator[None]:
+    """A context in which output that cannot be written, since its reader or its terminal has gone,
+    sets ``stop.requested`` instead of raising; further output goes nowhere.
+    """
+    output, errors = (_Output(stream, stop) for stream in (sys.stdout, sys.stderr))
+    with (
+        contextlib.redirect_stdout(cast(IO[str], output)),
+        contextlib.redirect_stderr(cast(IO[str], errors)),
+    ):
+        yield
+
+
+class _Output:
+    """A stream of text whose errors are a wish to stop.
+
+    Args:
+      stream: takes in the text until its first error; None: nobody does.
+      stop: told of that error.
+    """
+
+    def __init__(self, stream: IO[str] | None, stop: StopRequest) -> None:
+        self._stream = stream
+        self._stop = stop
+        self._is_read = stream is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._heeding("write", text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._heeding("flush")
+
+    def isatty(self) -> bool:
+        return self._is_read and getattr(self._stream, "isatty", bool)()
+
+    def _heeding(self, method: str, *arguments: str) -> None:
+        if not self._is_read:
+            return
+        try:
+            getattr(self._stream, method)(*arguments)
+        except OSError:
+            self._is_read = False
+            self._stop.requested = True

@@ -30,7 +30,6 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.evaluation.records import now
-from ut_tf.notices import worded
 from ut_tf.run import Run
 from ut_tf.run_config import installed_versions
 from ut_tf.run_weights import restore_weights
@@ -72,11 +71,12 @@ from ut_tf.training.hooks.stopping import LastUpdate, Signal
 from ut_tf.training.hooks.validation import Validation
 from ut_tf.training.logs import RunLog
 from ut_tf.training.loop import TrainingLoop
+from ut_tf.training.opening import Beginning, nothing_to_do, opening_lines
 from ut_tf.training.optimizer import Optimizer, make_optimizer
 from ut_tf.training.pending_reports import PendingReports
 from ut_tf.training.progress import ProgressLine, Speedometer
 from ut_tf.training.saver import Saver
-from ut_tf.training.signals import StopRequest
+from ut_tf.training.signals import StopRequest, unread_output_stops
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams
@@ -107,7 +107,7 @@ class TrainingResult:
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM ended a training, which was saved first.
+    """Ctrl-C, another signal or output that nobody reads ended a training, which was saved first.
 
     Args:
       result: how far it came.
@@ -154,20 +154,27 @@ def train(
     Raises:
       UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
         the data has no batch, or another process trains in the same directory.
-      TrainingInterrupted: a KeyboardInterrupt, after Ctrl-C or SIGTERM, once a checkpoint is saved.
+      TrainingInterrupted: a KeyboardInterrupt, after Ctrl-C, another signal that ends (``signals``)
+        or output that nobody reads any more, once a checkpoint is saved.
     """
     check_views(tensorboard)
     if tracker is not None:
         check_tracker(tracker)
     stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
-    with _alone(run.output_dir, workers), StopRequest() as stop, lost_workers_named(workers):
+    with (
+        _alone(run.output_dir, workers),
+        StopRequest() as stop,
+        unread_output_stops(stop),
+        lost_workers_named(workers),
+    ):
         with _withdrawn(run.output_dir, workers, Exception):
             parts = _make_parts(run, workers, train_steps, keep, warm_start_from)
         process_log = _make_process_log(parts, stopwatch, warm_start_from)
         stopped_by = parts.ended
         if stopped_by is None:
-            _say_what_begins(parts)
+            for line in opening_lines(_beginning(parts)):
+                parts.progress.say(line)
             views = _Views(frozenset(tensorboard), tracker)
             with _withdrawn(run.output_dir, workers, _OUT_OF_MEMORY):
                 stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, process_log, views)
@@ -179,7 +186,7 @@ def train(
                     " resumes from it."
                 )
         else:
-            parts.progress.say(_nothing_to_do(parts, stopped_by))
+            parts.progress.say(nothing_to_do(_beginning(parts), stopped_by))
         if process_log is not None:
             process_log.end(parts.state.step, stopped_by)
     metrics = dict(parts.state.metrics) if workers.is_chief else {}
@@ -188,17 +195,6 @@ def train(
     if stopped_by == "signal" or stop.requested:
         raise TrainingInterrupted(result, run.output_dir)
     return result
-
-
-def _nothing_to_do(parts: _Parts, stopped_by: StoppedBy) -> str:
-    """The line for a training that had ended before."""
-    step, whole = parts.state.step, parts.run.hparams.training.train_steps
-    if stopped_by == "train_steps" and parts.train_steps < step < whole:
-        return (
-            f"{parts.run.output_dir} is at step {step} of {whole} already, and"
-            f" `train_steps`={parts.train_steps} asks for no more: without it training goes on."
-        )
-    return f"{parts.run.output_dir} is trained already, to step {step} ({stopped_by})."
 
 
 @dataclass(frozen=True)
@@ -225,6 +221,17 @@ class _Parts:
             return "train_steps"
         patience = self.run.hparams.training.early_stopping_patience
         return "early_stopping" if self.state.out_of_patience(patience) else None
+
+
+def _beginning(parts: _Parts) -> Beginning:
+    return Beginning(
+        parts.run,
+        parts.state.step,
+        parts.train_steps,
+        parts.model.count_params(),
+        describe_devices(parts.workers.strategy),
+        None if parts.curriculum is None else parts.curriculum.standing,
+    )
 
 
 @dataclass(frozen=True)
@@ -425,31 +432,6 @@ def _validation(parts: _Parts, log: RunLog | None, speedometer: Speedometer, vie
         WrittenExamples(parts.model, parts.problem, parts.run) if shows_examples else None,
         "figures" in views.tensorboard,
     )
-
-
-def _say_what_begins(parts: _Parts) -> None:
-    run, state, say = parts.run, parts.state, parts.progress.say
-    training = run.hparams.training
-    decay_steps = training.decay_steps or training.train_steps
-    if training.schedule == "cosine" and parts.train_steps > decay_steps:
-        sentence = (
-            f"`train_steps`={parts.train_steps} is above `decay_steps`={decay_steps}, from which on"
-            " the cosine schedule's learning rate is 0 and nothing is learned: set"
-            f" `decay_steps`={parts.train_steps}, in another `output_dir` if this one has a"
-            " checkpoint."
-        )
-        say(f"warning: {worded(sentence)}")
-    devices = describe_devices(parts.workers.strategy)
-    say(f"training {run.hparams.model} ({parts.model.count_params():,} parameters) on {devices}")
-    if state.step:
-        say(f"resuming from step {state.step}, {parts.store.path(state.step)}")
-    if parts.curriculum is not None:
-        standing = parts.curriculum.standing
-        say(
-            f"step {state.step}: {standing}"
-            if state.step
-            else f"curriculum: {standing} to begin with"
-        )
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class LastUpdate(Hook):
 
 
 class Signal(Hook):
-    """Saves a checkpoint and stops, on all workers, after one of them got SIGTERM or Ctrl-C."""
+    """Saves a checkpoint and stops, on all workers, after one of them was asked to."""
 
     def __init__(self, request: StopRequest, saver: Saver, workers: Workers) -> None:
         self._request = request
