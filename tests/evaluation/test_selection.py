@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -27,7 +28,14 @@ def test_of_equals_the_lowest_loss_is_first() -> None:
     assert first([error(0.0, 0.02), error(0.0)]) == 0
 
 
-@pytest.mark.parametrize("silent", [None, error(None), {}, error(0.0, metric="accuracy")], ids=str)
+SILENT = [
+    *(None, error(None), {}, error(0.0, metric="accuracy")),
+    *(error(math.nan), error(-math.inf), error(0.0, math.nan), error(0.0, math.inf)),
+    {**error(0.0), "loss": None},
+]
+
+
+@pytest.mark.parametrize("silent", SILENT, ids=str)
 def test_where_validation_is_silent_nothing_is_first(silent: dict[str, Any] | None) -> None:
     assert first([error(1.0), silent]) is None
     assert first([silent]) == 0

@@ -157,6 +157,8 @@ def test_the_best_by_the_metric_that_chooses_checkpoints(run: Run, tmp_path: Pat
     others = [
         json.dumps({"kind": "train", "step": 1, "loss": 0.0}),
         json.dumps({"kind": "eval", "step": 6, "loss": None}),
+        # An evaluation with a loss that is no number of any set is never among the best.
+        json.dumps({"kind": "eval", "step": 1, "loss": 0.0, "long/loss": None}),
         '{"kind": "ev',
     ]
     (run.output_dir / "metrics.jsonl").write_text("\n".join([*lines, *others]))

@@ -158,7 +158,12 @@ def test_mean_ponder_time_of_a_window() -> None:
         ("max", [1.0, math.nan, 4.0, 4.0, 0.0], [0.1] * 5, 3, 2),
         ("max", [0.9, 1.0, 1.0, 1.0, 1.0], [0.5, 0.4, 0.2, 0.3, math.nan], 3, 3),
         ("min", [5.0, 2.0, 2.0, 3.0, 2.0], [0.5, 0.4, 0.6, 0.1, 0.3], 5, 3),
-        ("min", [5.0, 2.0, 2.0, 2.0], [math.nan, math.nan, 0.1, math.nan], 3, 2),
+        # What is not finite, the value or the loss, is never the best, whatever the other is.
+        ("min", [5.0, 2.0, 2.0, 2.0], [math.nan, math.nan, 0.1, math.nan], 3, 1),
+        ("min", [2.0, 1.0, -math.inf, 0.5], [0.1, math.inf, 0.1, -math.inf], 1, 3),
+        ("max", [math.inf, 0.5, math.inf], [0.1, 0.2, math.nan], 2, 1),
+        ("max", [-math.inf, math.nan, 0.0], [None, None, None], 3, 0),
+        ("max", [1.0, math.nan, math.inf], [math.nan, 0.1, math.inf], None, 3),
         ("min", [2.0, 2.0], [None, 0.1], 2, 1),
     ],
 )
@@ -166,7 +171,7 @@ def test_the_best_evaluation_is_the_one_with_the_lowest_loss_of_the_best(
     direction: Literal["min", "max"],
     values: list[float],
     losses: list[float | None],
-    best: int,
+    best: int | None,
     without_progress: int,
 ) -> None:
     state = TrainingState()
@@ -175,3 +180,12 @@ def test_the_best_evaluation_is_the_one_with_the_lowest_loss_of_the_best(
         state.judge(value, direction, loss)
     assert state.best_step == best
     assert state.bad_evaluations == without_progress
+
+
+@pytest.mark.parametrize(("value", "loss"), [(math.inf, 0.1), (math.nan, None), (2.0, math.nan)])
+def test_what_an_older_version_took_for_the_best_gives_way(
+    value: float, loss: float | None
+) -> None:
+    state = TrainingState(step=4, best_step=2, best_value=value, best_loss=loss)
+    state.judge(1.0, "max", 0.5)
+    assert (state.best_step, state.best_value, state.best_loss) == (4, 1.0, 0.5)

@@ -1,4 +1,4 @@
-"""The ends that come from outside: every signal, and output that nobody reads, save a checkpoint."""
+"""Ends from outside: every signal, and output that nobody reads, save a checkpoint."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_output_that_nobody_reads_ends_training_with_a_checkpoint(
 
 def test_a_full_disk_below_the_output_is_heeded_too() -> None:
     class Full:
-        def write(self, text: str) -> None:
+        def write(self, _: str) -> None:
             raise OSError(28, "No space left on device")
 
         def flush(self) -> None:

@@ -10,6 +10,7 @@ The test data never chooses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,14 +42,15 @@ def first(selections: Sequence[Mapping[str, Any] | None]) -> int | None:
     one of them, or not in the same metric.
 
     Of equals it is the one with the lowest loss, as among the checkpoints of a run; where the
-    losses are equal or one of them is unknown, the first.
+    losses are equal or one of them is unknown, the first. A value or a loss that is no finite
+    number says nothing.
 
     Args:
       selections: of each, as ``selection_of`` returns them, the lowest seed before the others.
     """
     if len(selections) == 1:
         return 0
-    known = [found for found in selections if found and found.get("value") is not None]
+    known = [found for found in selections if found and _is_sound(found)]
     if len(known) < len(selections) or len({found.get("metric") for found in known}) != 1:
         return None
     scores = [
@@ -59,3 +61,9 @@ def first(selections: Sequence[Mapping[str, Any] | None]) -> int | None:
     if None in losses.values():
         return equals[0]
     return min(equals, key=lambda place: (losses[place], place))
+
+
+def _is_sound(found: Mapping[str, Any]) -> bool:
+    # A record has None in place of a number that is not finite.
+    numbers = (found.get("value"), found.get("loss", 0.0))
+    return all(number is not None and math.isfinite(number) for number in numbers)

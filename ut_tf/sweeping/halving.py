@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ut_tf.figures.curves import read_curves
+from ut_tf.evaluation.validations import judged
+from ut_tf.storage.layout import METRICS_FILE
 from ut_tf.storage.processes import HOPELESS, RUNG, read_processes, write_processes
 from ut_tf.sweeping.grid import Cell
 
@@ -41,7 +42,7 @@ def validation_score(place: Path, step: int) -> float | None:
         return None
     selection = processes[-1].selection
     sign = 1.0 if selection["direction"] == "max" else -1.0
-    curve = read_curves(place).get(f"eval/{selection['metric']}", [])
+    curve = judged(place / METRICS_FILE, selection["metric"])
     return max((sign * value for at, value in curve if at <= step), default=None)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,13 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import differences
 from ut_tf.errors import UserError
+from ut_tf.evaluation.validations import judged
 from ut_tf.run import Run
 from ut_tf.run_config import RESUMABLE_FIELDS
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
-from ut_tf.storage.json_lines import objects, step_of
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
@@ -52,8 +52,6 @@ from ut_tf.storage.model_folder import copy_vocabulary
 MOST = 8
 # How a former mean is called while it gives way.
 _FORMER = "old"
-# The whole numbers that a float holds.
-_LARGEST_METRIC = 2**53
 _ADVICE = "give a new or empty folder as `destination`"
 _STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
 # What a new mean takes over from a former one: nothing else could make it again.
@@ -179,7 +177,7 @@ def best_steps(run: Run, best: int | None = None) -> list[int]:
     name, direction = run.make_problem().selection_metric
     there = {*CheckpointStore(run.output_dir).steps()}
     values = {
-        step: value for step, value in _judged(run.output_dir / METRICS_FILE, name) if step in there
+        step: value for step, value in judged(run.output_dir / METRICS_FILE, name) if step in there
     }
     if there and not values:
         file = run.output_dir / METRICS_FILE
@@ -187,7 +185,7 @@ def best_steps(run: Run, best: int | None = None) -> list[int]:
             f"{file} has no {name} of any checkpoint of {sorted(there)}: average the last ones, or"
             " name the steps to average."
         )
-    losses = dict(_judged(run.output_dir / METRICS_FILE, "loss"))
+    losses = dict(judged(run.output_dir / METRICS_FILE, "loss"))
     sign = 1.0 if direction == "min" else -1.0
     ranking = sorted(
         values, key=lambda step: (sign * values[step], losses.get(step, math.inf), -step)
@@ -223,20 +221,6 @@ def _chosen(
             " which keeps that many of the latest."
         )
     return sorted(intact)
-
-
-def _judged(path: Path, name: str) -> Iterator[tuple[int, float]]:
-    """Yields (step, value) of each evaluation in a metrics file that has a finite value of the
-    metric.
-    """
-    for values in objects(path):
-        value, step = values.get(name), step_of(values)
-        if values.get("kind") != "eval" or step is None:
-            continue
-        if isinstance(value, float) and math.isfinite(value):
-            yield step, value
-        elif isinstance(value, int) and abs(value) <= _LARGEST_METRIC:
-            yield step, float(value)
 
 
 def _mean_weights(model: Any, run: Run, steps: list[int]) -> tuple[list[Any], list[str]]:

@@ -109,18 +109,18 @@ class TrainingState:
         """Takes in the value of the selection metric measured at this step, and the loss.
 
         Of equal values the one with the lower loss is the best: a metric that has become perfect
-        tells nothing more. Such a checkpoint does not reset the patience of early stopping.
+        tells nothing more. Such a checkpoint does not reset the patience of early stopping. A value
+        or a loss that is no finite number is never the best.
         """
-        better = self._compared(value, direction)
+        better = self._compared(value, direction) if _is_sound(value, loss) else -1
         if better > 0 or (better == 0 and _lower(loss, self.best_loss)):
             self.best_step, self.best_value, self.best_loss = self.step, value, loss
         self.bad_evaluations = 0 if better > 0 else self.bad_evaluations + 1
 
     def _compared(self, value: float, direction: Literal["min", "max"]) -> int:
         """1 where `value` is better than the best so far, 0 where it equals it, otherwise -1."""
-        if math.isnan(value):
-            return -1
-        if self.best_value is None:
+        # Versions until 0.4 took evaluations for the best that were not sound.
+        if self.best_value is None or not _is_sound(self.best_value, self.best_loss):
             return 1
         gain = self.best_value - value if direction == "min" else value - self.best_value
         return (gain > 0) - (gain < 0)
@@ -162,7 +162,9 @@ class TrainingState:
 
 
 def _lower(loss: float | None, than: float | None) -> bool:
-    """Whether `loss` is a number, and below the other if that is one, too."""
-    if loss is None or math.isnan(loss):
-        return False
-    return than is None or math.isnan(than) or loss < than
+    """Whether `loss` is known, and below the other if that is known, too."""
+    return loss is not None and (than is None or loss < than)
+
+
+def _is_sound(value: float, loss: float | None) -> bool:
+    return math.isfinite(value) and (loss is None or math.isfinite(loss))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.evaluation.metric_names import telling
+from ut_tf.evaluation.metric_names import diverging, telling
 from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.logs import RunLog
@@ -69,7 +71,9 @@ class Validation(Hook):
                 f" measured: {', '.join(sorted(metrics))}."
             )
         state.metrics, state.evaluated_step = metrics, state.step
-        state.judge(metrics[name], direction, metrics.get("loss"))
+        diverged = diverging(metrics)
+        loss = next(iter(diverged.values()), metrics.get("loss"))
+        state.judge(metrics[name], direction, loss)
         # Logged first: a run that is killed in between drops the line again, and does not miss it.
         if self.draws_pondering:
             log.pondering(state.step)
@@ -81,3 +85,17 @@ class Validation(Hook):
             + "  ".join(f"{key} {value:.4g}" for key, value in telling(metrics).items())
             + best
         )
+        if not math.isfinite(metrics[name]):
+            diverged[name] = metrics[name]
+        if diverged:
+            self.progress.say(_divergence(state, diverged))
+
+
+def _divergence(state: TrainingState, diverged: Mapping[str, float]) -> str:
+    values = ", ".join(f"{name} is {value}" for name, value in diverged.items())
+    best = "none is" if state.best_step is None else f"that of step {state.best_step} stays"
+    return (
+        f"warning: at step {state.step} the model has diverged on the validation data ({values},"
+        f" expected finite numbers): its checkpoint does not count as the best, {best}; if it stays"
+        " so, lower learning_rate, raise warmup_steps or set clip_norm in another run."
+    )
