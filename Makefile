@@ -16,7 +16,7 @@ resumable = trap : INT; $(BIN)/$(1) || { status=$$?; test $$status -ne 130 || ec
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo test slow-test faults faults-sample lint typecheck imports format docs results reproduce page site notebooks lock audit sbom install clean
+.PHONY: help demo test slow-test faults faults-sample lint typecheck imports format docs results pictures reproduce page site notebooks lock audit sbom install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
 	@echo "make results    writes the tables of docs/results.md and docs/results/ anew from the records in results/"
+	@echo "make pictures   draws docs/images/think.png anew; needs chromium and its driver"
 	@echo "make reproduce  trains a cheap run of each table of results/ again and compares (half an hour on two cores); make ROWS=lengths reproduce"
 	@echo "make page       builds page/ into ut_tf/insights/page/index.html; needs Node.js 20 or newer"
 	@echo "make site       writes the documentation as a site to build/site; fails on dead links"
@@ -90,6 +91,9 @@ docs: $(VENV)/.installed
 
 results: $(VENV)/.installed
 	$(BIN)/ut-report results/*.jsonl $(addprefix --page=,README.md docs/results.md $(wildcard docs/results/*.md))
+
+pictures: $(VENV)/.installed-test
+	$(BIN)/python docs/pictures.py
 
 reproduce: $(VENV)/.installed
 	$(BIN)/python benchmarks/reproduce.py $(if $(ROWS),--rows='$(ROWS)')

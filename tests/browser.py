@@ -25,22 +25,44 @@ _OPTIONS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A headless Chromium."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason=f"selenium is missing: {_INSTALL}")
+class NoBrowser(Exception):
+    """Chromium or what drives it is missing; the message says what to install."""
+
+
+def started(profile: Path) -> Any:
+    """A headless Chromium, which the caller must quit.
+
+    Args:
+      profile: a folder for what it stores.
+
+    Raises:
+      NoBrowser: a part is missing.
+    """
+    try:
+        from selenium import webdriver
+    except ImportError as error:
+        raise NoBrowser(f"selenium is missing: {_INSTALL}") from error
     binary = shutil.which("chromium") or shutil.which("chromium-browser")
     driver_path = shutil.which("chromedriver")
     if not binary or not driver_path:
-        pytest.skip(f"chromium or chromedriver is missing: {_INSTALL}")
+        raise NoBrowser(f"chromium or chromedriver is missing: {_INSTALL}")
     options = webdriver.ChromeOptions()
     options.binary_location = binary
     for option in _OPTIONS:
         options.add_argument(option)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.add_argument(f"--user-data-dir={profile}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     service = webdriver.ChromeService(executable_path=driver_path)
-    driver = webdriver.Chrome(options=options, service=service)
+    return webdriver.Chrome(options=options, service=service)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A headless Chromium."""
+    try:
+        driver = started(tmp_path_factory.mktemp("profile"))
+    except NoBrowser as missing:
+        pytest.skip(str(missing))
     yield driver
     driver.quit()
 
