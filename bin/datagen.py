@@ -18,7 +18,6 @@ from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.flag_values import (
     check_readable_files,
     problem_arguments,
-    sets_to_begin_with,
 )
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.bin.registry_page import registry_page
@@ -158,7 +157,7 @@ def _next_command(problem: str, values: Any, data_dir: Path) -> str:
         for flag in (*shared_flags.FILE_FLAGS, shared_flags.PROBLEM_ARGS, shared_flags.HPARAMS)
         if values[flag.name].value
     ]
-    hparams_set = values.hparams_set or next(iter(sets_to_begin_with(problem)), "<set>")
+    hparams_set = values.hparams_set or next(iter(registry.sets_to_begin_with(problem)), "<set>")
     words = [f"--problem={problem}", f"--hparams_set={hparams_set}"]
     if values.data_dir:
         words.append(f"--data_dir={data_dir}")

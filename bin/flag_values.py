@@ -17,7 +17,6 @@ from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.factories import parse_problem_args
 from ut_tf.hparams.catalogue import HPARAMS_SETS
-from ut_tf.hparams.first_sets import first_sets
 from ut_tf.notices import warn
 from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
@@ -31,16 +30,11 @@ if TYPE_CHECKING:
 _MOST_CHOICES = 10
 
 
-def sets_to_begin_with(problem: str) -> tuple[str, ...]:
-    """Names of the sets for a problem; none for one of a user's."""
-    return first_sets(problem) if problem in PROBLEMS else ()
-
-
 def made_for_others(problem: str, hparams_set: str) -> str:
     """A line about a recipe that was made for problems of another kind; empty: it was not, or the
     problem or the set is a user's.
     """
-    begin = sets_to_begin_with(problem)
+    begin = registry.sets_to_begin_with(problem)
     kind = HPARAMS_SETS[hparams_set].group if hparams_set in HPARAMS_SETS else ""
     if not begin or kind in ("", "sizes"):
         return ""

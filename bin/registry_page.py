@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ut_tf import registry
-from ut_tf.bin.flag_values import sets_to_begin_with
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.hyperparameter_help import hyperparameter_help
 from ut_tf.config.fields import default_of, fields_of
@@ -120,7 +119,9 @@ def _first_sets(pattern: str) -> list[tuple[str, str]]:
     problems = [name for name, _ in _matching(registry.problems, pattern)]
     if pattern in registry.problems.names():
         problems = [pattern]
-    names = dict.fromkeys(name for problem in problems for name in sets_to_begin_with(problem))
+    names = dict.fromkeys(
+        name for problem in problems for name in registry.sets_to_begin_with(problem)
+    )
     return [(name, kind.describe(name)) for name in names if name not in shown]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ut_tf import registry
 from ut_tf.bin import shared_flags
 from ut_tf.bin.config_file import CONFIG, parse_with_config
-from ut_tf.bin.flag_values import problem_arguments, sets_to_begin_with
+from ut_tf.bin.flag_values import problem_arguments
 from ut_tf.bin.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
@@ -204,7 +205,7 @@ def _plan(values: Any) -> Run:
 
 def _fitting(values: Any) -> str:
     """Names of sets for the problem, if there is one, as the beginning of a sentence."""
-    sets = sets_to_begin_with(values.problem)
+    sets = registry.sets_to_begin_with(values.problem)
     verb = "fit" if len(sets) > 1 else "fits"
     return f"{' and '.join(sets)} {verb} {values.problem}; " if sets else ""
 

@@ -285,6 +285,14 @@ strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES")
 evaluation_methods = Registry("evaluation method", "ut_tf.evaluation.catalogue:METHODS")
 
 
+def sets_to_begin_with(problem: str) -> tuple[str, ...]:
+    """Names of the recipes that were made for a problem; none for one of a user's."""
+    if problem not in problems.names() or problems.is_own(problem):
+        return ()
+    found: tuple[str, ...] = _load("ut_tf.hparams.first_sets:first_sets", "the first sets")(problem)
+    return found
+
+
 def register_problem(name: str) -> Callable[[T], T]:
     """Decorator: registers what makes a Problem when called without arguments."""
     return lambda value: problems.register(name, value)

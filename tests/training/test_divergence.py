@@ -10,7 +10,7 @@ import pytest
 
 from tests.training.toy import ToyCopy, toy_run
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.evaluation.metric_names import diverging
+from ut_tf.evaluation.validations import diverging
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.processes import TrainingProcess, write_processes
 from ut_tf.sweeping.halving import validation_score

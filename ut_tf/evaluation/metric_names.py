@@ -8,10 +8,9 @@ Example::
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ut_tf.metrics.sums import PONDER_ROLES
 
@@ -57,18 +56,6 @@ def telling(metrics: Mapping[str, float]) -> dict[str, float]:
         if not (parsed[name].group and groups[_grouping(parsed[name])] == 1)
         and not (name in _OVER_GROUPS and groups["error", ""] == 1)
         and not (name.endswith("compute_share") and value == 1.0)
-    }
-
-
-def diverging(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The losses of evaluation sets that are no finite number: of a model that has diverged,
-    whatever else was measured. In a file such a number is None.
-    """
-    return {
-        name: value
-        for name, value in metrics.items()
-        if name.rpartition("/")[2] == "loss"
-        and not (isinstance(value, int | float) and math.isfinite(value))
     }
 
 

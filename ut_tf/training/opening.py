@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ut_tf import registry
 from ut_tf.notices import worded
 from ut_tf.run import Run
 from ut_tf.storage.layout import CHECKPOINTS_FOLDER, checkpoint_name
 from ut_tf.training.hooks.hook import StoppedBy
+from ut_tf.training.schedules import learning_rate
+
+# Of a schedule's updates: a training that ends before is hardly meant to.
+_EARLY = 0.5
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ def opening_lines(beginning: Beginning) -> Iterator[str]:
     yield (
         f"training {run.hparams.model} ({beginning.parameters:,} parameters) on {beginning.devices}"
     )
+    if not step:
+        yield from _on_the_end(beginning)
     if step:
         checkpoint = run.output_dir / CHECKPOINTS_FOLDER / checkpoint_name(step)
         yield f"resuming from step {step}, {checkpoint}"
@@ -48,6 +55,34 @@ def opening_lines(beginning: Beginning) -> Iterator[str]:
             if step
             else f"curriculum: {beginning.stage} to begin with"
         )
+
+
+def long_training(run: Run, left: str) -> str:
+    """The line for a training that has days to go: the recipe for this problem and for a machine
+    like this one, if there is one.
+
+    Args:
+      run: that is trained.
+      left: the time, in words.
+    """
+    smaller = next(
+        (name for name in registry.sets_to_begin_with(run.problem) if _is_smaller(name, run)), None
+    )
+    advice = (
+        "train on more or faster GPUs (`plan` says how long that takes), or take a smaller set"
+        if smaller is None
+        else f"to begin with, {run.problem} has the set {smaller}"
+        f" ({registry.hparams_sets.describe(smaller)}): `hparams_set`={smaller}, in another"
+        " `output_dir`"
+    )
+    return worded(f"note: training takes about {left} more on this machine; {advice}.")
+
+
+def _is_smaller(hparams_set: str, run: Run) -> bool:
+    """Whether a set is a recipe, not a paper's size, and narrower than the run's network."""
+    width = registry.hparams_sets.get(hparams_set)().network.hidden_size
+    is_recipe = registry.hparams_sets.group(hparams_set) != "sizes"
+    return is_recipe and bool(width < getattr(run.hparams.network, "hidden_size", 0))
 
 
 def nothing_to_do(beginning: Beginning, stopped_by: StoppedBy) -> str:
@@ -74,3 +109,26 @@ def _on_the_schedule(beginning: Beginning) -> Iterator[str]:
             " checkpoint."
         )
         yield f"warning: {worded(sentence)}"
+
+
+def _on_the_end(beginning: Beginning) -> Iterator[str]:
+    """Yields a note where training ends before its schedule has done what it is for."""
+    training, steps = beginning.run.hparams.training, beginning.train_steps
+    decay_steps = training.decay_steps or training.train_steps
+    faults, overrides = [], []
+    if training.schedule == "cosine" and steps < _EARLY * decay_steps:
+        faults.append(f"of a cosine schedule of {decay_steps} updates")
+        overrides.append(f"train_steps={steps}")
+        if decay_steps != training.train_steps:
+            overrides.append(f"decay_steps={steps}")
+    if steps <= training.warmup_steps:
+        faults.append(f"within the warm-up of {training.warmup_steps} updates")
+        overrides.append(f"warmup_steps={steps // 10}")
+    if faults:
+        rate = float(learning_rate(steps, training, beginning.run.hparams.network.hidden_size))
+        sentence = (
+            f"training ends at step {steps} {', '.join(faults)}, with the learning rate at"
+            f" {rate:.3g}: a short training has a whole schedule with"
+            f" `hparams`={','.join(overrides)}, in another `output_dir`."
+        )
+        yield f"note: {worded(sentence)}"

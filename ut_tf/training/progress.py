@@ -42,14 +42,22 @@ class ProgressLine:
         self._first_step = step
         self._started = time.monotonic()
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since ``start``."""
+        return time.monotonic() - self._started
+
+    def seconds_left(self, step: int) -> float:
+        """The time until training ends, as fast as it has been since ``start``."""
+        return self.elapsed / max(step - self._first_step, 1) * (self._train_steps - step)
+
     def show(
         self, step: int, loss: float, rate: float, speed: float, ponder_time: float | None
     ) -> None:
         """Shows a log point: `speed` in units per second; `ponder_time` is None without dynamic
         halting.
         """
-        elapsed = time.monotonic() - self._started
-        left = elapsed / max(step - self._first_step, 1) * (self._train_steps - step)
+        left = self.seconds_left(step)
         ponder = "" if ponder_time is None else f"  ponder {ponder_time:.2f}"
         # Right after the first update nothing is known of the speed.
         pace = f"  {speed:,.0f} {self._unit}/s" if speed else ""
@@ -111,7 +119,9 @@ class Speedometer:
 
 
 def format_duration(seconds: float) -> str:
-    """Hours, minutes and seconds: "1:02:03", "2:03"."""
+    """Days and hours, or hours, minutes and seconds: "3 d 4 h", "1:02:03", "2:03"."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24} h"
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

@@ -60,6 +60,7 @@ from ut_tf.training.distribution import (
     make_strategy,
 )
 from ut_tf.training.hooks.changes import Changes
+from ut_tf.training.hooks.first_minute import FirstMinute
 from ut_tf.training.hooks.first_update import FirstUpdate
 from ut_tf.training.hooks.graph import GraphOfUpdate
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
@@ -71,7 +72,7 @@ from ut_tf.training.hooks.stopping import LastUpdate, Signal
 from ut_tf.training.hooks.validation import Validation
 from ut_tf.training.logs import RunLog
 from ut_tf.training.loop import TrainingLoop
-from ut_tf.training.opening import Beginning, nothing_to_do, opening_lines
+from ut_tf.training.opening import Beginning, long_training, nothing_to_do, opening_lines
 from ut_tf.training.optimizer import Optimizer, make_optimizer
 from ut_tf.training.pending_reports import PendingReports
 from ut_tf.training.progress import ProgressLine, Speedometer
@@ -331,6 +332,7 @@ def _updates(
         )
         logging: list[Hook] = [
             FirstUpdate(state.step + 1, log_frequency, parts.progress, speedometer),
+            _first_minute(parts, log_frequency, speedometer),
             *_stages(parts, batches, step),
             *_ponder_watch(parts, log_frequency),
             Changes(parts.model.changes(), parts.progress),
@@ -409,6 +411,17 @@ def _ponder_watch(parts: _Parts, frequency: int) -> list[Hook]:
         return []
     schedule, max_steps = Schedule(frequency, parts.train_steps), model.max_steps(training=True)
     return [PonderWatch(schedule, remedies, max_steps, parts.progress, PONDER_PATIENCE)]
+
+
+def _first_minute(parts: _Parts, frequency: int, speedometer: Speedometer) -> Hook:
+    return FirstMinute(
+        parts.state.step + 1,
+        Schedule(frequency, parts.train_steps),
+        parts.progress,
+        speedometer,
+        parts.workers.count == 1,
+        partial(long_training, parts.run),
+    )
 
 
 def _logging(parts: _Parts, log: RunLog | None, frequency: int, speedometer: Speedometer) -> Hook:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.evaluation.metric_names import diverging, telling
+from ut_tf.evaluation.metric_names import telling
+from ut_tf.evaluation.validations import diverging
 from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.logs import RunLog

@@ -1,0 +1,188 @@
+"""What a training says before its first regular line: its schedule, its speed, the time left."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.toy import toy_run
+from ut_tf.factories import make_hparams
+from ut_tf.notices import worded_by
+from ut_tf.run import Run
+from ut_tf.training.hooks.first_minute import FirstMinute
+from ut_tf.training.hooks.hook import Schedule
+from ut_tf.training.opening import Beginning, long_training, opening_lines
+from ut_tf.training.progress import ProgressLine, Speedometer
+from ut_tf.training.state import TrainingState
+from ut_tf.training.step_report import StepReport
+
+
+class Clock:
+    """A time that the test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def shown(
+    monkeypatch: pytest.MonkeyPatch,
+    seconds_per_update: float,
+    updates: int,
+    by_clock: bool = True,
+    train_steps: int = 250_000,
+) -> list[str]:
+    """The lines after so many updates that all take as long, with a regular one every 100."""
+    clock, stream = Clock(), io.StringIO()
+    monkeypatch.setattr(time, "monotonic", clock)
+    progress, speedometer = ProgressLine(train_steps, stream=stream), Speedometer()
+    regular = Schedule(100, train_steps)
+    hook = FirstMinute(1, regular, progress, speedometer, by_clock, "{} are too long".format, clock)
+    state = TrainingState(step=1)
+    progress.start(1)
+    assert not hook.due(state)
+    for step in range(2, updates + 2):
+        clock.seconds += seconds_per_update
+        state.step = step
+        state.window.add(StepReport(2.0, 2.0, 64.0, 1.0, 0.01, 1.0))
+        speedometer.count(64.0)
+        if hook.due(state):
+            hook.after_update(state)
+    return stream.getvalue().splitlines()
+
+
+def test_slow_updates_are_told_after_the_second_and_then_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    second, advice, *others = shown(monkeypatch, 20.0, 5)
+    # 249,998 updates of 20 seconds.
+    assert second == "step 2 took 20 s: about 57 d 20 h for the updates that are left"
+    assert advice == "57 d 20 h are too long"
+    # Every 30 seconds at least, as often as updates end.
+    assert [line.split("/")[0] for line in others] == ["step 4", "step 6"]
+    assert others[0].startswith("step 4/250000  loss 2.0000  rate 0.01  3 tokens/s")
+    assert others[0].endswith("left 57 d 20 h")
+
+
+def test_several_workers_are_told_after_the_second_update_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert len(shown(monkeypatch, 20.0, 5, by_clock=False)) == 2
+
+
+def test_fast_updates_say_one_line_and_regular_lines_end_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (line,) = shown(monkeypatch, 0.05, 90, train_steps=2002)
+    assert line == "step 2 took 0.05 s: about 1:40 for the updates that are left"
+    # Update 100 has a regular line; what takes long from there on is told by it.
+    assert [
+        text.split("/")[0] for text in shown(monkeypatch, 0.4, 400, train_steps=10_000)[1:]
+    ] == ["step 77"]
+
+
+def test_a_first_hiccup_is_no_reason_to_advise(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 9 seconds an update would be 26 days, but have been measured once.
+    lines = shown(monkeypatch, 9.0, 1)
+    assert len(lines) == 1
+    assert any("too long" in line for line in shown(monkeypatch, 9.0, 5))
+
+
+def test_seconds_left_are_those_of_the_updates_so_far() -> None:
+    progress = ProgressLine(110, stream=io.StringIO())
+    progress.start(10)
+    assert progress.seconds_left(110) == 0.0
+
+
+def run_of(problem: str, hparams_set: str, overrides: str = "") -> Run:
+    hparams = make_hparams(hparams_set, overrides)
+    place = Path("runs/x")
+    return Run(
+        problem=problem,
+        problem_args={},
+        hparams_set=hparams_set,
+        hparams=hparams,
+        overrides=overrides,
+        seed=0,
+        data_dir=place,
+        tmp_dir=place,
+        output_dir=place,
+    )
+
+
+@pytest.mark.parametrize(
+    ("problem", "hparams_set", "recipe"),
+    [
+        ("babi_qa", "ut_base", "ut_babi_joint"),
+        ("babi_qa_task1_10k", "transformer_big", "ut_babi"),
+        ("translate_ende_multi30k", "ut_base", "ut_translate_small"),
+        ("translate_ende_wmt14", "ut_wmt14", None),
+        ("babi_qa", "ut_babi_joint", None),
+        ("toy_copy", "ut_base", None),
+    ],
+)
+def test_a_training_of_days_names_the_recipe_for_the_problem(
+    problem: str, hparams_set: str, recipe: str | None
+) -> None:
+    line = long_training(run_of(problem, hparams_set), "57 d 20 h")
+    assert line.startswith("note: training takes about 57 d 20 h more on this machine; ")
+    assert line.count("\n") == 0
+    if recipe is None:
+        assert "`plan`" in line and "hparams_set" not in line
+    else:
+        assert f"{problem} has the set {recipe} (" in line
+        assert f"`hparams_set`={recipe}, in another `output_dir`" in line
+
+
+def beginning(run: Run, train_steps: int, step: int = 0) -> list[str]:
+    lines = opening_lines(Beginning(run, step, train_steps, 10, "the CPU", None))
+    return [line for line in lines if line.startswith("note:")]
+
+
+def test_an_end_far_before_that_of_the_schedule_is_foretold() -> None:
+    run = run_of("translate_ende_multi30k", "ut_translate_small")  # 4,000 updates, warm-up of 400.
+    (both,) = beginning(run, 400)
+    assert "at step 400 of a cosine schedule of 4000 updates, within the warm-up of 400" in both
+    assert "the learning rate at 0.0012:" in both
+    assert "`hparams`=train_steps=400,warmup_steps=40, in another" in both
+    (early,) = beginning(run, 1500)
+    assert "`hparams`=train_steps=1500, in another" in early and "warm-up" not in early
+    assert beginning(run, 4000) == beginning(run, 2000) == []
+    # Where training goes on, its schedule is settled.
+    assert beginning(run, 400, step=100) == []
+    split = dataclasses.replace(run, hparams=run.hparams.change(train_steps=8000, decay_steps=4000))
+    (own,) = beginning(split, 1500)
+    assert "train_steps=1500,decay_steps=1500," in own
+
+
+def test_a_warm_up_that_does_not_end_is_foretold_whatever_the_schedule() -> None:
+    run = run_of("babi_qa", "ut_tiny")
+    warmup = run.hparams.training.warmup_steps
+    assert run.hparams.training.schedule == "noam"
+    (line,) = beginning(run, warmup)
+    assert f"`hparams`=warmup_steps={warmup // 10}, in another" in line
+    assert beginning(run, warmup + 1) == []
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_real_training_says_its_speed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ut_tf.training.trainer import train
+
+    def flags(text: str) -> str:
+        return text.replace("`hparams`", "--hparams")
+
+    with worded_by(flags):
+        train(toy_run(tmp_path, train_steps=4, warmup_steps=4))
+    lines: list[Any] = capsys.readouterr().err.splitlines()
+    assert sum("for the updates that are left" in line for line in lines) == 1
+    assert any("step 4, within" in line or "step 4 within" in line for line in lines)
+    assert any("--hparams=warmup_steps=0" in line for line in lines)
