@@ -261,7 +261,7 @@ def _sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
         split=values.split,
         problem=problem,
         rules=rules,
-        on_point=lambda point: tell(COMMAND, f"evaluated eval_exit={point.eval_exit}"),
+        on_point=lambda point: tell(COMMAND, f"evaluated {point.use}"),
     )
     note = _other_checkpoint(run, values, sweep.step)
     print(f"{_title(run, values, sweep.step)}{note}\n{textwrap.indent(sweep.table(), '  ')}")

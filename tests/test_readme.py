@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,6 +138,22 @@ def check_the_first_lines(capsys) -> None:
     assert history["loss"][-1] < history["loss"][0]
     assert namespace["details"].encoder.ponder_times.shape == (2, 8)  # type: ignore[attr-defined]
     assert "tf.Tensor" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_first_lines_start_quietly(tmp_path):
+    first, _ = _blocks(README, "python")
+    fewer = {"20_000": "100", "epochs=3": "epochs=1, verbose=0"}
+    environment = {name: value for name, value in os.environ.items() if "TF_CPP" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", _smaller(first, fewer)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+    )
+    assert done.stdout + done.stderr == ""
 
 
 by_page = pytest.mark.parametrize(

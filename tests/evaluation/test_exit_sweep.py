@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,9 +86,11 @@ def test_ut_eval_shows_and_keeps_the_table(
     monkeypatch.setattr(Run, "prepare", lambda run, _problem: run)
     asked = {}
 
-    def swept(run: Run, **options: object) -> ExitSweep:
+    def swept(run: Run, **options: Any) -> ExitSweep:
         assert run.output_dir == tmp_path
         asked.update(options)
+        for point in SWEEP.points:
+            options["on_point"](point)
         return SWEEP
 
     monkeypatch.setattr("ut_tf.evaluation.exit_sweep.sweep_exits", swept)
@@ -95,6 +98,11 @@ def test_ut_eval_shows_and_keeps_the_table(
     captured = capsys.readouterr()
     assert asked["rules"] == ("kl", "entropy")
     *_, full, kl, drawn = captured.err.splitlines()
+    progress = [line for line in captured.err.splitlines() if "evaluated eval_exit=" in line]
+    assert [line.split()[-1] for line in progress] == [
+        "eval_exit=none",
+        "eval_exit=kl,eval_exit_threshold=0.001",
+    ]
     assert full.split() == ["none", "0.5", "6.00", "1.25"]
     assert kl.split() == ["kl", "0.001", "0.4375", "3.50", "0.75"]
     assert drawn.endswith("exit_sweep.svg") and (tmp_path / "exit_sweep.png").is_file()

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.bin.tiny_runs import translation_run
 from tests.serving import toy
 from ut_tf.errors import UserError
+from ut_tf.inference.translator import Translator
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
 from ut_tf.serving.litert import MODEL_FILE, SUMMARY_FILE, _why, export_litert
@@ -104,3 +106,26 @@ def test_what_litert_lacks_is_named(tmp_path):
         export_litert(run, tmp_path / "litert")
     assert not (tmp_path / "litert").exists()
     assert _why("Something else.\nDetails") == "LiteRT cannot take this network: Something else."
+
+
+@pytest.mark.slow
+def test_text_is_translated_with_sentencepiece_alone(tmp_path):
+    """The example of docs/serving.md: sentencepiece's ids and the end are what the model reads."""
+    from sentencepiece import SentencePieceProcessor
+
+    run = translation_run(tmp_path, hparams="act_max_steps=4,halting=basic")
+    folder = export_litert(run, tmp_path / "litert")
+    subwords = SentencePieceProcessor(model_file=f"{folder}/vocab/subwords.model")
+    codec = run.make_problem().text_codec(run.vocab_dir)
+    config = DecodeConfig(beam_size=1, max_length=8)
+    lite, translator = runners(folder), Translator.from_run(run, config=config)
+    written = set()
+    for text in ("the number 300", "a number  305", "Größe: 日本"):
+        ids = [*subwords.encode(text), END_ID]
+        np.testing.assert_array_equal(codec.encode(tf.constant([text]))["inputs"].numpy(), [ids])
+        symbols = greedy(lite, np.array([ids], np.int32), 8)[0].tolist()
+        found = subwords.decode([symbol for symbol in symbols if symbol != END_ID])
+        ((expected,),) = translator.translate([(text,)])
+        assert found == expected.text
+        written.add(found)
+    assert len(written) > 1

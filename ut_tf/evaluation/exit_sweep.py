@@ -65,6 +65,11 @@ class ExitPoint:
     milliseconds: float
     metrics: dict[str, float]
 
+    @property
+    def use(self) -> str:
+        """The rule as ``Run.in_use`` reads it."""
+        return _use(self.eval_exit, self.eval_exit_threshold)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: what is not finite is None."""
         metrics = {name: _finite(value) for name, value in sorted(self.metrics.items())}
@@ -213,8 +218,12 @@ def possible_rules(run: Run) -> list[str]:
 
 
 def _with_rule(run: Run, rule: str, threshold: float | None) -> Run:
+    return run.in_use(_use(rule, threshold))
+
+
+def _use(rule: str, threshold: float | None) -> str:
     assignment = "" if threshold is None else f",eval_exit_threshold={threshold:g}"
-    return run.in_use(f"eval_exit={rule}{assignment}")
+    return f"eval_exit={rule}{assignment}"
 
 
 def _judged(

@@ -80,7 +80,7 @@ class StepView(NamedTuple):
     of the decoder.
 
     Fields:
-      step: int32 [], from 0.
+      step: int32 [], from 0, where pages, tables and hyperparameters count from 1.
       state: [batch, length, hidden_size] after the step.
       halting: HaltingState after the step, or None at fixed depth.
       halting_probability: float32 [batch, length], or None at fixed depth.
