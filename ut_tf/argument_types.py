@@ -51,7 +51,7 @@ def checked_types(function: Callable[P, T]) -> Callable[P, T]:
 
 def is_of(value: Any, hint: Any) -> bool:
     """Whether a value is of the type of a hint; of collections, what lists and tuples hold, too."""
-    return any(_is_of_one(value, kind) for kind in _alternatives(hint))
+    return any(_is_of_one(value, kind) for kind in alternatives(hint))
 
 
 def _is_of_one(value: Any, kind: Any) -> bool:
@@ -72,7 +72,8 @@ def _is_of_one(value: Any, kind: Any) -> bool:
     return not isinstance(value, list | tuple) or all(is_of(item, inside[0]) for item in value)
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the hint alone."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     return typing.get_args(hint) if is_union else (hint,)
 
@@ -101,7 +102,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _sentence(name: str, value: Any, hint: Any) -> str:
-    kinds = _alternatives(hint)
+    kinds = alternatives(hint)
     shown = value if isinstance(value, str) else repr(value)
     shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]} ..."
     loads = [
@@ -121,6 +122,6 @@ def _described(kind: Any) -> str:
     if origin is typing.Literal:
         return " or ".join(map(str, inside))
     if len(inside) == 1:
-        return f"a list, of which each is {' or '.join(map(_described, _alternatives(inside[0])))}"
+        return f"a list, of which each is {' or '.join(map(_described, alternatives(inside[0])))}"
     named = origin or kind
     return _WORDS.get(named, f"a {getattr(named, '__name__', named)}")

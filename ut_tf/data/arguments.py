@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
+from ut_tf.argument_types import alternatives
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, check_arguments, did_you_mean
 from ut_tf.paths import expanded
@@ -218,7 +219,7 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
         )
         choices = [
             str(choice)
-            for kind in _alternatives(annotation)
+            for kind in alternatives(annotation)
             if typing.get_origin(kind) is typing.Literal
             for choice in typing.get_args(kind)
         ]
@@ -228,18 +229,13 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
             f"{f'{near} Expected' if near else ': expected'} {described_type(annotation)}{example}."
         )
     wants_tuple = any(
-        typing.get_origin(kind) is tuple or kind is tuple for kind in _alternatives(annotation)
+        typing.get_origin(kind) is tuple or kind is tuple for kind in alternatives(annotation)
     )
     return tuple(value) if isinstance(value, list) and wants_tuple else value
 
 
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    return typing.get_args(annotation) if is_union else (annotation,)
-
-
 def _fits(annotation: Any, value: Any) -> bool:
-    return any(_fits_one(kind, value) for kind in _alternatives(annotation))
+    return any(_fits_one(kind, value) for kind in alternatives(annotation))
 
 
 def _fits_one(annotation: Any, value: Any) -> bool:
@@ -266,13 +262,13 @@ def is_writable(annotation: Any) -> bool:
         kind in _NAMED
         or kind is None
         or typing.get_origin(kind) in (typing.Literal, tuple, list, Sequence)
-        for kind in _alternatives(annotation)
+        for kind in alternatives(annotation)
     )
 
 
 def described_type(annotation: Any) -> str:
     """What an argument of that type expects, such as "a whole number" or "1k or 10k"."""
-    return " or ".join(map(_described_one, _alternatives(annotation)))
+    return " or ".join(map(_described_one, alternatives(annotation)))
 
 
 def _described_one(annotation: Any) -> str:
