@@ -24,10 +24,10 @@ from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
 from ut_tf.data.text.subwords import (
-    SUBWORD_KINDS,
     SubwordKind,
     SubwordOptions,
     Subwords,
+    check_kind,
     fitted_texts,
     smaller_vocabulary,
     train_subwords,
@@ -87,10 +87,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.vocab_size < 0:
             raise UserError(f"`vocab_size`={self.vocab_size}: expected at least 0.")
-        if self.subword_model not in SUBWORD_KINDS:
-            raise UserError(
-                f"`subword_model`={self.subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}."
-            )
+        check_kind(self.subword_model)
 
     @property
     def wanted_size(self) -> int:
@@ -272,10 +269,10 @@ class OwnFiles(Problem):
             f"{counted(count, self.unit)} for {_PURPOSES[split]}" for split, count in counts.items()
         )
         print(f"{self.name}: {told}; {vocab_size:,} subwords", file=sys.stderr, flush=True)
-        wanted = self._settings.wanted_size
-        if vocab_size < wanted and not self._settings.vocab_file:
-            line = smaller_vocabulary(self.name, vocab_size, wanted)
-            print(line, file=sys.stderr, flush=True)
+        kind, wanted = self._settings.subword_model, self._settings.wanted_size
+        smaller = smaller_vocabulary(self.name, kind, vocab_size, wanted)
+        if smaller and not self._settings.vocab_file:
+            print(smaller, file=sys.stderr, flush=True)
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
         digest = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()[:8]

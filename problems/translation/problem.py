@@ -31,7 +31,7 @@ from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.subword_codec import make_subword_codec
 from ut_tf.data.text.subword_files import read_subwords
-from ut_tf.data.text.subwords import SUBWORD_KINDS, SubwordKind, SubwordOptions
+from ut_tf.data.text.subwords import SubwordKind, SubwordOptions, check_kind
 from ut_tf.errors import UserError
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
@@ -107,10 +107,7 @@ class Translation(Problem):
         )
         if not 0 <= subword_dropout < 1:
             raise UserError(f"`subword_dropout`={subword_dropout:g}: expected from 0 to below 1.")
-        if subword_model not in SUBWORD_KINDS:
-            raise UserError(
-                f"`subword_model`={subword_model!r}: expected {' or '.join(SUBWORD_KINDS)}."
-            )
+        check_kind(subword_model)
         if subword_dropout and subword_model != "bpe" and not vocab_file:
             raise UserError(
                 f"`subword_dropout`={subword_dropout:g}: expected 0 with"

@@ -123,8 +123,10 @@ class TrainingConfig(Config):
     """Subwords of a problem that trains its vocabulary, padding, end and bytes included; 0: the
     problem's own number.
     """
-    subword_model: Literal["bpe", "unigram"] = option("bpe")
-    """How such a vocabulary is trained: byte pair encoding or a unigram language model."""
+    subword_model: Literal["bpe", "unigram", "char"] = option("bpe")
+    """How such a vocabulary is trained: byte pair encoding, a unigram language model, or the single
+    characters.
+    """
     subword_dropout: float = option(0.0, at_least=0, below=1)
     """Of translation: the probability with which a subword of a training pair is split into the two
     that it was merged from, anew in every epoch. Needs subword_model=bpe.

@@ -178,8 +178,24 @@ def test_a_size_that_the_text_cannot_give_is_told_with_one_that_it_can() -> None
         train_subwords([], 300)
 
 
+def test_each_character_is_a_symbol_of_its_own() -> None:
+    sums = [f"{a}+{b}" for a in range(30) for b in range(30)]
+    subwords = Subwords(train_subwords(sums, 8000, "char"))
+    assert subwords.size == 259 + len("▁0123456789+")
+    blank, one, two, plus, again, end = subwords.encode(["12+1"])[0]
+    assert one == again and len({blank, one, two, plus, end}) == 5 and end == 1
+    # Rare characters are bytes, and no character is lost.
+    few = Subwords(train_subwords(sums, 261, "char"))
+    assert few.size == 261
+    for text in ("12+1", "7 ä"):
+        (ids,) = few.encode([text])
+        assert few._processor.decode(ids[:-1]) == text
+    with pytest.raises(UserError, match=r"`vocab_size`=100: .* 256 bytes need 259; give more"):
+        train_subwords(sums, 100, "char")
+
+
 def test_the_same_text_gives_the_same_vocabulary() -> None:
-    for kind in ("bpe", "unigram"):
+    for kind in ("bpe", "unigram", "char"):
         assert train_subwords(TEXT, 300, kind) == train_subwords(TEXT, 300, kind)
         # Whether fewer would do is not noted: data prepared again has equal bytes.
         assert train_subwords(TEXT, 300, kind) == train_subwords(TEXT, 300, kind, exact=False)

@@ -60,6 +60,20 @@ def test_the_vocabulary_of_a_new_run_follows_the_size_of_its_text(
 
 
 @pytest.mark.parametrize("name", FILES)
+def test_a_text_may_be_read_by_its_characters(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.tsv").write_text("".join(map(FILES[name], range(100))))
+    training = TrainingConfig(vocab_size=5000, subword_model="char")
+    problem = make_problem(name, {"source_files": [str(tmp_path / "own.tsv")]}, training)
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert "too small" not in capsys.readouterr().err
+    (path,) = (path for path in problem.vocab_files(tmp_path / "data") if path.suffix == ".model")
+    subwords = Subwords(path.read_bytes())
+    assert len(subwords.encode(["12 number"])[0]) == len("▁12▁number") + 1
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_a_vocabulary_that_was_made_for_other_text_is_noticed(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -126,7 +126,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     for name in ("vocab_size", "max_characters", "max_length_ratio", "processes"):
         with pytest.raises(UserError, match=f"`{name}`=-1: expected at least 0"):
             TranslateFiles(**{name: -1})
-    with pytest.raises(UserError, match="expected bpe or unigram"):
+    with pytest.raises(UserError, match="expected bpe, unigram or char"):
         TranslateFiles(subword_model="word")  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"`subword_dropout`=1: expected from 0 to below 1"):
         TranslateFiles(subword_dropout=1)

@@ -360,8 +360,10 @@ class Corpus:
                     f"{name}: left out of training: {counted(train[reason], 'pair')}"
                     f" {words.format(**values)}"
                 )
-        if subwords.size < self.settings.vocab_size and not self.settings.vocab_file:
-            yield smaller_vocabulary(name, subwords.size, self.settings.vocab_size)
+        kind, wanted = self.settings.subword_model, self.settings.vocab_size
+        smaller = smaller_vocabulary(name, kind, subwords.size, wanted)
+        if smaller and not self.settings.vocab_file:
+            yield smaller
 
 
 def _read_plan(path: Path) -> dict[str, Any]:

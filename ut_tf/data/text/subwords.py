@@ -18,6 +18,7 @@ import io
 import itertools
 import re
 import tempfile
+import typing
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,8 +27,7 @@ from typing import Any, Literal, TypedDict
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID, PADDING_ID
 
-SubwordKind = Literal["bpe", "unigram"]
-SUBWORD_KINDS: tuple[SubwordKind, ...] = ("bpe", "unigram")
+SubwordKind = Literal["bpe", "unigram", "char"]
 SPACE_MARK = "\u2581"
 """Sentencepiece's sign for a blank, which becomes one where it stands in a text."""
 # Characters that make up this share of the text have pieces of their own; the rest is written as
@@ -58,7 +58,7 @@ class SubwordOptions(TypedDict, total=False):
 
     Args:
       vocab_size: ids of the vocabulary at most; 0: the problem's own number.
-      subword_model: "bpe" or "unigram".
+      subword_model: "bpe", "unigram" or "char".
       vocab_file: a sentencepiece model or a vocabulary of tensor2tensor to use instead of training
         one; empty: none.
     """
@@ -66,6 +66,12 @@ class SubwordOptions(TypedDict, total=False):
     vocab_size: int
     subword_model: SubwordKind
     vocab_file: str
+
+
+def check_kind(kind: str) -> None:
+    """Raises UserError where there is no such kind of vocabulary."""
+    if kind not in typing.get_args(SubwordKind):
+        raise UserError(f"`subword_model`={kind!r}: expected bpe, unigram or char.")
 
 
 def fitted_texts(texts: Iterable[str], size: int) -> tuple[Iterable[str], int]:
@@ -103,10 +109,10 @@ def train_subwords(
     Args:
       texts: lines, of any length.
       size: ids of the vocabulary, padding, end, unknown and bytes included.
-      kind: "bpe" (byte pair encoding, Sennrich et al., arXiv 1508.07909) or "unigram" (Kudo, arXiv
-        1804.10959).
-      exact: whether `size` must be met; otherwise the vocabulary is as large as the text supports,
-        at most `size`.
+      kind: "bpe" (byte pair encoding, Sennrich et al., arXiv 1508.07909), "unigram" (Kudo, arXiv
+        1804.10959) or "char" (single characters).
+      exact: whether `size` must be met; otherwise, and of characters, the vocabulary is as large as
+        the text supports, at most `size`.
       sized: whether the user gave the size; the model notes it as a limit, as ut-tf 0.4 did, so
         that data prepared again has equal bytes.
       keep_blanks: whether runs of blanks, blanks at the ends of a text and tabs are kept.
@@ -175,13 +181,17 @@ def _is_too_long(text: str, begin: int) -> bool:
     return characters > _LONGEST_LINE or len(text[begin:].encode()) > _LONGEST_LINE
 
 
-def smaller_vocabulary(name: str, size: int, wanted: int) -> str:
-    """The line that says that a vocabulary has fewer subwords than were wanted.
+def smaller_vocabulary(name: str, kind: SubwordKind, size: int, wanted: int) -> str:
+    """The line that says that a vocabulary has fewer subwords than were wanted; empty where it has
+    as many, or is of characters, of which a text has few.
 
     Args:
       name: of the problem.
+      kind: of the vocabulary.
       size, wanted: numbers of subwords.
     """
+    if size >= wanted or kind == "char":
+        return ""
     return (
         f"{name}: the vocabulary has {size:,} subwords instead of {wanted:,}: the training text"
         " is too small for more"
@@ -317,6 +327,11 @@ def _told(error: RuntimeError, size: int) -> Exception:
         return UserError(
             "the training text has no line that a vocabulary could be trained on: give more text,"
             " or other filters."
+        )
+    if "char_model_trainer" in text:
+        return UserError(
+            f"`vocab_size`={size}: padding, end, unknown and the 256 bytes need"
+            f" {_BYTES_AND_SPECIAL}; give more, one for each character."
         )
     too_low = re.search(r"smaller than required_chars\. \d+ vs (\d+)", text)
     if too_low:
