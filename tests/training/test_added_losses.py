@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -16,6 +17,7 @@ from tests.close import assert_close
 from tests.training.toy import lines, mirrored, run_steps, toy_run
 from ut_tf import registry
 from ut_tf.errors import UserError
+from ut_tf.layers import UniversalTransformerEncoder
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.recurrence_details import StepView
 from ut_tf.layers.transition import TransitionFunction
@@ -76,9 +78,25 @@ class Regularised(Priced):
         self.linear.kernel.regularizer = keras.regularizers.L2(0.2)
 
 
+class Everything(Priced):
+    """Adds a loss of its outputs, has an activity regularizer and one of its weights."""
+
+    def __init__(self, hidden_size: int, **kwargs: Any) -> None:
+        super().__init__(hidden_size, **kwargs)
+        self.activity_regularizer = keras.regularizers.L2(0.05)
+
+    def build(self, input_shape: Any) -> None:
+        super().build(input_shape)
+        self.linear.kernel.regularizer = keras.regularizers.L2(0.2)
+
+
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = {"priced": (Priced, "here"), "regularised": (Regularised, "here")}
+    own = {
+        "priced": (Priced, "here"),
+        "regularised": (Regularised, "here"),
+        "everything": (Everything, "here"),
+    }
     monkeypatch.setattr(
         registry.transitions, "_registered", {**registry.transitions._registered, **own}
     )
@@ -147,15 +165,21 @@ def test_losses_of_layers_train_as_their_sum_does_and_as_in_fit(tmp_path: Path) 
 
 
 def test_losses_of_layers_are_divided_by_replicas_and_batches(tmp_path: Path) -> None:
+    """Of an encoder and a decoder: those of outputs, which Keras divides by the examples of a
+    replica where a regularizer makes them, and those of weights, which no batch changes.
+    """
     shared = {"batch_unit": "examples", "min_length_bucket": 8, "max_length": 8, **CHANGES}
+    shared["transition"] = "everything"
 
     def updated(batch_size: int, strategy: Any = None, **changes: Any) -> tuple[Any, list[Any]]:
-        run = toy_run(tmp_path, "toy_class", batch_size=batch_size, **shared, **changes)
+        run = toy_run(tmp_path, "toy_copy", batch_size=batch_size, **shared, **changes)
         (report,), weights = run_steps(run, 1, strategy)
         return report, weights
 
     one, weights = updated(8)
-    assert list(one.added) == [NAME] and one.added[NAME] > 0.0
+    decoders = NAME.replace("encoder", "decoder")
+    assert set(one.added) == {NAME, f"{NAME}/linear", decoders, f"{decoders}/linear"}
+    assert min(one.added.values()) > 0.0
     for report, others in (updated(4, mirrored(2)), updated(4, accumulate_steps=2)):
         assert report.loss == pytest.approx(one.loss, rel=1e-4)
         assert report.added == pytest.approx(one.added, rel=1e-4)
@@ -214,6 +238,57 @@ def test_a_loss_inside_a_loop_is_refused_by_the_trainer_and_by_fit(
     with pytest.raises(UserError, match=message):
         model.train_on_batch(FEATURES["inputs"], FEATURES["targets"])
     assert model.predict_on_batch(FEATURES["inputs"]).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["basic", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMS if form != "basic")],
+)
+def test_evaluate_alone_refuses_a_loss_inside_a_loop_and_predict_does_not_mind(
+    tmp_path: Path, form: str
+) -> None:
+    model, _ = made(tmp_path, **FORMS[form])
+    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", entropy, jit_compile=False)
+    for _ in range(2):
+        assert model.predict_on_batch(FEATURES["inputs"]).shape == (2, 2)
+        with pytest.raises(UserError, match=r"^Priced adds a loss inside the loop over the steps"):
+            model.test_on_batch(FEATURES["inputs"], FEATURES["targets"])
+    # Eagerly every step is there to be read.
+    model(FEATURES["inputs"])
+    assert all(float(loss) > 0.0 for loss in model.losses)
+
+
+def test_evaluate_alone_counts_the_losses_of_a_fixed_depth_in_a_model_of_one_s_own() -> None:
+    own = {"hidden_size": 8, "num_heads": 1, "transition": "priced"}
+    layer = UniversalTransformerEncoder(num_steps=2, **own)
+    inputs = keras.Input([None, 8])
+    model = keras.Model(inputs, layer(inputs))
+    model.compile("sgd", "mse", jit_compile=False)
+    x = np.random.default_rng(0).normal(size=[2, 3, 8]).astype(np.float32)
+    found = model.test_on_batch(x, x)
+    states = model(x)
+    expected = float(tf.reduce_mean(tf.square(states - x)) + tf.add_n(model.losses))
+    assert len(model.losses) == 2
+    assert found == pytest.approx(expected, rel=1e-5)
+
+    halting = UniversalTransformerEncoder(halting="basic", act_max_steps=2, **own)
+    model = keras.Model(inputs, halting(inputs))
+    model.compile("sgd", "mse", jit_compile=False)
+    with pytest.raises(UserError, match=r"^Priced adds a loss inside the loop"):
+        model.test_on_batch(x, x)
+    assert model.predict_on_batch(x).shape == x.shape
+
+
+def test_a_refused_run_leaves_its_directory_free_for_another(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run", "toy_class", **{**CHANGES, "halting": "basic"})
+    (run.output_dir / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="adds a loss inside the loop over the steps"):
+        train(run)
+    assert not run.output_dir.exists()
+    # The same directory takes what is offered instead.
+    run = toy_run(tmp_path / "run", "toy_class", **CHANGES, train_steps=1)
+    assert train(run).step == 1
 
 
 def test_a_part_of_ours_with_an_activity_regularizer_counts_at_each_step() -> None:

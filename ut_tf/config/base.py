@@ -65,7 +65,7 @@ class Config:
 
     def resolved(self) -> Self:
         """A copy whose every field has a value."""
-        return dataclasses.replace(self, **_filled_in(self))
+        return dataclasses.replace(self, **filled_in(self))
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary, ready for JSON."""
@@ -154,12 +154,13 @@ def _unchecked(config_class: type[Config], values: Mapping[str, Any]) -> Config:
     config: Config = object.__new__(config_class)
     for name, field in fields_of(config_class).items():
         object.__setattr__(config, name, values[name] if name in values else default_of(field))
-    for name, value in _filled_in(config).items():
+    for name, value in filled_in(config).items():
         object.__setattr__(config, name, value)
     return config
 
 
-def _filled_in(config: Config) -> dict[str, Any]:
+def filled_in(config: Config) -> dict[str, Any]:
+    """The values of the fields that are None and follow from others."""
     return {
         name: value for name, value in config.following().items() if getattr(config, name) is None
     }

@@ -57,18 +57,51 @@ def refuse_losses_of_loops(layer: Any) -> None:
     """Raises UserError where a layer, or one within, has added a loss inside a loop of TensorFlow
     that has ended: no graph can read it any more.
     """
+    for part in _layers_with_losses_of_loops(layer):
+        raise _refusal(part)
+
+
+def shut_losses_of_loops(layer: Any) -> None:
+    """Lets such losses be: only who reads them, as ``evaluate`` of Keras does and ``predict`` does
+    not, gets the UserError.
+    """
+    for part in _layers_with_losses_of_loops(layer):
+        part._losses[:] = [_Unreadable(_refusal(part))]
+
+
+class _Unreadable:
+    """Stands for a loss that cannot be read."""
+
+    def __init__(self, refusal: UserError) -> None:
+        self._refusal = refusal
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__array__":
+            raise AttributeError(name)
+        raise self._refusal
+
+
+def _refusal(layer: Any) -> UserError:
+    return UserError(
+        f"{type(layer).__name__} adds a loss inside the loop over the steps, whose number depends"
+        " on the data, and outside of that loop it cannot be read: train with a fixed depth"
+        " (halting=none and steps_per_position=0), or regularise weights instead of what a step"
+        " computes."
+    )
+
+
+def _layers_with_losses_of_loops(layer: Any) -> Iterator[Any]:
     if tf.executing_eagerly():
         return
     readable = set(map(id, _graphs()))
     for part in _layers(layer):
-        losses = [loss for loss in part._get_own_losses() if not hasattr(loss, "numpy")]
+        losses = [loss for loss in part._get_own_losses() if not _is_value(loss)]
         if any(id(loss.graph) not in readable for loss in losses):
-            raise UserError(
-                f"{type(part).__name__} adds a loss inside the loop over the steps, whose number"
-                " depends on the data, and outside of that loop it cannot be read: train with a"
-                " fixed depth (halting=none and steps_per_position=0), or regularise weights"
-                " instead of what a step computes."
-            )
+            yield part
+
+
+def _is_value(loss: Any) -> bool:
+    return isinstance(loss, _Unreadable) or hasattr(loss, "numpy")
 
 
 def layer_paths(model: Any) -> dict[int, str]:

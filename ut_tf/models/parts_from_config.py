@@ -20,6 +20,7 @@ from typing import Any
 import keras
 
 from ut_tf import registry
+from ut_tf.config.base import Config, filled_in
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.block import Block
 from ut_tf.layers.normalization import LayerNorm
@@ -39,8 +40,10 @@ def make_part(factory: Callable[..., Any], config: Any, **offered: Any) -> Any:
         out.
     """
     names = _parameters(factory)
-    fields = {field.name for field in dataclasses.fields(config)}
-    values = {name: getattr(config, name) for name in names if name in fields}
+    fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    if isinstance(config, Config):
+        fields |= filled_in(config)
+    values = {name: value for name, value in fields.items() if name in names}
     dtype = offered.get("dtype")
     if isinstance(dtype, keras.DTypePolicy):
         # Keras writes the configuration of a layer by itself where all arguments are plain.

@@ -39,6 +39,7 @@ from ut_tf.storage.files import remove_leftovers
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
+    EVENTS_FOLDER,
     LOCK_FILE,
     METRICS_FILE,
     PROCESSES_FILE,
@@ -169,7 +170,7 @@ def train(
         unread_output_stops(stop),
         lost_workers_named(workers),
     ):
-        with _withdrawn(run.output_dir, workers, Exception):
+        with _withdrawn(run.output_dir, workers, lambda _: True):
             parts = _make_parts(run, workers, train_steps, keep, warm_start_from)
         process_log = _make_process_log(parts, stopwatch, warm_start_from)
         stopped_by = parts.ended
@@ -177,7 +178,7 @@ def train(
             for line in opening_lines(_beginning(parts)):
                 parts.progress.say(line)
             views = _Views(frozenset(tensorboard), tracker)
-            with _withdrawn(run.output_dir, workers, _OUT_OF_MEMORY):
+            with _withdrawn(run.output_dir, workers, partial(_is_refusal, parts.state)):
                 stopped_by = _updates(parts, stop, max(log_frequency, 1), hooks, process_log, views)
             # A worker that leaves before the chief has saved would take the chief down with it.
             workers.total(0.0)
@@ -462,26 +463,31 @@ def _alone(output_dir: Path, workers: Workers) -> Iterator[None]:
 
 @contextmanager
 def _withdrawn(
-    output_dir: Path,
-    workers: Workers,
-    errors: type[Exception] | tuple[type[Exception], ...],
+    output_dir: Path, workers: Workers, is_refusal: Callable[[Exception], bool]
 ) -> Iterator[None]:
-    """Takes back the directory of a run that ends with one of `errors`, unless it has a checkpoint.
+    """Takes back the directory of a run that is refused, unless it has a checkpoint.
 
-    What cannot be trained is known late: the model says it, once it knows the data, or the memory,
-    at the first update. Without config.json the directory is free for another size.
+    What cannot be trained is known late: the model says it, once it knows the data, or at the first
+    update, as the memory does. Without config.json the directory is free for another run.
     """
     try:
         yield
-    except errors:
-        if workers.is_chief and not checkpoint_steps(output_dir):
+    except Exception as error:
+        if workers.is_chief and is_refusal(error) and not checkpoint_steps(output_dir):
             _withdraw(output_dir)
         raise
 
 
+def _is_refusal(state: TrainingState, error: Exception) -> bool:
+    """Whether an error came before the first update of a run had ended, or from the memory."""
+    return not state.step or isinstance(error, _OUT_OF_MEMORY)
+
+
 def _withdraw(output_dir: Path) -> None:
-    """Removes what a run without checkpoints has written, but for its logs."""
+    """Removes what a run without checkpoints has written, but for logs of updates."""
     with suppress(OSError):
+        if not (output_dir / METRICS_FILE).exists():
+            shutil.rmtree(output_dir / EVENTS_FOLDER, ignore_errors=True)
         for name in (CONFIG_FILE, LOCK_FILE, START_LOCK_FILE):
             (output_dir / name).unlink(missing_ok=True)
         shutil.rmtree(output_dir / VOCAB_FOLDER, ignore_errors=True)

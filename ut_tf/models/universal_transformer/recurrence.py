@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.ids import is_compiled_by_xla
-from ut_tf.layers.added_losses import refuse_losses_of_loops
+from ut_tf.layers.added_losses import refuse_losses_of_loops, shut_losses_of_loops
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.block_sequence import BlockSequence
@@ -164,8 +164,7 @@ class Recurrence(OptionalOutputs, Composite):
             if self._skips_halted(watched):
                 run = RunningSequence(self, inputs, every.mask, signal, context, training, exits)
             states, details = run.until_halted() if steps is None else run.depth_per_example(steps)
-        if training:
-            refuse_losses_of_loops(self)
+        (refuse_losses_of_loops if training else shut_losses_of_loops)(self)
         if details.step_states is not None:
             details = details._replace(step_states=self.finish(details.step_states))
         return self.finish(states), details
