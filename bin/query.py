@@ -14,7 +14,7 @@ from typing import Any
 from ut_tf.bin import flags
 from ut_tf.bin.command import EXIT_USER_ERROR, execute, is_typed, standard_input, tell
 from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.inference.text_files import input_lines, one_line, read_input
 from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
@@ -189,11 +189,13 @@ def _examples(
             yield count, dict(zip(inputs, texts, strict=True))
         return
     for count, line in enumerate(lines, start=1):
-        texts = line.split("\t", len(inputs) - 1)
+        texts = line.split("\t") if len(inputs) > 1 else [line]
+        if not line.strip() and "targets" not in inputs:
+            texts = [""] * len(inputs)
         if len(texts) != len(inputs):
             raise UserError(
-                f"{name}, line {count}: expected {', '.join(inputs)} with a tab between, got one"
-                " text; mend the line."
+                f"{name}, line {count}: expected {', '.join(inputs)} with a tab between, got"
+                f" {counted(len(texts), 'text')}; mend the line."
             )
         yield count, dict(zip(inputs, texts, strict=True))
 

@@ -221,7 +221,8 @@ class _Show:
     def _examples(self, lines: Sequence[str], part: range, name: str) -> list[dict[str, Any]]:
         """The examples in some lines of a text."""
         written = [number for number in part if lines[number].strip()]
-        if self.reads_stories and written and not any("?" in lines[number] for number in part):
+        asks = any({*"?\t"} & {*lines[number]} for number in part)
+        if self.reads_stories and written and not asks:
             raise UserError(
                 f'{name}, line {written[-1] + 1}: the story has no question: end one with "?".'
             )

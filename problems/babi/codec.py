@@ -35,7 +35,7 @@ WORDS_FILE = "words.txt"
 ANSWERS_FILE = "answers.txt"
 _UNKNOWN_ANSWER = -1
 _QUESTION_IN_STORY = r"(?s).*[?\t].*"
-_ONE_QUESTION = r"[^.?!\t\n]*[.?!]*"
+_ONE_QUESTION = r"[^.?!\t\n]*[^\pL\pN\t\n]*"
 
 
 class StoryCodec(TextCodec):

@@ -21,16 +21,13 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, before_end
 from ut_tf.data.text.refusals import quoted, where_wrong
-from ut_tf.data.text.vocabulary import read_symbols
+from ut_tf.data.text.vocabulary import BLANK, read_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.corpus import WORDS_FILE
 from ut_tf.problems.lambada.passages import number_unknown
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _HASHED = 2**30
-# What Python's str.split, which divides the passages in preparation, takes for a blank and
-# TensorFlow's does not.
-_BLANKS = r"[\pZ\x{1c}-\x{1f}\x{85}]"
 
 
 class _Words(tf.Module):  # type: ignore[misc]
@@ -57,7 +54,7 @@ class _Words(tf.Module):  # type: ignore[misc]
         [batch, words].
         """
         words = tf.strings.split(
-            tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), _BLANKS, " ")
+            tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), BLANK, " ")
         )
         flat = words.flat_values
         known = self.known(flat)
@@ -176,8 +173,9 @@ class PassageCodec(TextCodec):
           UserError: names the file and the line that is not a context, a tab and a question.
         """
         for number, line in enumerate(lines, start=1):
-            parts = line.split("\t")
-            if len(parts) != 2 or not all(part.strip() for part in parts):
+            # An empty line has an answer of its own, which is empty.
+            parts = line.split("\t") if line.strip() else ["", ""]
+            if len(parts) != 2:
                 raise UserError(
                     f"{name}, line {number}: {line.strip()[:80]!r}: expected a context, a tab and a"
                     " question; correct the line."

@@ -46,9 +46,19 @@ TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,halting=none"
 DECODE = DecodeConfig(beam_size=1, extra_length=2, max_input_length=100)
 MIXED = ("signature", "rows_of_rest", "columns_of_rest", "ut_query", "ut_decoder", "ut_show")
 ALONE = ("answer", "translate", "rows_of_rest", "ut_decoder_file")
+# A call of them costs next to nothing.
+QUICK = ("answer", "score")
 MIXED_SCORES = ("score_signature", "score_rows_of_rest", "score_ut_query")
 ALONE_SCORES = ("score", "score_ut_decoder")
 _BEFORE = re.compile(r"^(ut-\w+: error: )?(((the|standard) input|\S+), )?(line|example) \d+: ")
+_UNKNOWN = "read as unknown"
+_ENDS = "ut-show: error: "
+LINES = {
+    "lines_of_query": "ut_query",
+    "typed_lines": "ut_decoder",
+    "lines_of_file": "ut_decoder_file",
+    "shown_lines": "ut_show",
+}
 _BEHIND = re.compile(r"(; correct the line)?\.$")
 _LINE = re.compile(r"(?:, line |example )(\d+)")
 
@@ -88,7 +98,8 @@ class Ways:
         self.translator = self.loaded.translator
         self.codec = self.translator.codec
         self.is_language_model = not self.codec.fields
-        self.has_scores = table.targets in ("tokens", "aligned")
+        has_scores = table.targets in ("tokens", "aligned")
+        self.has_scores = has_scores and bool(table.reads_targets)
         self._default = "generate" if self.is_language_model else "serving_default"
         self._fields = self.codec.fields or ("inputs",)
         signatures = [self._default, *(["score"] if self.has_scores else [])]
@@ -106,13 +117,16 @@ class Ways:
 
     def takes(self, name: str) -> Callable[[Example], bool]:
         """Whether a way takes an example: commands read lines, and ut-show shows no blank ones."""
+        if self.is_language_model and name == "ut_decoder":
+            return lambda _: False
         if not name.startswith(("ut_", "score_ut_")):
             return lambda _: True
         if name.startswith("score_"):
-            return lambda pair: not any({*"\t\n"} & {*text} for text in pair)
+            marks = {*("\t\n" if name == "score_ut_query" else "\t")}
+            return lambda pair: not any(marks & {*text} for text in pair)
         return lambda example: (
             self.table.line(example) is not None
-            and (name != "ut_show" or any(map(str.strip, example)))
+            and (name != "ut_show" or any(_whole(text).strip() for text in example))
         )
 
     def answer(self, examples: Sequence[Example]) -> list[Told]:
@@ -147,37 +161,45 @@ class Ways:
 
     def ut_query(self, examples: Sequence[Example]) -> list[Told]:
         """ut-query, which tells of the lines that are refused, and goes on."""
-        return self._query(self._default, self._lines(examples))
+        return self.lines_of_query(self._lines(examples))
 
     def ut_decoder(self, examples: Sequence[Example]) -> list[Told]:
-        """ut-decoder as lines are typed: it tells of those that are refused, and goes on."""
-        if self.is_language_model:
-            return []
-        _, lines = self._decode(self._lines(examples), "--decode_interactive")
-        return [_of_line(line) for line in lines]
+        """ut-decoder as lines are typed."""
+        return self.typed_lines(self._lines(examples))
 
     def ut_decoder_file(self, examples: Sequence[Example]) -> list[Told]:
         """ut-decoder of a file."""
-        flag = "prompt_file" if self.is_language_model else "decode_from_file"
-        return self._decode_file(flag, self._lines(examples))
+        return self.lines_of_file(self._lines(examples))
 
     def ut_show(self, examples: Sequence[Example]) -> list[Told]:
         """ut-show: all that it prints about each example, such as its bars."""
-        text = self._lines(examples)
-        argv = [f"--output_dir={self.run.output_dir}", f"--data_dir={self._folder}"]
-        with self._quickly():
-            _, lines = self._call(show.main, text, *argv)
-        warnings = [line for line in lines if line.startswith("warning: ") and "left out" in line]
-        refused = {int(_LINE.search(line)[1]): _of_line(line) for line in warnings}
-        printed = [line for line in lines if not line.startswith(("warning: ", "ut-show: "))]
-        blocks = iter("\n".join(printed[1:]).split("\n\n"))
+        blocks, refused = self._show(self._lines(examples))
         told, line = [], 0
         for example in examples:
             begin, line = line, line + (self.table.line(example) or "").count("\n") + 1
             error = next((refused[n] for n in range(begin + 1, line + 1) if n in refused), None)
-            told.append(error or Told(next(blocks)))
-        assert next(blocks, None) is None
+            told.append(error or blocks.pop(0))
+        assert not blocks
         return told
+
+    def lines_of_query(self, text: str) -> list[Told]:
+        """ut-query: what it tells about each example in some lines."""
+        return self._query(self._default, text)
+
+    def typed_lines(self, text: str) -> list[Told]:
+        """ut-decoder as lines are typed: it tells of those that are refused, and goes on."""
+        _, lines = self._decode(text, "--decode_interactive")
+        return [_of_line(line) for line in lines]
+
+    def lines_of_file(self, text: str) -> list[Told]:
+        """ut-decoder of a file."""
+        flag = "prompt_file" if self.is_language_model else "decode_from_file"
+        return self._decode_file(flag, text)
+
+    def shown_lines(self, text: str) -> list[Told]:
+        """ut-show: what it prints about each example, and of those that are refused."""
+        blocks, refused = self._show(text)
+        return [*blocks, *refused.values()]
 
     def score(self, pairs: Sequence[Example]) -> list[Told]:
         """``Translator.score`` of examples whose last text is the target."""
@@ -199,7 +221,7 @@ class Ways:
 
     def score_ut_decoder(self, pairs: Sequence[Example]) -> list[Told]:
         """ut-decoder --score_file."""
-        rows = ["\t".join(text.replace("\n", r"\n") for text in pair) for pair in pairs]
+        rows = ["\t".join(_whole(text).replace("\n", r"\n") for text in pair) for pair in pairs]
         told = self._decode_file("score_file", "".join(f"{row}\n" for row in rows))
         return [Told(score=float(row.text)) for row in told]
 
@@ -227,6 +249,18 @@ class Ways:
             raise UserError(reply.json()["error"])
         assert reply.status_code == 200, reply.text
         return reply.json()
+
+    def _show(self, text: str) -> tuple[list[Told], dict[int, Told]]:
+        """What ut-show prints about each example, and what it refuses, by line."""
+        argv = [f"--output_dir={self.run.output_dir}", f"--data_dir={self._folder}"]
+        with self._quickly():
+            _, lines = self._call(show.main, text, *argv)
+        refusals = [line for line in lines if line.endswith(" is left out.") or _ENDS in line]
+        refused = {int(_LINE.search(line)[1]): _of_line(line) for line in refusals}
+        printed = [line for line in lines if not line.startswith(("warning: ", "ut-show: "))]
+        blocks = "\n".join(printed).split("\n\n")
+        # The first one is the title.
+        return [Told(block) for block in blocks[1:]], refused
 
     def _query(self, signature: str, text: str) -> list[Told]:
         argv = [f"--server={self._server.address}", "--model_name=toy", f"--signature={signature}"]
@@ -261,7 +295,8 @@ class Ways:
                 patch.setattr(sys, name, stream)
             status = main([*argv])
         lines = written.buffer.getvalue().decode().split("\n")[:-1]
-        return status, [line for line in lines if "read as unknown" not in line]
+        unknown = [line for line in lines if line.startswith("warning: ") and _UNKNOWN in line]
+        return status, [line for line in lines if line not in unknown]
 
     @contextlib.contextmanager
     def _quickly(self) -> Iterator[None]:
@@ -308,8 +343,14 @@ def _rows(outputs: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _columns(fields: Sequence[str], examples: Sequence[Example]) -> dict[str, list[bytes]]:
     return {
-        name: [example[place].encode() for example in examples] for place, name in enumerate(fields)
+        name: [_whole(example[place]).encode() for example in examples]
+        for place, name in enumerate(fields)
     }
+
+
+def _whole(text: str | Sequence[str]) -> str:
+    """The text of a field; one of lines may be a list."""
+    return text if isinstance(text, str) else "\n".join(text)
 
 
 def _as_it_is(value: Any) -> Any:

@@ -15,7 +15,7 @@ object of outputs each or, where a signature has one output, its bare value.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import requests
@@ -26,8 +26,9 @@ from ut_tf.errors import UserError, did_you_mean
 
 # Seconds: a day. More than some months the system's clock cannot count.
 LONGEST_TIMEOUT = 86_400.0
-# A signature's inputs come without an order: this is the one in which people give them.
-_ORDER = ("inputs", "story", "question", "targets")
+# TensorFlow Serving sends a signature's inputs without an order: this is the one in which people
+# give them. Others stand as ut-serve sends them, with the targets last.
+_ORDER = ("inputs", "story", "context", "question", "targets")
 _SHOWN = 300
 _MOST_NAMES = 100
 # Bytes: an answer beyond it is no model's.
@@ -83,7 +84,7 @@ class RestClient:
         self._session.headers["Accept-Encoding"] = "identity"
 
     def inputs(self, signature: str) -> tuple[str, ...]:
-        """The names of a signature's inputs: texts, then targets; others by the alphabet.
+        """The names of a signature's inputs: texts, then targets.
 
         Raises:
           UserError: as for ``predict``; also where the model has no such signature.
@@ -92,7 +93,7 @@ class RestClient:
         try:
             known = _named(reply["metadata"]["signature_def"]["signature_def"])
             if signature in known:
-                return tuple(sorted(_named(known[signature]["inputs"]), key=_place))
+                return _in_order(_named(known[signature]["inputs"]))
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"{self._model}/metadata: expected a model's signatures, got {_shown(reply)}."
@@ -210,8 +211,11 @@ def _named(value: Any) -> dict[str, Any]:
     return named
 
 
-def _place(name: str) -> tuple[int, str]:
-    return _ORDER.index(name) if name in _ORDER else len(_ORDER), name
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    given = [*names]
+    if {*given} <= {*_ORDER}:
+        return tuple(sorted(given, key=_ORDER.index))
+    return tuple(sorted(given, key="targets".__eq__))
 
 
 def _cause(error: BaseException) -> str:

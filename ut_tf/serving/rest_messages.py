@@ -16,7 +16,7 @@ import binascii
 import json
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,10 +58,17 @@ class TensorInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class SignatureInfo:
-    """The tensors of a signature: its inputs are strings [batch]."""
+    """The tensors of a signature: its inputs are strings [batch].
+
+    Fields:
+      inputs: their names.
+      outputs: the others, by name.
+      fields_of_lines: the inputs whose text may be a list of lines, such as a story's sentences.
+    """
 
     inputs: tuple[str, ...]
     outputs: Mapping[str, TensorInfo]
+    fields_of_lines: frozenset[str] = frozenset()
 
 
 class Target(NamedTuple):
@@ -123,13 +130,13 @@ def parse_predict(body: bytes, signatures: Mapping[str, SignatureInfo]) -> Asked
             f'Serving signature name: "{shown(name)}" not found in signature def; the model has'
             f" {', '.join(signatures)}",
         )
-    inputs = signatures[name].inputs
+    info = signatures[name]
     if ("instances" in request) == ("inputs" in request):
         problem = "expecting only one of" if "inputs" in request else "Missing"
         raise RequestError(400, f"{problem} 'inputs' or 'instances' key")
     if "instances" in request:
-        return Asked(name, _from_rows(request["instances"], inputs), True)
-    return Asked(name, _from_columns(request["inputs"], inputs), False)
+        return Asked(name, _from_rows(request["instances"], info), True)
+    return Asked(name, _from_columns(request["inputs"], info), False)
 
 
 def predict_json(outputs: Outputs, by_rows: bool) -> str:
@@ -179,7 +186,8 @@ def status_json(version: int) -> str:
     return _dumps({"model_version_status": [state]})
 
 
-def _from_rows(instances: Any, inputs: Sequence[str]) -> Columns:
+def _from_rows(instances: Any, info: SignatureInfo) -> Columns:
+    inputs = info.inputs
     if not isinstance(instances, list) or not instances:
         raise RequestError(
             400,
@@ -197,11 +205,12 @@ def _from_rows(instances: Any, inputs: Sequence[str]) -> Columns:
                 f"{where} JSON object: {_shown(row)} keys must be equal to: {','.join(inputs)}",
             )
         for name, column in columns.items():
-            column.append(_text(row[name], where))
+            column.append(_text(row[name], where, name in info.fields_of_lines))
     return columns
 
 
-def _from_columns(values: Any, inputs: Sequence[str]) -> Columns:
+def _from_columns(values: Any, info: SignatureInfo) -> Columns:
+    inputs = info.inputs
     if len(inputs) == 1 and not _is_named(values):
         values = {inputs[0]: values}
     if not isinstance(values, dict) or values.keys() != set(inputs):
@@ -215,7 +224,8 @@ def _from_columns(values: Any, inputs: Sequence[str]) -> Columns:
         where = f"Failed to process '{name}' of 'inputs' object."
         if not isinstance(values[name], list):
             raise RequestError(400, f"{where} JSON Value: {_shown(values[name])} is not a list")
-        columns[name] = [_text(value, where) for value in values[name]]
+        takes_lines = name in info.fields_of_lines
+        columns[name] = [_text(value, where, takes_lines) for value in values[name]]
     sizes = {name: len(column) for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         raise RequestError(400, f"Expecting lists of one size in 'inputs' object but got: {sizes}")
@@ -227,8 +237,11 @@ def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() != {"b64"}
 
 
-def _text(value: Any, where: str) -> bytes:
-    text = _bytes(value, where)
+def _text(value: Any, where: str, takes_lines: bool) -> bytes:
+    if takes_lines and isinstance(value, list):
+        text = b"\n".join(_bytes(line, where) for line in value)
+    else:
+        text = _bytes(value, where)
     if len(text) > MOST_TEXT_BYTES:
         raise RequestError(
             413, f"{where} The text has {len(text)} bytes: expected at most {MOST_TEXT_BYTES}"

@@ -46,12 +46,14 @@ class ServedModel:
 
     def __init__(self, folder: Path, version: int) -> None:
         self.version = version
-        self.title = _problem(folder)
+        summary = _summary(folder)
+        self.title = str(summary.get("problem", ""))
         # It owns the weights.
         self._module = _loaded(folder)
         self._functions = dict(self._module.signatures)
         self._infos = {
-            name: _info(function, folder, name) for name, function in self._functions.items()
+            name: _info(function, folder, name, summary)
+            for name, function in self._functions.items()
         }
         for name, info in self._infos.items():
             self._try(name, info, folder)
@@ -97,13 +99,13 @@ def _reason(error: tf.errors.OpError) -> str:
     return told[0] if told else type(error).__name__
 
 
-def _problem(folder: Path) -> str:
-    """The problem that the summary of an export names; empty where there is no such summary."""
+def _summary(folder: Path) -> dict[str, Any]:
+    """The summary of an export; empty where there is no such summary."""
     try:
         summary = json.loads(read_bounded(folder / SUMMARY_FILE))
     except (OSError, ValueError):
-        return ""
-    return str(summary.get("problem", "")) if isinstance(summary, dict) else ""
+        return {}
+    return summary if isinstance(summary, dict) else {}
 
 
 def _loaded(folder: Path) -> Any:
@@ -124,7 +126,7 @@ def _loaded(folder: Path) -> Any:
     return module
 
 
-def _info(function: Any, folder: Path, name: str) -> SignatureInfo:
+def _info(function: Any, folder: Path, name: str, summary: dict[str, Any]) -> SignatureInfo:
     inputs = function.structured_input_signature[1]
     other = {field: spec for field, spec in inputs.items() if spec.dtype != tf.string}
     if other or not inputs or any(spec.shape.rank != 1 for spec in inputs.values()):
@@ -139,4 +141,15 @@ def _info(function: Any, folder: Path, name: str) -> SignatureInfo:
         )
         for field, spec in function.structured_outputs.items()
     }
-    return SignatureInfo(tuple(sorted(inputs)), outputs)
+    of_lines = _listed(summary, "fields_of_lines")
+    order = _listed(summary, "signatures", name, "inputs")
+    # A function does not say in which order it was given its inputs.
+    names = order if sorted(order) == sorted(inputs) else sorted(inputs)
+    return SignatureInfo(tuple(names), outputs, frozenset(of_lines) & inputs.keys())
+
+
+def _listed(value: Any, *keys: str) -> list[str]:
+    """The texts of a list in a summary, by the keys that lead there; others may have written it."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []

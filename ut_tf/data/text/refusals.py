@@ -16,14 +16,15 @@ import tensorflow as tf
 
 ASCII_BLANK = r"[\s\v]"
 """The regular expression of a character of white space in ASCII, as ``tf.strings.strip`` has it."""
+_LINE_ENDS = r"[\t\n\v\f\r\x{1c}-\x{1e}\x{85}\x{2028}\x{2029}]+"
 _QUOTED_CHARACTERS = 80
 _SHOWN_WORDS = 5
 
 
 def quoted(texts: Any) -> Any:
-    """The beginnings of texts, strings [batch], in quotation marks."""
+    """The beginnings of texts, strings [batch], in quotation marks and on one line."""
     beginnings = tf.strings.substr(tf.strings.strip(texts), 0, _QUOTED_CHARACTERS, "UTF8_CHAR")
-    return tf.strings.join(["'", beginnings, "'"])
+    return tf.strings.join(["'", tf.strings.regex_replace(beginnings, _LINE_ENDS, " "), "'"])
 
 
 def character_class(characters: str, negated: bool = False) -> str:

@@ -21,14 +21,18 @@ from ut_tf.storage.files import read_vocabulary, write_text
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 UNKNOWN = "<unknown>"
+BLANK = r"[\pZ\v\x{1c}-\x{1f}\x{85}]"
+"""The regular expression of what Python's str.split takes for a blank and TensorFlow's regular
+expressions or its split do not.
+"""
 
 
 def split_words(texts: Any) -> Any:
     """Returns the words of `texts` (strings [texts]) as a RaggedTensor [texts, words]: lower-cased,
     without punctuation.
     """
-    plain = tf.strings.regex_replace(tf.strings.lower(texts, encoding="utf-8"), r"[^\pL\pN\s]", "")
-    return tf.strings.split(plain)
+    lower = tf.strings.lower(tf.strings.regex_replace(texts, BLANK, " "), encoding="utf-8")
+    return tf.strings.split(tf.strings.regex_replace(lower, r"[^\pL\pN\s]", ""))
 
 
 def split_blanks(texts: Any) -> Any:
