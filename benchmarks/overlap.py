@@ -3,6 +3,9 @@
 How it is used::
 
     python benchmarks/overlap.py --tmp_dir=downloads    # writes results/overlap.json anew
+    # The error on the other questions, of runs that benchmarks/reproduce.py has trained again with
+    # the same error.
+    python benchmarks/overlap.py --tmp_dir=downloads --others
 
 Of a run with `exchange_words` a test question is known if an exchange of words makes it of a
 training question. Of one with simulated stories it is known if it stands, facts and question alike,
@@ -18,10 +21,17 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from reproduce import StoredRun, stored_runs  # noqa: E402
 
 from ut_tf.factories import make_problem  # noqa: E402
 from ut_tf.problems.babi.held_out import questions_of  # noqa: E402
@@ -29,7 +39,12 @@ from ut_tf.problems.babi.problem import BabiQA  # noqa: E402
 from ut_tf.problems.babi.stories import Story  # noqa: E402
 from ut_tf.problems.babi.story_questions import StoryQuestions  # noqa: E402
 from ut_tf.results.overlaps import EXCHANGES, OVERLAPS_FILE, SIMULATED, Overlap  # noqa: E402
-from ut_tf.results.record import ResultRecord, read_records  # noqa: E402
+from ut_tf.results.record import ResultRecord, keep_records, read_records  # noqa: E402
+from ut_tf.run import Run  # noqa: E402
+from ut_tf.run_weights import load_model  # noqa: E402
+
+Known = list[tuple[int, bool]]
+"""Of each question its task, and whether it is known."""
 
 
 def overlaps(records: Iterable[ResultRecord], tmp_dir: Path) -> list[Overlap]:
@@ -39,34 +54,76 @@ def overlaps(records: Iterable[ResultRecord], tmp_dir: Path) -> list[Overlap]:
     made: dict[tuple[str, ...], Overlap] = {}
     for record in records:
         key = Overlap.key_of(record)
-        if key not in made and (counted := _overlap(record, tmp_dir)):
-            made[key] = counted
+        if key not in made and (found := known_questions(record, tmp_dir)):
+            what, known = found
+            made[key] = Overlap.of(record, what, {part: _counts(known[part]) for part in known})
     return list(made.values())
 
 
-def _overlap(record: ResultRecord, tmp_dir: Path) -> Overlap | None:
+def known_questions(record: ResultRecord, tmp_dir: Path) -> tuple[str, dict[str, Known]] | None:
+    """What known questions of a record's data are, and by split the questions; None: its training
+    data have neither exchanged words nor simulated stories, or its test is not official.
+    """
     if not record.problem.startswith("babi_"):
         return None
     made = make_problem(record.problem, record.problem_args, data_version=record.data_version)
     judged = make_problem(record.test_problem, {}) if record.test_problem else made
     if not isinstance(made, StoryQuestions) or not isinstance(judged, BabiQA):
         return None
+    if isinstance(made, BabiQA) and not (made.simulated_tasks or made.exchange_words):
+        return None
+    official, trained = judged.stories(tmp_dir), made.stories(tmp_dir)["train"]
     if made.exchange_words:
+        tasks = [story.task for story in official["test"] for _ in story.questions]
         with tempfile.TemporaryDirectory() as folder:
             made.prepare(Path(folder), tmp_dir)
             known = made.exchanges_of_training("test", Path(folder))
-        return Overlap.of(record, EXCHANGES, {"test": known})
-    if isinstance(made, BabiQA) and not made.simulated_tasks:
-        return None
-    simulated = made.stories(tmp_dir)["train"]
-    official = judged.stories(tmp_dir)
+        return EXCHANGES, {"test": list(zip(tasks, known, strict=True))}
     if isinstance(made, BabiQA):
         published = BabiQA(tasks=made.tasks, size=made.size).stories(tmp_dir)["train"]
-        simulated = _beyond(simulated, published)
+        trained = _beyond(trained, published)
     splits = ("test", "validation") if made is judged else ("test",)
-    facts = made.max_facts
-    known = {split: _standing(official[split], simulated, facts) for split in splits}
-    return Overlap.of(record, SIMULATED, known)
+    standing = {part: _standing(official[part], trained, made.max_facts) for part in splits}
+    return SIMULATED, standing
+
+
+def with_others(run: StoredRun, data_dir: str, tmp_dir: Path) -> list[ResultRecord]:
+    """The records of a run's error, with the error on the questions that are not known.
+
+    Args:
+      run: that benchmarks/reproduce.py has trained again.
+      data_dir: folder of prepared data.
+      tmp_dir: folder of the archive.
+    """
+    errors = [record for record in run.records if record.metric == "error"]
+    found = known_questions(errors[0], tmp_dir) if errors else None
+    if found is None:
+        return []
+    known = np.array([one for _, one in found[1]["test"]])
+    wrong = _wrong(Run.load(run.folder, data_dir=data_dir or None, tmp_dir=str(tmp_dir)))
+    if known.all() or abs(100 * wrong.mean() - errors[0].value) > 1e-6:
+        return []
+    return [replace(record, others=100 * float(wrong[~known].mean())) for record in errors]
+
+
+def _wrong(run: Run) -> npt.NDArray[np.bool_]:
+    """Whether the best checkpoint of a run answers each test question wrongly."""
+    problem = run.make_problem()
+    run = run.prepare(problem)
+    model, table = load_model(run), problem.examples("test", run.data_dir)
+    wrong = []
+    for begin in range(0, len(table), 100):
+        features = table.batch(tf.range(begin, min(begin + 100, len(table))))
+        targets = features.pop("targets")
+        wrong.append(model(features).numpy().argmax(-1) != targets.numpy())
+    return np.concatenate(wrong)
+
+
+def _counts(known: Known) -> dict[int, tuple[int, int]]:
+    """By task how many questions are known, and how many there are."""
+    every = Counter(task for task, _ in known)
+    right = Counter(task for task, is_known in known if is_known)
+    return {task: (right[task], every[task]) for task in every}
 
 
 def _beyond(stories: Iterable[Story], published: Iterable[Story]) -> list[Story]:
@@ -80,30 +137,35 @@ def _beyond(stories: Iterable[Story], published: Iterable[Story]) -> list[Story]
     return beyond
 
 
-def _standing(
-    judged: Iterable[Story], trained: Iterable[Story], facts: int
-) -> dict[int, tuple[int, int]]:
-    """By task that has training stories, how many questions stand among these, and how many there
-    are.
-    """
+def _standing(judged: Iterable[Story], trained: Iterable[Story], facts: int) -> Known:
+    """Whether each question stands among the training stories of its task."""
     seen: dict[int, set[tuple[str, ...]]] = {}
     for story in trained:
         seen.setdefault(story.task, set()).update(questions_of([story], facts))
-    known, every = Counter[int](), Counter[int]()
-    for story in judged:
-        asked = list(questions_of([story], facts))
-        every[story.task] += len(asked)
-        known[story.task] += sum(one in seen.get(story.task, ()) for one in asked)
-    return {task: (known[task], every[task]) for task in every}
+    return [
+        (story.task, asked in seen.get(story.task, ()))
+        for story in judged
+        for asked in questions_of([story], facts)
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tmp_dir", type=Path, required=True, help="holds bAbI's archive")
+    parser.add_argument("--data_dir", default="", help="folder of prepared data")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--others", action="store_true", help="of the runs that were trained again")
     values = parser.parse_args()
-    records = read_records(sorted(values.results.glob("*.jsonl")))
-    lines = (json.dumps(item.to_json()) for item in overlaps(records, values.tmp_dir))
+    files = sorted(values.results.glob("*.jsonl"))
+    if values.others:
+        for file in files:
+            for run in stored_runs([file]):
+                if (run.folder / "config.json").exists():
+                    measured = with_others(run, values.data_dir, values.tmp_dir)
+                    keep_records(file, measured)
+                    print(run.name, *(f"{record.value} {record.others}" for record in measured))
+        return
+    lines = (json.dumps(item.to_json()) for item in overlaps(read_records(files), values.tmp_dir))
     path = values.results / OVERLAPS_FILE
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 

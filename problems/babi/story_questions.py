@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import sys
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -214,15 +213,11 @@ class StoryQuestions(Problem):
         """The codec of stories and questions."""
         return StoryCodec(vocab_dir, self.form, self.max_facts)
 
-    def exchanges_of_training(self, split: str, data_dir: Path) -> dict[int, tuple[int, int]]:
-        """By task, how many questions of a split `exchange_words` may make of a training question,
-        and how many the split has.
-        """
+    def exchanges_of_training(self, split: str, data_dir: Path) -> list[bool]:
+        """For each question of a split whether `exchange_words` can make it of one for training."""
         symbols = self._symbols(data_dir)
         trained = {*self._common_keys("train", data_dir, *symbols)}
-        asked = self._common_keys(split, data_dir, *symbols)
-        known = Counter(key[0] for key in asked if key in trained)
-        return {task: (known[task], count) for task, count in Counter(k[0] for k in asked).items()}
+        return [key in trained for key in self._common_keys(split, data_dir, *symbols)]
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
         return PreparedFolder(

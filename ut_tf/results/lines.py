@@ -35,6 +35,7 @@ class ResultCell:
       mean: over the seeds.
       deviation: standard deviation over the seeds (n - 1); None: there is only one.
       paper: the publication's, as printed; empty: none.
+      others: as of the record of the last metric of that seed.
     """
 
     best: Values | None
@@ -42,6 +43,7 @@ class ResultCell:
     mean: Values
     deviation: Values | None
     paper: str
+    others: float | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def make_cell(
         mean=tuple(map(statistics.fmean, columns)),
         deviation=tuple(map(statistics.stdev, columns)) if len(whole) > 1 else None,
         paper="" if None in papers else " / ".join(filter(None, papers)),
+        others=None if best is None else best[-1].others,
     )
 
 

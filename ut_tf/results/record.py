@@ -60,6 +60,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "commit": _TEXT,
     "paper": _TEXT,
     "curve": _TEXT,
+    "others": _NUMBER,
     "interval": (list, type(None)),
     "selection": (dict, type(None)),
     "processor": (dict, type(None)),
@@ -106,6 +107,8 @@ class ResultRecord:
       paper: the figure of the publication, as printed; None: it has none.
       note: in a few words, what is other than in the published benchmark.
       curve: file of the learning curve, beside the records.
+      others: the figure on the test questions that are not known from training
+        (``ut_tf.results.overlaps``); None: nobody measured it.
       data_version: of the data that its problem made (``RunConfig``).
     """
 
@@ -141,6 +144,7 @@ class ResultRecord:
     paper: str | None = None
     note: str = ""
     curve: str | None = None
+    others: float | None = None
     data_version: int = 1
 
     @property

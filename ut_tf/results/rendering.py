@@ -238,13 +238,23 @@ def _other_columns(
     for line in lines:
         overlap, cell = overlaps.get(Overlap.key_of(line.runs[0])), line.cells.get(figure.title)
         known.append("{:,} of {:,}".format(*overlap.total) if overlap else "")
-        most = None
-        if overlap and cell:
-            most = overlap.most_of_others((cell.best or cell.mean)[-1])
-        # Rounded up, to stay a bound.
-        unit = 10**figure.digits
-        others.append("" if most is None else _number(math.ceil(most * unit - 1e-9) / unit, figure))
-    return [("known test questions", known), ("error on the others, at most", others)]
+        others.append(_others_text(figure, overlap, cell) if overlap and cell else "")
+    return [("known test questions", known), (f"{figure.title} on the others", others)]
+
+
+def _others_text(figure: Figure, overlap: Overlap, cell: ResultCell) -> str:
+    """What was measured on the questions that are not known, or a bound; empty where there are
+    none.
+    """
+    if cell.others is not None:
+        return _number(cell.others, figure)
+    most = overlap.most_of_others((cell.best or cell.mean)[-1])
+    if most is None:
+        return ""
+    # Rounded up, to stay a bound.
+    unit = 10**figure.digits
+    bound = math.ceil(most * unit - 1e-9) / unit
+    return f"at most {_number(bound, figure)}" if bound else _number(bound, figure)
 
 
 def _key_text(

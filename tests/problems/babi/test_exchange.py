@@ -149,5 +149,5 @@ def test_known_are_test_questions_that_an_exchange_makes_of_a_training_question(
     write_archive(tmp_path, {"en/qa1_x_train.txt": trained, "en/qa1_x_test.txt": "".join(asked)})
     problem = BabiQA((1,), "1k", exchange_words=True, disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
-    assert problem.exchanges_of_training("test", tmp_path / "data") == {1: (1, 3)}
-    assert problem.exchanges_of_training("validation", tmp_path / "data") == {1: (2, 2)}
+    assert problem.exchanges_of_training("test", tmp_path / "data") == [True, False, False]
+    assert problem.exchanges_of_training("validation", tmp_path / "data") == [True, True]
