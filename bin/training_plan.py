@@ -1,7 +1,7 @@
 """ut-trainer --plan: what a training would need, without beginning it.
 
-What a model must know of the problem comes from --plan_args, from the run in the output directory,
-or from the problem itself; only the last imports TensorFlow.
+What a model must know of the problem comes from --plan_args or from the problem itself, which alone
+imports TensorFlow; where its data are gone, from the run in the output directory.
 """
 
 from __future__ import annotations
@@ -40,12 +40,7 @@ def plan_text(run: Run, values: Any) -> str:
     arguments = _arguments(values.plan_args)
     setting = _setting(arguments)
     training = run.hparams.training
-    given_spec = _given_spec(arguments) or _stored_spec(run)
-    lengths: Counter[int] = Counter()
-    pools = 0
-    if given_spec is None:
-        given_spec, lengths, pools = _of_problem(run)
-    spec = given_spec
+    spec, lengths, pools = _data(run, arguments)
     longest = arguments.get("longest", max(lengths, default=training.max_length))
     _check_lengths(arguments.get("length"), longest, training.max_length)
     largest = largest_batch(training, spec, longest)
@@ -181,6 +176,21 @@ def _given_spec(arguments: dict[str, Any]) -> ProblemSpec | None:
     return ProblemSpec(
         inputs, targets, **sizes, max_words=arguments.get("max_words", 0), shared_vocab=shared
     )
+
+
+def _data(run: Run, arguments: dict[str, Any]) -> tuple[ProblemSpec, Counter[int], int]:
+    """The spec, and what ``_of_problem`` says of lengths, where the arguments do not say it."""
+    spec, stored = _given_spec(arguments), _stored_spec(run)
+    if spec is None and "length" in arguments:
+        spec = stored
+    if spec is not None:
+        return spec, Counter(), 0
+    try:
+        return _of_problem(run)
+    except UserError:
+        if stored is None:
+            raise
+        return stored, Counter(), 0
 
 
 def _stored_spec(run: Run) -> ProblemSpec | None:

@@ -255,8 +255,8 @@ def test_a_sweep_that_finds_all_finished_prints_its_summary(tmp_path, capsys):
         "ut_algorithmic",
         "length_400/seq_acc",
         "2",
-        "0.2",
-        "0.4",
+        "0.2000",
+        "0.4000",
         "0.2828",
     ]
     assert out.endswith(f"next: ut-report {tmp_path}\n")

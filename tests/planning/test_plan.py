@@ -6,6 +6,7 @@ import dataclasses
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,6 +118,39 @@ def test_arguments_that_contradict_are_refused(
     run = Run.plan("algorithmic_reverse_decimal40", "ut_tiny", "max_length=256", **options)
     with pytest.raises(FlagError, match=sentence):
         plan_text(run, SimpleNamespace(plan_args=arguments, train_steps=None))
+
+
+def test_a_run_that_has_begun_is_planned_with_the_same_data(tmp_path: Path) -> None:
+    folders = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path / "downloads"}
+    problem_args = {"train_questions": 200, "test_questions": 20}
+
+    def text(name: str, arguments: str = "", **options: Any) -> str:
+        run = Run.plan(
+            "babi_sim",
+            "ut_demo",
+            "hidden_size=16,filter_size=16",
+            problem_args=problem_args,
+            output_dir=tmp_path / name,
+            **{**folders, **options},
+        )
+        return plan_text(run, SimpleNamespace(plan_args=arguments, train_steps=None))
+
+    begun = Run.create(
+        "babi_sim",
+        "ut_demo",
+        "hidden_size=16,filter_size=16",
+        problem_args=problem_args,
+        output_dir=tmp_path / "begun",
+        **folders,
+    )
+    before = text("new")
+    assert "assumed: every example" not in before
+    assert text("begun") == before
+    # Where the data are gone, the run's own numbers do.
+    assert "assumed: every example" in text("begun", data_dir=tmp_path / "empty")
+    quick = text("begun", "length=20", data_dir=tmp_path / "empty")
+    assert "assumed: every example" not in quick
+    assert begun.spec is not None
 
 
 def test_a_text_in_pools_is_planned_with_the_lengths_of_the_first(

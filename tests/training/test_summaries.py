@@ -18,7 +18,7 @@ from tensorboard.backend.event_processing.data_provider import MultiplexerDataPr
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 from tensorboard.context import RequestContext
 from tensorboard.plugins.base_plugin import TBContext
-from tensorboard.plugins.hparams import api_pb2, backend_context
+from tensorboard.plugins.hparams import api_pb2, backend_context, metadata
 
 from tests.training.toy import ToyClass, ToyCopy, lines, toy_run
 from ut_tf import registry
@@ -30,7 +30,7 @@ from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.run import Run
 from ut_tf.training import trackers
 from ut_tf.training.logs import RunLog
-from ut_tf.training.summaries import WrittenExamples
+from ut_tf.training.summaries import WrittenExamples, flat_hparams, trial_name
 from ut_tf.training.trackers import make_tracker
 from ut_tf.training.trainer import train
 
@@ -172,6 +172,23 @@ def test_tensorboard_compares_hyperparameters(trained: Run) -> None:
     assert kinds["halting"] == api_pb2.DATA_TYPE_STRING
     metrics = {info.name.tag for info in experiment.metric_infos}
     assert {"eval/loss", "train/loss"} <= metrics
+    (tag,) = (tags[name] for name in tags)
+    session = metadata.parse_session_start_info_plugin_data(tag[metadata.SESSION_START_INFO_TAG])
+    assert session.group_name == str(trained.output_dir)
+
+
+def test_columns_are_those_of_values_that_are_read_and_trials_are_called_by_their_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixed = toy_run(tmp_path / "runs" / "fixed", model="universal_transformer")
+    halting = toy_run(tmp_path / "halting", model="universal_transformer", halting="basic")
+    idle = {"act_loss_weight", "act_max_steps", "ponder_prior", "curriculum_start"}
+    assert idle.isdisjoint(flat_hparams(fixed))
+    assert flat_hparams(halting)["act_loss_weight"] == 0.01
+    assert {"num_steps", "dropout", "learning_rate", "halting"} <= flat_hparams(fixed).keys()
+    assert trial_name(fixed) == str(tmp_path / "runs" / "fixed")
+    monkeypatch.chdir(tmp_path)
+    assert (trial_name(fixed), trial_name(halting)) == ("runs/fixed", "halting")
 
 
 def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(

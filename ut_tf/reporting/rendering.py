@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -30,6 +31,8 @@ from ut_tf.reporting.summary import Summary
 NOTHING = "-"
 OF_LENGTH = f"length_{LENGTH}/"
 _MARKS = "†‡§¶"
+# Behind the point; smaller figures have an exponent.
+_MOST_DIGITS = 6
 
 
 def as_markdown(report: Report) -> str:
@@ -66,9 +69,7 @@ def summary_lines(rows: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
             row.recipe,
             row.metric,
             str(row.cell.seeds),
-            _best_text(row.cell),
-            _general(row.cell.mean[0]),
-            _general(row.cell.deviation[0] if row.cell.deviation else None),
+            *_headline(row.cell),
             row.note,
         ]
         for row in rows
@@ -296,16 +297,21 @@ def _bounds(interval: tuple[float, float], digits: int) -> str:
     return f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
 
 
-def _general(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4g}"
-
-
-def _best_text(cell: Cell) -> str:
-    text = _general(cell.best[0] if cell.best else None)
-    interval = cell.intervals[0] if cell.intervals else None
-    return (
-        text if interval is None else f"{text} [{_general(interval[0])}, {_general(interval[1])}]"
-    )
+def _headline(cell: Cell) -> tuple[str, str, str]:
+    """Best with its interval, mean and deviation of a cell's first figure, all with equally many
+    digits behind the point: as many as they need, but no more than four digits of the largest.
+    """
+    best = cell.best[0] if cell.best else None
+    low, high = (cell.intervals[0] if cell.intervals else None) or (None, None)
+    figures = (best, low, high, cell.mean[0], cell.deviation[0] if cell.deviation else None)
+    known = [figure for figure in figures if figure is not None]
+    largest = max(map(abs, known), default=0.0)
+    most = max(4 - math.ceil(math.log10(largest)), 0) if largest else 0
+    needed = max((len(f"{figure:.4g}".partition(".")[2]) for figure in known), default=0)
+    form = f".{min(needed, most)}f" if most <= _MOST_DIGITS else ".4g"
+    texts = [NOTHING if figure is None else format(figure, form) for figure in figures]
+    interval = "" if low is None else f" [{texts[1]}, {texts[2]}]"
+    return texts[0] + interval, texts[3], texts[4]
 
 
 def _csv_lines(filled: FilledTable, publication: str) -> Iterator[dict[str, Any]]:

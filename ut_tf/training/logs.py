@@ -65,12 +65,14 @@ class RunLog:
                 tf.summary.scalar(f"eval/{name}", value)
         self._writer.flush()
 
-    def hparams(self, values: Mapping[str, bool | int | float | str]) -> None:
-        """Writes hyperparameters by name, for TensorBoard's HParams page."""
+    def hparams(self, trial: str, values: Mapping[str, bool | int | float | str]) -> None:
+        """Writes hyperparameters by name, for TensorBoard's HParams page, where runs of the same
+        `trial` are one.
+        """
         from tensorboard.plugins.hparams import api
 
         with self._writer.as_default(step=0):
-            api.hparams(dict(values))
+            api.hparams(dict(values), trial_id=trial)
 
     def examples(self, step: int, markdown: str) -> None:
         """Writes a table of examples."""

@@ -12,8 +12,10 @@ names of layers, after the first. The hyperparameters are always written, for th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ut_tf.config.fields import fields_of, without_effect
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.run import Run
@@ -37,11 +39,26 @@ def check_views(views: Iterable[str]) -> None:
             check_installed()
 
 
+def trial_name(run: Run) -> str:
+    """The run's folder, as it is called from the working folder if it lies there."""
+    try:
+        return str(run.output_dir.relative_to(Path.cwd()))
+    except (ValueError, FileNotFoundError):
+        return str(run.output_dir)
+
+
 def flat_hparams(run: Run) -> dict[str, bool | int | float | str]:
-    """Problem, set, model, seed and every hyperparameter by name; other values as text."""
-    values = run.hparams.to_dict()
+    """Problem, set, model, seed and every hyperparameter that is read, by name; other values as
+    text.
+    """
     names = {"problem": run.problem, "hparams_set": run.hparams_set, "seed": run.seed}
-    flat = {**names, "model": run.hparams.model, **values["network"], **values["training"]}
+    read = {
+        name: getattr(section, name)
+        for section in (run.hparams.network, run.hparams.training)
+        for name in fields_of(type(section))
+        if without_effect(section, name) is None
+    }
+    flat = {**names, "model": run.hparams.model, **read}
     return {
         name: value if isinstance(value, bool | int | float | str) else str(value)
         for name, value in flat.items()

@@ -81,7 +81,7 @@ from ut_tf.training.saver import Saver
 from ut_tf.training.signals import StopRequest, unread_output_stops
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
-from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams
+from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams, trial_name
 from ut_tf.training.trackers import check_tracker, make_tracker
 from ut_tf.training.warm_start import refuse_other_vocabulary
 
@@ -385,7 +385,7 @@ def _make_log(run: Run, state: TrainingState, views: _Views) -> RunLog:
     tracker = None if views.tracker is None else make_tracker(views.tracker, run)
     log = RunLog(run.output_dir, state.step, tracker)
     if not state.step:
-        log.hparams(flat_hparams(run))
+        log.hparams(trial_name(run), flat_hparams(run))
     return log
 
 
