@@ -29,7 +29,7 @@ from ut_tf.bin.readable_run import load_run
 from ut_tf.bin.show_input import is_question, known_words_message
 from ut_tf.bin.terminal import Terminal
 from ut_tf.data.text.sentences import sentences
-from ut_tf.data.text.utf8 import readable
+from ut_tf.data.text.utf8 import readable, surrogate_in
 from ut_tf.errors import UserError
 from ut_tf.inference.text_files import input_lines, read_input
 from ut_tf.insights.story_lines import stories
@@ -309,6 +309,8 @@ def _check(values: Any) -> None:
 def _texts(values: Any) -> list[tuple[str, str]]:
     """The names and texts of the inputs."""
     if values.input is not None:
+        if surrogate_in(values.input):
+            warn("--input has bytes that are not UTF-8; each is read as U+FFFD.")
         return [("--input", readable(values.input))]
     if values.input_file:
         lines = read_input(expanded(values.input_file))

@@ -136,7 +136,7 @@ class NumberCodec(_WordsCodec):
 
     def decode(self, outputs: Any) -> Any:
         """Returns "singular" or "plural", strings [batch], of classes int32 [batch]."""
-        return tf.gather(self._numbers, outputs)
+        return tf.gather(self._numbers, tf.cast(outputs, tf.int32))
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """Returns the word at each position of features["inputs"], strings [batch, length]; "" on

@@ -137,7 +137,7 @@ class StoryCodec(TextCodec):
 
     def decode(self, outputs: Any) -> Any:
         """Returns the answers, strings [batch], of classes int32 [batch]."""
-        return tf.gather(self._answers, outputs)
+        return tf.gather(self._answers, tf.cast(outputs, tf.int32))
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """Returns the word at each position of features["inputs"] or, of facts, the sentence of

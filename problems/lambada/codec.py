@@ -146,7 +146,7 @@ class PassageCodec(TextCodec):
 
     def decode(self, outputs: Any) -> Any:
         """Returns the words, strings [batch], of ids int32 [batch]."""
-        return tf.gather(self._words.written, outputs)
+        return tf.gather(self._words.written, tf.cast(outputs, tf.int32))
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """Returns the word at each position of features["inputs"], strings [batch, length]; "" on

@@ -70,7 +70,7 @@ class ClassesCodec(TextCodec):
 
     def decode(self, outputs: Any) -> Any:
         """The names, strings [batch], of classes int32 [batch]."""
-        return tf.gather(self._names, outputs)
+        return tf.gather(self._names, tf.cast(outputs, tf.int32))
 
     def _subwords(self, texts: Any) -> Any:
         ids = self._texts.encode(tf.strings.strip(texts))["inputs"]

@@ -208,4 +208,5 @@ def test_damaged_bytes_do_not_stop_it(
     assert show.main([*arguments, "--input=Mary \udcff to the kitchen. Where is Mary?"]) == 0
     printed = capsys.readouterr()
     assert "standard input, line 1: byte 6 is not UTF-8" in printed.err
+    assert "warning: --input has bytes that are not UTF-8; each is read as U+FFFD." in printed.err
     assert printed.out.count("answer: ") == 2

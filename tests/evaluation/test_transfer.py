@@ -46,6 +46,8 @@ LONG = (
     "".join(f"{number} John left.\n" for number in range(1, 75)) + "75 Where is John?\troom1\t1\n"
 )
 FILES |= {"en/qa5_x_train.txt": STORIES, "en/qa5_x_test.txt": LONG + STORIES}
+UNREADABLE = "1 John left.\n2 Xyzzy aardvarks?\troom1\t1\n"
+FILES |= {"en/qa6_x_train.txt": STORIES, "en/qa6_x_test.txt": UNREADABLE + STORIES}
 FILES |= {"en/qa2_x_train.txt": STORIES + many_stories(9) + STRANGE, "en/qa3_x_test.txt": STRANGE}
 
 
@@ -138,6 +140,20 @@ def test_stories_that_are_cut_are_told_of(run: Run, capsys: pytest.CaptureFixtur
         f"has texts of up to 74 sentences, of which {run.output_dir} reads the last 70."
         in capsys.readouterr().err
     )
+
+
+def test_what_the_run_cannot_read_counts_as_wrong(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = measure_checkpoint(run).metrics["error"] / 100 * 40
+    found = measure_transfer(run, "babi_qa_task6_1k")
+    assert found.examples == {"": 41}
+    assert found.metrics["error"] == pytest.approx(100 * (wrong + 1) / 41)
+    assert found.metrics["error/6"] == found.metrics["error"]
+    told = "1 example that the run cannot read counts as wrong"
+    assert found.data_note == f"other archive; {told}"
+    reason = "the question has no word that the model knows (xyzzy, aardvarks)"
+    assert f"warning: {told}, the first one since {reason}.\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ Example::
 The run's codec makes ids of the other problem's texts, so that an id means the word that it meant
 in training; answers are compared as text, capitals and blanks at the ends aside. Metrics: error,
 percent of the answers that differ, and error/<group> where the other problem groups its examples,
-with Wilson's intervals.
+with Wilson's intervals. An example that the run cannot read counts as wrong.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import tensorflow as tf
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.factories import make_problem
-from ut_tf.inference.example_reader import Texts
+from ut_tf.inference.example_reader import ExampleReader, Texts
 from ut_tf.inference.translator import Translator, check_vocabulary
 from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.metrics.sums import Group, group_name
@@ -80,9 +80,15 @@ def measure_transfer(
     texts = _columns(sources, codec, test_problem)
     _warn_of_the_unknown(codec, texts, answers, test_problem, run)
     _warn_of_cut_facts(codec, texts, test_problem, run)
+    refusals = _refusals(loaded.model, codec, texts)
     translator = Translator(loaded.model, codec, _DECODE)
-    written = [best[0].text for best in translator.translate(texts, name=None)]
-    right = [_plain(text) == _plain(answer) for text, answer in zip(written, answers, strict=True)]
+    read = (text for text, refusal in zip(texts, refusals, strict=True) if not refusal)
+    answered = translator.translate(read, name=None)
+    written = [None if refusal else next(answered)[0].text for refusal in refusals]
+    right = [
+        text is not None and _plain(text) == _plain(answer)
+        for text, answer in zip(written, answers, strict=True)
+    ]
     feature = next((part.group_by for part in other.evaluation_sets() if part.group_by), None)
     groups = _groups(other, feature, split, run.data_dir)
     metrics, intervals = _errors(right, groups)
@@ -97,10 +103,35 @@ def measure_transfer(
         step=loaded.step,
         split=split,
         parameters=loaded.model.count_params(),
-        data_note=other.data_note(run.data_dir),
+        data_note=_data_note(other.data_note(run.data_dir), refusals),
         training_minutes=training_minutes(run.output_dir, loaded.step),
         selection=selection_of(run.make_problem(), loaded.state),
     )
+
+
+def _refusals(model: Any, codec: TextCodec, texts: Sequence[Texts]) -> list[str]:
+    """Why the run's codec cannot read each example; "" where it can. Warns of them."""
+    reader = ExampleReader(codec, model.spec, _DECODE)
+    refusals = [
+        row.error
+        for first in range(0, len(texts), _BLOCK)
+        for row in reader.read({n: (text, None) for n, text in enumerate(texts[first:][:_BLOCK])})
+    ]
+    wrong = [*filter(None, refusals)]
+    if wrong:
+        warn(f"{_refused(len(wrong))}, the first one since {wrong[0]}.")
+    return refusals
+
+
+def _refused(count: int) -> str:
+    verb = "counts" if count == 1 else "count"
+    return f"{counted(count, 'example')} that the run cannot read {verb} as wrong"
+
+
+def _data_note(note: str, refusals: Sequence[str]) -> str:
+    """What a report says of the data."""
+    count = sum(map(bool, refusals))
+    return "; ".join(filter(None, [note, _refused(count) if count else ""]))
 
 
 def _codec(run: Run) -> TextCodec:

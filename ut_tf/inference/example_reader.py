@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, string_tensor
+from ut_tf.data.text.utf8 import surrogate_in
 from ut_tf.errors import UserError
 from ut_tf.inference.batches import Example, trimmed
 from ut_tf.inference.graphs import graph
@@ -104,6 +105,12 @@ class ExampleReader:
 
     def _text(self, value: Any, field: str) -> str:
         if isinstance(value, str):
+            half = surrogate_in(value)
+            if half:
+                raise UserError(
+                    f"{_one(field)} with {half}, half of a surrogate pair and no character: decode"
+                    " the bytes that it comes from as UTF-8."
+                )
             return value
         takes_lines = field in self._codec.fields_of_lines
         if takes_lines and isinstance(value, list | tuple):
@@ -111,7 +118,7 @@ class ExampleReader:
         expected = "a text (str)" + (" or a list of texts" if takes_lines else "")
         remedy = ", decode it first" if isinstance(value, bytes) else ""
         raise UserError(
-            f"a {field} of the type {type(value).__name__}: expected {expected}{remedy}."
+            f"{_one(field)} of the type {type(value).__name__}: expected {expected}{remedy}."
         )
 
     def _at_once(self, given: Mapping[int, Given]) -> Iterator[dict[int, Given]]:
@@ -153,6 +160,10 @@ class ExampleReader:
                 warning.decode("utf-8"),
                 bool(blank) and not wanted,
             )
+
+
+def _one(field: str) -> str:
+    return "an input" if field == "inputs" else f"a {field}"
 
 
 def _sources(given: Mapping[int, Given]) -> Iterator[Texts]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_tf.metrics.losses import smoothed_cross_entropy
 from ut_tf.symbols import PADDING_ID
 
 
@@ -23,10 +24,13 @@ def log_probabilities(model: Any, features: dict[str, Any]) -> Any:
       model: a model of sequences or of classes.
       features: as the model takes them; "targets" int32 [batch, length], padding not counted, or
         int32 [batch] classes.
+
+    Raises:
+      UserError: a target is none of the vocabulary, as of ``smoothed_cross_entropy``.
     """
     targets = tf.convert_to_tensor(features["targets"])
-    logits = tf.cast(model({**features, "targets": targets}, training=False), tf.float32)
-    scores = -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    logits = model({**features, "targets": targets}, training=False)
+    scores = -smoothed_cross_entropy(logits, targets)
     if targets.shape.rank == 1:
         return scores
     return tf.reduce_sum(tf.where(targets == PADDING_ID, 0.0, scores), 1)

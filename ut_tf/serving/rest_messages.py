@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ut_tf.data.text.utf8 import readable
+from ut_tf.data.text.utf8 import surrogate_in
 from ut_tf.web.replies import RequestError, shown
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -251,7 +251,11 @@ def _text(value: Any, where: str, takes_lines: bool) -> bytes:
 
 def _bytes(value: Any, where: str) -> bytes:
     if isinstance(value, str):
-        return readable(value).encode("utf-8")
+        half = surrogate_in(value)
+        if half:
+            told = f"{where} The text has {half}, half of a surrogate pair and no character"
+            raise RequestError(400, told)
+        return value.encode("utf-8")
     if isinstance(value, dict) and isinstance(value.get("b64"), str):
         try:
             return base64.b64decode(value["b64"], validate=True)

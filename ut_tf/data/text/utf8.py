@@ -36,6 +36,12 @@ def decoded(content: bytes, name: str, remedy: str, line: int = 1) -> str:
     return text.removeprefix(_BYTE_ORDER_MARK) if line == 1 else text
 
 
+def surrogate_in(text: str) -> str:
+    """The first half of a surrogate pair in a text, such as "U+D800"; "" where it has none."""
+    found = _SURROGATES.search(text)
+    return f"U+{ord(found[0]):04X}" if found else ""
+
+
 def readable(text: str) -> str:
     """The text with U+FFFD in place of halves of surrogate pairs, which are no characters: JSON may
     have them, and Python reads bytes of a terminal that are not UTF-8 as such.

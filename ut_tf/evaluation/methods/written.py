@@ -10,6 +10,7 @@ import tensorflow as tf
 from ut_tf.evaluation.methods.batches import BatchMethod
 from ut_tf.metrics import per_example
 from ut_tf.metrics.sums import Metric, ratio
+from ut_tf.models.features import checked_features
 from ut_tf.search.strategies import greedy_decode
 
 
@@ -28,6 +29,9 @@ class Greedy(BatchMethod):
     batch_tokens = 32768
 
     def judge(self, features: dict[str, Any]) -> dict[str, Any]:
+        # A search reads ids without a call of the model, which would check them.
+        spec = getattr(self.context.model, "spec", None)
+        features = features if spec is None else checked_features(features, spec)
         targets = features["targets"]
         # Symbols beyond the targets are not judged, so none are written.
         symbols = greedy_decode(self.context.model, features, max_length=tf.shape(targets)[1])
