@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -22,9 +22,13 @@ from tests.bin.tiny_runs import save
 from ut_tf import registry
 from ut_tf.bin import decoder, exporter, trainer, trainer_flags
 from ut_tf.bin import eval as eval_command
+from ut_tf.errors import UserError
 from ut_tf.evaluation.records import read_records
 from ut_tf.factories import make_model, make_problem
+from ut_tf.inference.reading import Reader
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.reporting.summary import headline
+from ut_tf.search.config import DecodeConfig
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
 LONGEST_EXAMPLE = 40
@@ -243,3 +247,24 @@ def test_every_kind_of_extension_has_a_short_example() -> None:
     for command in COMMANDS:
         users = [section for section in SECTIONS.values() if command in str(section.commands)]
         assert len(users) >= 2, command
+
+
+def test_the_text_form_reads_and_refuses() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("\n## A text form\n")[2]
+    names: dict[str, Any] = {}
+    exec(re.search(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[1], names)
+    codec = names["WordCodec"]()
+    reader = Reader(codec, ProblemSpec("tokens", "tokens", 28, 28), DecodeConfig())
+    reading = reader.inputs(tf.constant(["abz", " Abz", "a1", "", "é"]))
+    assert reading.ids.numpy().tolist() == [[2, 3, 27, 1]] * 2 + [[1, 0, 0, 0]] * 3
+    refused = " is no word: expected letters from a to z"
+    errors = [error.decode() for error in reading.errors.numpy()]
+    assert errors == ["", "", f"'a1'{refused}", "", f"'é'{refused}"]
+    assert codec.decode(reading.ids).numpy().tolist() == [b"abz", b"abz", b"", b"", b""]
+    assert list(codec.read(["ab", ""], "words")) == [("ab",), ("",)]
+    with pytest.raises(UserError, match=r"^words, line 2: '1' is no word: .*; correct the line\.$"):
+        list(codec.read_targets(["ab", "1"], "words"))
+    # Each member in the table is one of the codec's.
+    rows = re.findall(r"^\| (`.*?) \|", section.partition("\n## ")[0], re.MULTILINE)
+    members = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert len(members) > 8 and all(hasattr(codec, name) for name in members)
