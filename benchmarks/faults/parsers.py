@@ -165,13 +165,13 @@ def _config_file(content: bytes, folder: Path) -> None:
 
 def _metrics(content: bytes, folder: Path) -> None:
     from ut_tf.evaluation.records import RECORDS_FILE, read_records
+    from ut_tf.evaluation.validations import judged
     from ut_tf.figures.curves import read_curves
-    from ut_tf.training.averaging import _judged
     from ut_tf.training.logs import drop_lines_after
 
     for name in ("metrics.jsonl", RECORDS_FILE):
         (folder / name).write_bytes(content)
-    list(_judged(folder / "metrics.jsonl", "loss"))
+    list(judged(folder / "metrics.jsonl", "loss"))
     _both(lambda: read_curves(folder), lambda: read_records(folder))
     drop_lines_after(folder / "metrics.jsonl", 5)
     read_curves(folder)
