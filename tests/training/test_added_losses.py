@@ -125,9 +125,12 @@ def gradients(step: TrainingStep) -> list[Any]:
 def by_hand(model: Any) -> tuple[Any, list[Any]]:
     """The cross entropy plus all of the model's losses, and the gradients of the sum."""
     with tf.GradientTape() as tape:
-        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            FEATURES["targets"], model({"inputs": FEATURES["inputs"]}, training=True)
-        )
+        logits = model({"inputs": FEATURES["inputs"]}, training=True)
+        if model.expects_scores:
+            # PonderNet's expectations of log probabilities, which are not normalised again.
+            entropy = -tf.gather(logits, FEATURES["targets"], batch_dims=1)
+        else:
+            entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(FEATURES["targets"], logits)
         loss = tf.reduce_mean(entropy) + tf.add_n(model.losses)
     weights = [weight.value for weight in model.trainable_variables]
     found = tape.gradient(loss, weights, unconnected_gradients="zero")

@@ -35,8 +35,9 @@ class FirstUpdate(Hook):
         del state
         self._progress.start(self._step)
         seconds = time.monotonic() - self._began
+        every = "step" if self._log_frequency == 1 else f"{self._log_frequency} steps"
         self._progress.say(
-            f"step {self._step} took {seconds:.0f} s, most of it for the graph; a line every"
-            f" {self._log_frequency} steps"
+            f"step {self._step} took {seconds:.0f} s, most of it for the graph; a line"
+            f" every {every}"
         )
         self._speedometer.start()
