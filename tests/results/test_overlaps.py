@@ -55,6 +55,9 @@ def test_columns_have_the_known_questions_and_the_error_on_the_others_or_its_bou
         ["40.0", "", " |"],
         ["18.9", "273 of 1,000", "at most 26.0 |"],
     ]
+    none = exchanges(some, test={17: (0, 1000)})
+    text = as_markdown(render(table, [some], {none.key: none}))
+    assert text.endswith("| 18.9 | 0 of 1,000 | 18.9 |")
     measured = error(17, 18.9, others=25.4, exchange_words=True)
     text = as_markdown(render(table, [measured], {overlap.key: overlap for overlap in counted}))
     assert text.endswith("| 18.9 | 273 of 1,000 | 25.4 |")

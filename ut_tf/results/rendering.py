@@ -254,7 +254,8 @@ def _others_text(figure: Figure, overlap: Overlap, cell: ResultCell) -> str:
     # Rounded up, to stay a bound.
     unit = 10**figure.digits
     bound = math.ceil(most * unit - 1e-9) / unit
-    return f"at most {_number(bound, figure)}" if bound else _number(bound, figure)
+    is_exact = not (overlap.total[0] and bound)
+    return f"{'' if is_exact else 'at most '}{_number(bound, figure)}"
 
 
 def _key_text(
