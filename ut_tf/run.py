@@ -439,6 +439,10 @@ class Run(RunConfig):
                     " begin a new run in another `output_dir`."
                 )
 
+    def write_where_missing(self) -> Self:
+        """Writes the directory of the run again where no config.json is in it."""
+        return self if (self.output_dir / CONFIG_FILE).exists() else self._write()
+
     def _write(self) -> Self:
         try:
             for source in self.make_problem().vocab_files(self.data_dir):
@@ -446,9 +450,8 @@ class Run(RunConfig):
                 if not target.is_file():
                     write_bytes(target, read_vocabulary(source))
             files = sorted(self.vocab_dir.iterdir()) if self.vocab_dir.is_dir() else []
-            run = dataclasses.replace(
-                self, vocab_sha256={path.name: sha256_of(path) for path in files if path.is_file()}
-            )
+            digests = {path.name: sha256_of(path) for path in files if path.is_file()}
+            run = dataclasses.replace(self, vocab_sha256=digests)
             write_config(run, self.output_dir)
         except OSError as error:
             raise UserError(

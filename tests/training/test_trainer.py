@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.toy import ToyCopy, lines, losses, toy_run
+from ut_tf import registry
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
@@ -88,6 +90,50 @@ def test_a_run_that_is_too_large_leaves_the_directory_free(
     with pytest.raises(tf.errors.ResourceExhaustedError):
         train(run)
     assert (run.output_dir / "config.json").exists() == trained
+
+
+class ToyWords(ToyCopy):
+    """Has a vocabulary, which a run copies."""
+
+    name = "toy_words"
+
+    def vocab_files(self, data_dir: Path) -> list[Path]:
+        return [data_dir / "words.txt"]
+
+
+registry.problems.register(ToyWords.name, ToyWords)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refusal"),
+    [
+        (UserError("it cannot be trained."), True),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"), True),
+        (ValueError("a mistake in code"), False),
+        (KeyboardInterrupt(), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.usefixtures("eagerly")
+def test_a_run_whose_first_update_failed_can_be_trained_again_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, is_refusal: bool
+) -> None:
+    def fail() -> None:
+        raise error
+
+    (tmp_path / "words.txt").write_text("one\ntwo\n")
+    made = toy_run(tmp_path / "run", "toy_words", train_steps=1)
+    run = dataclasses.replace(made, data_dir=tmp_path).write_where_missing()
+    kept = [run.output_dir / "config.json", run.vocab_dir / "words.txt"]
+    before = [path.read_bytes() for path in kept]
+    with monkeypatch.context() as patch:
+        stop_at(patch, 1, fail)
+        with pytest.raises(type(error)):
+            train(run)
+    assert [path.exists() for path in kept] == [not is_refusal] * 2
+    assert train(run).step == 1
+    assert [path.read_bytes() for path in kept] == before
+    assert Run.load(run.output_dir) == run
 
 
 FULL: dict[str, Any] = {

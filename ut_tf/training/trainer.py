@@ -28,6 +28,7 @@ from ut_tf.argument_types import checked_types
 from ut_tf.config.processor import describe_processor
 from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
+from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.evaluation.records import now
 from ut_tf.run import Run
@@ -171,6 +172,8 @@ def train(
         lost_workers_named(workers),
     ):
         with _withdrawn(run.output_dir, workers, lambda _: True):
+            # It was taken back where a training of the same run was refused before.
+            run = run.write_where_missing() if workers.is_chief else run
             parts = _make_parts(run, workers, train_steps, keep, warm_start_from)
         process_log = _make_process_log(parts, stopwatch, warm_start_from)
         stopped_by = parts.ended
@@ -479,8 +482,10 @@ def _withdrawn(
 
 
 def _is_refusal(state: TrainingState, error: Exception) -> bool:
-    """Whether an error came before the first update of a run had ended, or from the memory."""
-    return not state.step or isinstance(error, _OUT_OF_MEMORY)
+    """Whether an error says that a run cannot be trained: one that the user can mend, before the
+    first update has ended, or one of the memory.
+    """
+    return isinstance(error, _OUT_OF_MEMORY) or (isinstance(error, UserError) and not state.step)
 
 
 def _withdraw(output_dir: Path) -> None:
