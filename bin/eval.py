@@ -285,7 +285,8 @@ def _draw(
     from ut_tf.figures.style import save
 
     problem = run.make_problem()
-    observed = observe_checkpoint(run.prepare(problem), problem, loaded, lengths, values.split)
+    run = run.prepare(problem)
+    observed = observe_checkpoint(run, problem, loaded, lengths, values.split)
     sets = chosen_sets(run, problem, lengths, values.split)
     folder = _figures_folder(run, values)
     for name, figure in evaluation_figures(measured, sets, observed).items():

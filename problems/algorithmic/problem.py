@@ -22,16 +22,16 @@ import tensorflow as tf
 from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.split_of import belong
+from ut_tf.data.split_of import EmptySplitError, belong, first_of_each
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _BLOCK = 1000
-# A split with a tenth of the inputs is found within so many times the blocks, unless there
-# is hardly any input.
-_MOST_BLOCKS = 40
+# Of the blocks with as many inputs as a split has: within so many times those, a tenth of all
+# inputs is found, or every one where there are no more of them.
+_MOST_BLOCKS = 100
 _OPERATIONS = ("copy", "reverse", "addition")
 # First component of the seed of each split, so that no two splits share their draws.
 _SPLIT_SEEDS = {"train": 0, "validation": 1, "test": 2}
@@ -51,7 +51,8 @@ class Algorithmic(Problem):
         checkpoint: beyond those of training, because accuracy there peaks early and erodes, and
           short of those of the final test.
       validation_examples: how many of those there are.
-      test_examples: examples judged at lengths up to max_length.
+      test_examples: examples judged at lengths up to max_length; of short lengths each input of the
+        split once.
       long_test_examples: examples judged at greater lengths, where decoding is slow.
       disjoint_splits: whether an input's content decides its split, so that none is both trained on
         and judged; otherwise short ones are.
@@ -169,25 +170,29 @@ class Algorithmic(Problem):
         """Inputs, targets and their sizes of as many examples as the split has.
 
         Raises:
-          UserError: no input of so few symbols belongs to the split.
+          EmptySplitError: no input of so few symbols belongs to the split.
         """
         generate, count = self._generator(length), self._count(split, length)
         # Longer ones are not trained on.
         divided = self.disjoint_splits and (length or 0) <= self.max_length
-        most = math.ceil(count / _BLOCK) * (_MOST_BLOCKS if divided else 1)
+        # The same input judged twice is no second example.
+        once = self.disjoint_splits and length is not None and split != "train"
+        most = math.ceil(count / _BLOCK) * (_MOST_BLOCKS if divided or once else 1)
         blocks: list[dict[str, Any]] = []
-        made = 0
-        while made < count and len(blocks) < most:
-            block = generate(stream, tf.constant(len(blocks), tf.int64))
+        for number in range(most):
+            block = generate(stream, tf.constant(number, tf.int64))
             if divided:
                 mask = belong(block["inputs"].numpy(), split)
                 block = {name: tf.boolean_mask(rows, mask) for name, rows in block.items()}
-            made += len(block["inputs"])
-            blocks.append(block)
+            blocks = [_without_repetitions([*blocks, block])] if once else [*blocks, block]
+            made = sum(len(block["inputs"]) for block in blocks)
+            if made >= count:
+                break
         if not made:
-            raise UserError(
-                f"{self.name} has no inputs of {length or self.max_length} symbols or less that"
-                f" belong to its {split} split: set a larger length."
+            raise EmptySplitError(
+                f"{self.name} has no inputs of {length or self.max_length} symbols"
+                f"{'' if length else ' or less'} that belong to its {split} split: set a larger"
+                " length."
             )
         return (
             tf.concat([block[name] for block in blocks], 0)[:count]
@@ -238,6 +243,13 @@ class Algorithmic(Problem):
         return _strings(
             seed, self.base, self.max_length, length, reverse=self.operation == "reverse"
         )
+
+
+def _without_repetitions(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The examples of all blocks, in one, but those whose inputs stand before them."""
+    every = {name: tf.concat([block[name] for block in blocks], 0) for name in blocks[0]}
+    numbers = first_of_each(every["inputs"].numpy())
+    return {name: tf.gather(rows, numbers) for name, rows in every.items()}
 
 
 def _strings(

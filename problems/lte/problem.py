@@ -24,6 +24,7 @@ import tensorflow as tf
 from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.split_of import EmptySplitError
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lte import programs as lte_programs
@@ -160,7 +161,8 @@ class LearningToExecute(Problem):
         """The texts of inputs and targets of ``examples``; the same arguments.
 
         Raises:
-          UserError: there is no such split, or no input of so few digits belongs to it.
+          UserError: there is no such split.
+          EmptySplitError: no input of so few digits belongs to it.
         """
         self.check_split(split)
         count = {
@@ -184,7 +186,7 @@ class LearningToExecute(Problem):
             if len(pairs) == count:
                 return pairs
         most = length or self.length
-        raise UserError(
+        raise EmptySplitError(
             f"{self.name} has no inputs of {most} digits or less that belong to its {split} split:"
             " set a larger length."
         )

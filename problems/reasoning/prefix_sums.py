@@ -16,16 +16,16 @@ import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.split_of import belong
+from ut_tf.data.split_of import EmptySplitError, belong, first_of_each
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import BITS, BitsCodec, aligned_spec
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 MIDDLE = "middle"
-# A split with a tenth of the strings is found within so many draws, unless there is hardly
-# any string.
-_MOST_DRAWS = 40
+# Of as many strings as a split has: within so many draws those of a tenth of all strings are found,
+# or every one where there are no more of them.
+_MOST_DRAWS = 100
 # First component of the seed of each split, so that no two splits share their draws.
 _SPLIT_SEEDS = {"train": 0, "validation": 1, "test": 2}
 
@@ -38,7 +38,7 @@ class PrefixSums(Problem):
       train_examples: examples in one epoch.
       validation_length: length of the validation examples that choose the checkpoint.
       validation_examples: how many of those there are.
-      test_examples: examples judged at each length.
+      test_examples: examples judged at each length; of short lengths each string of the split once.
       disjoint_splits: whether an input's content decides its split, so that none is both trained on
         and judged; otherwise short ones are.
       name: the problem's name, for messages.
@@ -117,27 +117,31 @@ class PrefixSums(Problem):
         """Bits, and which of them count, [examples, longest], of as many examples as the split has.
 
         Raises:
-          UserError: no string of so few bits belongs to the split.
+          EmptySplitError: no string of so few bits belongs to the split.
         """
         width, count = length or self.max_length, self.counts[split]
         # Longer ones are not trained on.
         divided = self.disjoint_splits and width <= self.max_length
-        made: list[npt.NDArray[np.int64]] = []
-        for _ in range(_MOST_DRAWS if divided else 1):
+        # The same string judged twice is no second example.
+        once = self.disjoint_splits and length is not None and split != "train"
+        made = np.zeros([0, width], np.int64)
+        for _ in range(_MOST_DRAWS if divided or once else 1):
             sizes = (
                 draws.integers(1, width + 1, count) if length is None else np.full(count, length)
             )
             bits = draws.integers(0, 2, [count, width])
             # A place that does not count has -1.
             strings = np.where(np.arange(width) < sizes[:, None], bits, -1)
-            made.append(strings[belong(strings + 1, split)] if divided else strings)
-            if sum(map(len, made)) >= count:
+            strings = strings[belong(strings + 1, split)] if divided else strings
+            made = np.concatenate([made, strings])
+            made = made[first_of_each(made)] if once else made
+            if len(made) >= count:
                 break
-        every = np.concatenate(made)[:count]
+        every = made[:count]
         if not len(every):
-            raise UserError(
-                f"{self.name} has no strings of {width} bits or less that belong to its {split}"
-                " split: set a larger length."
+            raise EmptySplitError(
+                f"{self.name} has no strings of {width} bits{'' if length else ' or less'} that"
+                f" belong to its {split} split: set a larger length."
             )
         return np.maximum(every, 0), every >= 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.problems.babi.archive import write_archive
 from ut_tf.data.problem import Problem
 from ut_tf.data.split_of import belong, lines_apart, not_trained_on, same_text
 from ut_tf.errors import UserError
+from ut_tf.evaluation.evaluator import chosen_sets
 from ut_tf.factories import make_problem
 from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPrediction
 from ut_tf.problems.algorithmic.problem import Algorithmic
@@ -165,6 +167,66 @@ def test_nothing_that_is_held_out_is_trained_on(name: str, tmp_path: Path) -> No
         judged = [*keys(problem, split, data)]
         assert judged and not trained.intersection(judged), split
     assert len(trained) > 10
+
+
+def digits(**options: Any) -> Algorithmic:
+    return Algorithmic("copy", test_examples=60, long_test_examples=60, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "length", "possible", "count"),
+    [
+        (lambda **options: PrefixSums(32, **options), 4, 2**4, 200),
+        (lambda **options: PrefixSums(32, **options), 9, 2**9, 200),
+        # Nothing so long is trained on: each may be judged, but once.
+        (lambda **options: PrefixSums(2, **options), 5, 2**5, 200),
+        (lambda **options: PrefixSums(32, **options), 40, None, 200),
+        (lambda **options: digits(base=3, **options), 4, 3**4, 60),
+        (lambda **options: digits(base=10, **options), 3, 10**3, 60),
+        (lambda **options: digits(base=2, max_length=2, **options), 4, 2**4, 60),
+        (lambda **options: Algorithmic("addition", 2, **options), 5, None, 1000),
+    ],
+)
+def test_a_length_is_judged_by_inputs_that_differ(
+    make: Callable[..., Problem], length: int, possible: int | None, count: int
+) -> None:
+    def judged(**options: Any) -> list[bytes]:
+        table = make(**options).examples("test", Path(), seed=len(options), length=length)
+        return [row.tobytes() for row in table.batch(tf.range(len(table)))["inputs"].numpy()]
+
+    found = judged()
+    assert len({*found}) == len(found) <= count
+    if possible is not None:
+        assert found == judged()
+        symbols = round(possible ** (1 / length))
+        every = np.indices([symbols] * length).reshape(length, -1).T + 2
+        ends = np.ones([possible, int(isinstance(make(), Algorithmic))], int)
+        rows = np.concatenate([every, ends], 1).astype(np.int32)
+        trained_on = length <= make().max_length  # type: ignore[attr-defined]
+        # The bits of prefix sums are divided as 1 and 2.
+        content = rows - int(isinstance(make(), PrefixSums))
+        rows = rows[belong(content, "test")] if trained_on else rows
+        assert {*found} <= {row.tobytes() for row in rows}
+        assert len(found) == min(count, len(rows))
+    # A run of version 0.4 keeps its examples.
+    assert len(judged(disjoint_splits=False)) >= count
+
+
+def test_a_length_without_inputs_is_left_out_as_long_as_another_has_some(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problem = PrefixSums(32)
+    run: Any = SimpleNamespace(problem="prefix_sums_32", data_dir=Path())
+    sets = chosen_sets(run, problem, (1, 2, 4, 8), None)
+    assert [one.length for one in sets] == [4, 8]
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == 1 and "`lengths`=1,2 left out" in warning
+    # All are trained on.
+    assert [one.length for one in chosen_sets(run, problem, (1, 2), "train")] == [1, 2]
+    with pytest.raises(UserError, match=r"no strings of 1 bits that belong to its test split"):
+        chosen_sets(run, problem, (1, 2), None)
+    for other in (Algorithmic("copy"), LearningToExecute("copy", length=2)):
+        assert chosen_sets(run, other, (1, 6), None)[-1].length == 6
 
 
 @pytest.mark.parametrize("name", ["copy", "bAbI, words exchanged", "lm_files", "agreement, number"])

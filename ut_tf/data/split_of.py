@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ut_tf.errors import UserError
+
 # Of ten shares one tests and one validates.
 _SHARES = 10
 _NUMBERS = {"test": 0, "validation": 1}
@@ -29,6 +31,10 @@ _HALF = np.uint64(33)
 # A line that stands more often in a text is a part of its language ("}", "* * *").
 _COMMON = 10
 T = TypeVar("T")
+
+
+class EmptySplitError(UserError):
+    """No input of a length, or of the shortest ones, belongs to a split."""
 
 
 def belong(rows: npt.NDArray[Any], split: str) -> npt.NDArray[np.bool_]:
@@ -51,6 +57,12 @@ def _checksums(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     # The low digits of a sum are those of its terms alone.
     mixed = (sums ^ (sums >> _HALF)) * _MIXER
     return np.asarray(mixed ^ (mixed >> _HALF))
+
+
+def first_of_each(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The numbers of the rows that are like none before them, ascending."""
+    _, numbers = np.unique(rows, axis=0, return_index=True)
+    return np.sort(numbers)
 
 
 nfc = functools.partial(unicodedata.normalize, "NFC")

@@ -13,6 +13,7 @@ lists them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,12 +23,14 @@ from ut_tf import registry
 from ut_tf.argument_types import checked_types
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.data.problem import EvaluationSet, Problem, check_lengths
+from ut_tf.data.split_of import EmptySplitError
 from ut_tf.ensembles import averaged_with
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
+from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import LoadedCheckpoint, load_checkpoint
 from ut_tf.search.config import DecodeConfig
@@ -121,11 +124,21 @@ def measure_checkpoint(
 def chosen_sets(
     run: Run, problem: Problem, lengths: tuple[int, ...], split: str | None
 ) -> list[EvaluationSet]:
-    """The problem's evaluation sets; arguments and errors as of ``measure_checkpoint``."""
+    """The problem's evaluation sets; arguments and errors as of ``measure_checkpoint``.
+
+    Lengths without examples are left out, with a warning, as long as one is left.
+    """
     check_lengths(lengths)
     sets = problem.evaluation_sets(lengths)
-    if split is None:
-        return sets
+    if split is not None:
+        sets = _of_split(run, problem, sets, split)
+    return _with_examples(run, problem, sets)
+
+
+def _of_split(
+    run: Run, problem: Problem, sets: list[EvaluationSet], split: str
+) -> list[EvaluationSet]:
+    """The sets with another split."""
     if split not in problem.splits:
         raise UserError(
             f"`split`={split}: problem {run.problem} has the splits {', '.join(problem.splits)};"
@@ -142,6 +155,37 @@ def chosen_sets(
             " no training text."
         )
     return sets
+
+
+def _with_examples(run: Run, problem: Problem, sets: list[EvaluationSet]) -> list[EvaluationSet]:
+    """The sets without those of a length of which their split has no examples.
+
+    Raises:
+      EmptySplitError: it has none of any.
+    """
+    found: list[EvaluationSet] = []
+    errors: dict[int, EmptySplitError] = {}
+    for evaluation_set in sets:
+        length = evaluation_set.length
+        try:
+            if length is not None:
+                problem.examples(evaluation_set.split, run.data_dir, length=length)
+            found.append(evaluation_set)
+        except EmptySplitError as error:
+            errors[length or 0] = error
+    if errors and not found:
+        raise next(iter(errors.values()))
+    if errors:
+        _warn_of_left_out(run.problem, found[0].split, tuple(errors))
+    return found
+
+
+@functools.cache
+def _warn_of_left_out(problem: str, split: str, lengths: tuple[int, ...]) -> None:
+    warn(
+        f"`lengths`={','.join(map(str, lengths))} left out: a checksum of an input decides its"
+        f" split, and that of no input of {problem} that is so short says {split}."
+    )
 
 
 def decoded_with(
