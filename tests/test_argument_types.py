@@ -109,3 +109,18 @@ def test_the_folder_of_ones_own_code_may_be_a_path(tmp_path: Path) -> None:
     for call in calls:
         with pytest.raises(UserError, match=r"holds no run|there is no file"):
             call()
+
+
+def test_folders_as_text_reach_static_and_class_methods_of_a_problem(tmp_path: Path) -> None:
+    class Own(Words):
+        @classmethod
+        def data_note(cls, data_dir: Path) -> str:
+            return f"{cls.__name__} in {data_dir.name}"
+
+        @staticmethod
+        def vocab_files(data_dir: Path) -> list[Path]:  # type: ignore[override]
+            return [data_dir / "own.txt"]
+
+    for problem in (Own, Own()):
+        assert problem.data_note(str(tmp_path)) == f"Own in {tmp_path.name}"  # type: ignore[arg-type]
+        assert problem.vocab_files(str(tmp_path)) == [tmp_path / "own.txt"]  # type: ignore[arg-type]

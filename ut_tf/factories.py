@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from ut_tf import registry
@@ -18,6 +19,7 @@ from ut_tf.data.arguments import (
     naming_problem_args,
     parameters_of,
 )
+from ut_tf.data.earlier_data import data_of_0_4
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.models.bounded import bounded_variables, check_layers, too_large
@@ -74,7 +76,8 @@ def make_problem(
     by_hparams = {} if training is None else hyperparameter_arguments(name, factory, training)
     own_names = {*arguments, *(parameters_of(factory) - by_hparams.keys())}
     every = {**by_hparams, **_earlier_arguments(factory, data_version), **arguments}
-    with naming_problem_args(own_names):
+    earlier = data_of_0_4() if data_version == 1 else nullcontext()
+    with naming_problem_args(own_names), earlier:
         problem: Problem = factory(**checked_arguments(name, factory, every))
     return problem
 
@@ -82,7 +85,9 @@ def make_problem(
 def _earlier_arguments(factory: Callable[..., Any], data_version: int | None) -> Mapping[str, Any]:
     made = factory.func if isinstance(factory, functools.partial) else factory
     earlier: Mapping[str, Any] = getattr(made, "earlier_arguments", {})
-    return earlier if data_version == 1 else {}
+    # A class of one's own may lack some: those that it derives from have them then.
+    known = parameters_of(factory) if data_version == 1 else ()
+    return {name: value for name, value in earlier.items() if name in known}
 
 
 def make_model(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.problems.agreement.test_problem import table_line, write_table
 from tests.problems.babi.archive import write_archive
+from ut_tf import registry
 from ut_tf.data.problem import Problem
 from ut_tf.data.split_of import belong, lines_apart, not_trained_on, same_text
 from ut_tf.errors import UserError
@@ -325,6 +326,39 @@ def test_a_run_of_version_0_4_keeps_what_it_had(tmp_path: Path) -> None:
         assert folders[0] == folders[1]
         if folders[0] and name != "lambada_rc":
             assert folders[2] != folders[0], name
+
+
+class OwnCopy(Algorithmic):
+    """As whoever derives from a problem writes it: without the arguments that came later."""
+
+    def __init__(self, max_length: int = 6) -> None:
+        super().__init__("copy", 2, max_length, 200)
+
+
+def own_copy() -> Problem:
+    return OwnCopy()
+
+
+class OwnLanguage(LmFiles):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(["a"], **options)
+
+
+def test_a_problem_of_one_s_own_that_derives_from_another_keeps_what_it_had_in_0_4(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = {"own_copy": OwnCopy, "own_copy_function": own_copy, "own_language": OwnLanguage}
+    # Registered for this test alone.
+    monkeypatch.setattr(registry.problems, "get", made.__getitem__)
+    for name in ("own_copy", "own_copy_function"):
+        former, new = (make_problem(name, {}, None, version) for version in (1, 2))
+        said = Algorithmic("copy", 2, 6, 200, disjoint_splits=False)
+        trained = [[*keys(problem, "train", tmp_path)] for problem in (former, new, said)]
+        assert trained[0] == trained[2] != trained[1]
+    former, new = (make_problem("own_language", {}, None, version) for version in (1, 2))
+    said = LmFiles(["a"], disjoint_splits=False, fit_vocabulary=False)
+    folders = [problem.vocab_files(tmp_path) for problem in (former, said, new)]
+    assert folders[0] == folders[1] != folders[2]
 
 
 def test_a_split_that_training_has_whole_is_told(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
 
 from ut_tf import registry
+from ut_tf.data.earlier_data import with_earlier_defaults
 from ut_tf.data.prepared import NotPreparedError
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec as ProblemSpec
@@ -101,7 +102,11 @@ class Problem(ABC):
         for name in _OF_FOLDERS:
             own = vars(cls).get(name)
             if own not in (None, vars(Problem)[name]):
-                setattr(cls, name, _with_paths(own))
+                setattr(cls, name, _with_paths_of_any(own))
+        if "__init__" in vars(cls):
+            cls.__init__ = with_earlier_defaults(  # type: ignore[method-assign]
+                vars(cls)["__init__"], cls.earlier_arguments
+            )
 
     @abstractmethod
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -279,6 +284,13 @@ _OF_FOLDERS = (
     "data_note",
     "vocab_files",
 )
+
+
+def _with_paths_of_any(own: Any) -> Any:
+    """``_with_paths`` of a method, a static or a class method; anything else is left as it is."""
+    if isinstance(own, staticmethod | classmethod):
+        return type(own)(_with_paths(own.__func__))
+    return _with_paths(own) if inspect.isfunction(own) else own
 
 
 def _with_paths(method: Callable[..., T]) -> Callable[..., T]:

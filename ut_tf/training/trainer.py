@@ -482,9 +482,7 @@ def _withdrawn(
 
 
 def _is_refusal(state: TrainingState, error: Exception) -> bool:
-    """Whether an error says that a run cannot be trained: one that the user can mend, before the
-    first update has ended, or one of the memory.
-    """
+    """Whether a run cannot be trained: a user's mistake before update 1 ended, or the memory."""
     return isinstance(error, _OUT_OF_MEMORY) or (isinstance(error, UserError) and not state.step)
 
 
