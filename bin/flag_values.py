@@ -182,8 +182,8 @@ def chosen_variants(name: str) -> tuple[Any, ...]:
 
 
 def files(text: str) -> list[Path]:
-    """The files in "one,two"."""
-    return [expanded(part.strip()) for part in text.split(",") if part.strip()]
+    """The files in "one,two"; one that is there may have commas in its name."""
+    return list(file_paths(text))
 
 
 def parallel_set(run: Run, values: Any) -> ParallelSet:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+
+# There is no public function that tells it.
 from tensorflow.python.ops import control_flow_util
 
 from ut_tf.errors import UserError, marked_parts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ut_tf.bin import (
@@ -10,6 +12,7 @@ from ut_tf.bin import (
     datagen,
     decoder,
     exporter,
+    flag_values,
     flags,
     import_t2t,
     insights,
@@ -174,3 +177,13 @@ def test_lists_of_numbers():
     for text in ("40,x", "0", "-3", "1.5"):
         with pytest.raises(FlagError, match="expected a list like"):
             flags.integers(text, "lengths")
+
+
+def test_names_of_reference_files_may_have_commas(tmp_path: Path) -> None:
+    folder = tmp_path / "x,y"
+    folder.mkdir()
+    named = [folder / "ref.txt", tmp_path / "other.txt"]
+    for path in named:
+        path.write_text("one\n")
+    assert flag_values.files(", ".join(map(str, named))) == named
+    assert flag_values.files("") == []

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 
 import tensorflow as tf
 
-# There is no public function that tells it.
 from ut_tf.layers.custom_gradient import custom_gradient
 
 

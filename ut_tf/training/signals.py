@@ -29,8 +29,9 @@ _NOTICE = (
 def heard_signals(*handlers: Any) -> list[signal.Signals]:
     """The signals that end a training in order.
 
-    All but Ctrl-C and SIGTERM are heard only where nobody handles or ignores them: nohup ignores
-    the end of the terminal, and a program may use SIGUSR1 for itself.
+    All but Ctrl-C and SIGTERM are heard only where nobody handles or ignores them in Python: nohup
+    ignores the end of the terminal, and a program may use SIGUSR1 for itself. Handlers set in C, as
+    by faulthandler.register, cannot be seen.
 
     Args:
       *handlers: count as nobody.
