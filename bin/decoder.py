@@ -326,6 +326,8 @@ def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tupl
       UserError: a line has another number of columns, or is not of the problem's format; names file
         and line.
     """
+    from ut_tf.data.text.codec import CHECKED_LINES
+
     rows = [line.split("\t") for line in lines]
     names = [*(codec.fields if len(codec.fields) != 1 else ("source",)), "target"]
     for number, row in enumerate(rows, start=1):
@@ -335,12 +337,13 @@ def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tupl
                 f" {', tab, '.join(names)}."
             )
     if len(codec.fields) == 1:
-        sources = list(codec.read((row[0] for row in rows), name))
+        sources = list(codec.read([row[0] for row in rows], name))
     else:
         sources = [tuple(column.replace("\\n", "\n") for column in row[:-1]) for row in rows]
         if codec.fields:
-            sources = list(codec.check(enumerate(sources, start=1), name, len(rows)))
-    return list(zip(sources, codec.read_targets((row[-1] for row in rows), name), strict=True))
+            sources = list(codec.check(enumerate(sources, start=1), name, CHECKED_LINES))
+    targets = codec.read_targets([row[-1] for row in rows], name)
+    return list(zip(sources, targets, strict=True))
 
 
 def _shards(values: Any) -> Shards:

@@ -11,7 +11,7 @@ from absl import flags as absl_flags
 from ut_tf import registry
 from ut_tf.bin.flags import FlagError, integers
 from ut_tf.bin.shared_flags import BOTH, FILE_FLAGS
-from ut_tf.data.arguments import absolute_paths, file_paths
+from ut_tf.data.arguments import absolute_paths, file_names, file_paths
 from ut_tf.data.prepared import check_sources
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, did_you_mean
@@ -182,8 +182,19 @@ def chosen_variants(name: str) -> tuple[Any, ...]:
 
 
 def files(text: str) -> list[Path]:
-    """The files in "one,two"; one that is there may have commas in its name."""
-    return list(file_paths(text))
+    """The files in "one,two", where a file that is there counts before a comma that divides.
+
+    Raises:
+      UserError: one of several is not there.
+    """
+    paths = [expanded(name) for name in file_names(text)]
+    for path in paths:
+        if len(paths) > 1 and not path.exists():
+            raise UserError(
+                f"{path} cannot be read (No such file or directory): check its name and"
+                " permissions. Commas divide the names of files."
+            )
+    return paths
 
 
 def parallel_set(run: Run, values: Any) -> ParallelSet:

@@ -92,12 +92,25 @@ def test_both_variants_with_their_signatures(call, texts):
     assert [line.split()[2] for line in lines] == ["100.00", "100.00", "0.00"]
 
 
+def test_names_of_references_may_have_commas(call, texts, tmp_path):
+    translation, reference = texts
+    named = tmp_path / "en,de" / "r,1.txt"
+    named.parent.mkdir()
+    named.write_bytes(reference.read_bytes())
+    alone = call(bleu, f"--translation={translation}", f"--reference={reference}")
+    assert call(bleu, f"--translation={translation}", f"--reference={named}") == alone
+    both = call(bleu, f"--translation={translation}", f"--reference={named},{reference}")
+    assert both[0] == 0 and "nrefs:2|" in both[1][0]
+
+
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [
         ([], 2, "--translation and --reference are needed, or --checkpoints and --output_dir"),
         (["--bleu_variant=upper"], 2, "--bleu_variant=upper: expected cased, uncased or both"),
         (["--translation=T", "--reference=nothing"], 1, "nothing cannot be read"),
+        (["--translation=T", "--reference=x,T"], 1, "x cannot be read"),
+        (["--translation=T", "--reference=x,T"], 1, "Commas divide the names of files."),
         (
             ["--translation=T", "--reference=LONG"],
             1,

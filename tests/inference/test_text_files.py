@@ -6,12 +6,15 @@ import gzip
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ut_tf.bin.decoder import scored_pairs
+from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.inference.batches import Example, like_length, positions_beside, stacked, trimmed
 from ut_tf.inference.cutting import cut
@@ -129,3 +132,21 @@ def test_what_is_too_long_keeps_its_end_symbol() -> None:
     np.testing.assert_array_equal(cut(ids, 3), [[5, 6, 1], [5, 6, 1], [5, 6, 7]])
     for most in (5, 6):
         np.testing.assert_array_equal(cut(ids, most), ids)
+
+
+@pytest.mark.parametrize("fields", [("inputs",), ("story", "question")])
+def test_pairs_of_a_large_file_are_checked_in_parts(fields: tuple[str, ...]) -> None:
+    sizes = []
+
+    class Codec(TextCodec):
+        def errors(self, *texts: Any) -> Any:
+            sizes.append(len(texts[0]))
+            return super().errors(*texts)
+
+        target_errors = errors
+
+    codec = Codec()
+    codec.fields = fields  # type: ignore[misc]
+    lines = ["\t".join([*fields, str(n)]) for n in range(300)]
+    assert scored_pairs(codec, lines, "a") == [(fields, str(n)) for n in range(300)]
+    assert sizes == [256, 44, 256, 44]

@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import ut_tf
 from tests.bin.tiny_runs import digits_run, stories_run
 from ut_tf import registry
 from ut_tf.bin import decoder, exporter
+from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.run import Run
@@ -157,6 +158,45 @@ def test_user_code_may_register_the_problem_of_a_saved_model(
     monkeypatch.setattr(registry.problems, "_registered", registered)
     monkeypatch.setattr(registry, "import_user_code", register)
     assert ut_tf.Run.load(copy, usr_dir="mine").problem == "own_stories"
+
+
+class DigitsOf04(TextCodec):
+    """A codec as 0.4 had them: its checks stand in ``read``."""
+
+    def __init__(self, codec: TextCodec) -> None:
+        super().__init__()
+        self.codec = codec
+
+    def encode(self, *texts: Any) -> dict[str, Any]:
+        return self.codec.encode(*texts)
+
+    def encode_targets(self, texts: Any) -> Any:
+        return self.codec.encode_targets(texts)
+
+    def decode(self, outputs: Any) -> Any:
+        return self.codec.decode(outputs)
+
+    def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
+        for line in lines:
+            if "x" in line:
+                raise UserError(f"{name}: {line!r} has an x.")
+            yield (line.replace(" ", ""),)
+
+
+def test_a_codec_written_for_0_4_refuses_what_its_read_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = ut_tf.load("reverse")
+    codec, answers = loaded.run.text_codec(), loaded.answer("172")
+    monkeypatch.setattr(type(loaded.run), "text_codec", lambda _: DigitsOf04(codec))
+    with pytest.raises(UserError, match=r"^the text: '17x' has an x\.$"):
+        ut_tf.load("reverse").answer("17x")
+    old = ut_tf.load("reverse")
+    assert old.answer("1 7 2") == answers
+    assert list(old.answers(["172", ["172"]])) == [answers, answers]
+    for wrong in ((), ("1", "2"), (172,)):
+        with pytest.raises(UserError, match=r"expected (1: inputs|a text)"):
+            old.answer(*wrong)
 
 
 def _config(folder: Path, **values: Any) -> None:

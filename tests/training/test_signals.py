@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -87,24 +89,42 @@ def test_output_that_nobody_reads_ends_training_with_a_checkpoint(
     assert [line.count(b'"kind": "train"') for line in logs] == [4, 4]
 
 
-def test_a_full_disk_below_the_output_is_heeded_too() -> None:
-    class Full:
-        def write(self, _: str) -> None:
-            raise OSError(28, "No space left on device")
-
-        def flush(self) -> None:
-            raise AssertionError("nothing is written any more")
-
-    stop, before = StopRequest(), sys.stdout
-    sys.stdout = Full()  # type: ignore[assignment]
-    try:
-        with unread_output_stops(stop):
-            assert not stop.requested
-            print("lost", flush=True)
-            print("lost, too", flush=True)
-    finally:
-        sys.stdout = before
+@pytest.mark.parametrize("code", [errno.EPIPE, errno.ECONNRESET, errno.EIO])
+def test_a_reader_that_has_gone_is_told_once(code: int) -> None:
+    output = _Failing(code)
+    stop = _printing_to(output)
     assert stop.requested
+    assert output.tried == 1
+
+
+@pytest.mark.parametrize("code", [errno.EAGAIN, errno.ENOSPC])
+def test_output_that_cannot_be_written_for_the_moment_stops_nothing(code: int) -> None:
+    output = _Failing(code)
+    stop = _printing_to(output)
+    assert not stop.requested
+    assert output.tried > 1
+
+
+class _Failing:
+    def __init__(self, code: int) -> None:
+        self.tried = 0
+        self._code = code
+
+    def write(self, _: str) -> None:
+        self.tried += 1
+        raise OSError(self._code, os.strerror(self._code))
+
+    def flush(self) -> None:
+        pass
+
+
+def _printing_to(output: Any) -> StopRequest:
+    stop = StopRequest()
+    with contextlib.redirect_stdout(output), unread_output_stops(stop):
+        assert not stop.requested
+        print("lost", flush=True)
+        print("lost or not", flush=True)
+    return stop
 
 
 def test_announcements_may_come_several_times_but_a_second_order_stops() -> None:

@@ -98,15 +98,19 @@ def file_paths(names: Sequence[str] | str) -> tuple[Path, ...]:
     """The absolute paths of "a,b", or of several names, which may have commas in them. A file that
     is there counts before a comma that divides.
     """
-    if not isinstance(names, str):
-        return tuple(Path(_absolute_path(name)) for name in names if name.strip())
-    parts, paths = names.split(","), []
+    divided = file_names(names) if isinstance(names, str) else names
+    return tuple(Path(_absolute_path(name)) for name in divided if name.strip())
+
+
+def file_names(text: str) -> list[str]:
+    """The names in "a,b", divided as of ``file_paths``."""
+    parts, names = text.split(","), []
     while parts:
         count = next((n for n in range(_MOST_PARTS, 1, -1) if _is_there(parts[:n])), 1)
         if name := ",".join(parts[:count]).strip():
-            paths.append(Path(_absolute_path(name)))
+            names.append(name)
         parts = parts[count:]
-    return tuple(paths)
+    return names
 
 
 def _is_there(parts: Sequence[str]) -> bool:

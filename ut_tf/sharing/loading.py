@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.argument_types import checked_types
+from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.inference.translator import Translator, check_vocabulary
 from ut_tf.run import Run
@@ -84,7 +85,28 @@ class LoadedModel:
         """Yields the best answer to each example; arguments and errors as of ``answer``. Of one
         field a text is an example.
         """
-        return (hypotheses[0].text for hypotheses in self.translator.translate(examples))
+        given = _read(self.translator.codec, examples)
+        return (hypotheses[0].text for hypotheses in self.translator.translate(given))
+
+
+def _read(codec: TextCodec, examples: Iterable[Any]) -> Iterable[Any]:
+    """The examples, as a codec reads them that has a ``read`` of its own.
+
+    Codecs written for ut-tf 0.4 have their checks there, and ``answer`` called it for one field.
+    """
+    has_own = type(codec).read is not TextCodec.read
+    if not has_own or len(codec.fields) != 1:
+        return examples
+    return (_read_one(codec, example) for example in examples)
+
+
+def _read_one(codec: TextCodec, example: Any) -> Any:
+    texts = [example] if isinstance(example, str) else example
+    if not isinstance(texts, list | tuple) or [type(text) for text in texts] != [str]:
+        # No text: the translator says what it expects.
+        return example
+    read = list(codec.read(texts, "the text"))
+    return read[0] if len(read) == 1 else example
 
 
 @checked_types

@@ -8,6 +8,7 @@ that is closed, a scheduler and the limit of processor time send theirs several 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -20,6 +21,8 @@ from typing import IO, Any, Self, cast
 _ORDERS = ("SIGINT", "SIGTERM", "SIGQUIT")
 _ANNOUNCEMENTS = ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 _ALWAYS_HEARD = ("SIGINT", "SIGTERM")
+# A closed pipe, a connection that was cut, a terminal that is gone.
+_NOBODY_READS = (errno.EPIPE, errno.ECONNRESET, errno.EIO)
 _NOTICE = (
     b"\nstopping after the current update (the first one takes longest) or evaluation, with a"
     b" checkpoint; a second signal stops at once, without one\n"
@@ -94,8 +97,9 @@ class StopRequest:
 
 @contextlib.contextmanager
 def unread_output_stops(stop: StopRequest) -> Iterator[None]:
-    """A context in which output that cannot be written, since its reader or its terminal has gone,
-    sets ``stop.requested`` instead of raising; further output goes nowhere.
+    """A context in which output that cannot be written since its reader or its terminal has gone
+    sets ``stop.requested`` instead of raising; further output goes nowhere. What cannot be written
+    for another reason, such as a full disk, is lost, and the next output is tried.
     """
     output, errors = (_Output(stream, stop) for stream in (sys.stdout, sys.stderr))
     with (
@@ -106,11 +110,11 @@ def unread_output_stops(stop: StopRequest) -> Iterator[None]:
 
 
 class _Output:
-    """A stream of text whose errors are a wish to stop.
+    """A stream of text that raises no errors; those of a reader that has gone are a wish to stop.
 
     Args:
-      stream: takes in the text until its first error; None: nobody does.
-      stop: told of that error.
+      stream: takes in the text until its reader has gone; None: nobody does.
+      stop: told that it has.
     """
 
     def __init__(self, stream: IO[str] | None, stop: StopRequest) -> None:
@@ -136,6 +140,7 @@ class _Output:
             return
         try:
             getattr(self._stream, method)(*arguments)
-        except OSError:
-            self._is_read = False
-            self._stop.requested = True
+        except OSError as error:
+            if error.errno in _NOBODY_READS:
+                self._is_read = False
+                self._stop.requested = True

@@ -26,7 +26,8 @@ from ut_tf.data.text.utf8 import readable
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
 
-_CHECKED_LINES = 256
+CHECKED_LINES = 256
+"""Examples of a file that are looked at at once."""
 
 
 class Board(NamedTuple):
@@ -282,7 +283,7 @@ def before_end(symbols: Any) -> Any:
 
 def _at_once(lines: Iterable[str]) -> int:
     # Whoever reads lines as they are typed waits for each.
-    return _CHECKED_LINES if isinstance(lines, Sequence) else 1
+    return CHECKED_LINES if isinstance(lines, Sequence) else 1
 
 
 def _checked(
