@@ -23,7 +23,7 @@ from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.split_of import EmptySplitError, belong, first_of_each
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
@@ -190,7 +190,7 @@ class Algorithmic(Problem):
                 break
         if not made:
             raise EmptySplitError(
-                f"{self.name} has no inputs of {length or self.max_length} symbols"
+                f"{self.name} has no inputs of {counted(length or self.max_length, 'symbol')}"
                 f"{'' if length else ' or less'} that belong to its {split} split: set a larger"
                 " length."
             )

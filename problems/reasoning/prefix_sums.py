@@ -17,7 +17,7 @@ import tensorflow as tf
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.split_of import EmptySplitError, belong, first_of_each
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import BITS, BitsCodec, aligned_spec
 from ut_tf.symbols import FIRST_SYMBOL_ID
@@ -140,8 +140,8 @@ class PrefixSums(Problem):
         every = made[:count]
         if not len(every):
             raise EmptySplitError(
-                f"{self.name} has no strings of {width} bits{'' if length else ' or less'} that"
-                f" belong to its {split} split: set a larger length."
+                f"{self.name} has no strings of {counted(width, 'bit')}{'' if length else ' or less'}"
+                f" that belong to its {split} split: set a larger length."
             )
         return np.maximum(every, 0), every >= 0
 

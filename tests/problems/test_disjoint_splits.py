@@ -224,7 +224,7 @@ def test_a_length_without_inputs_is_left_out_as_long_as_another_has_some(
     assert warning.count("\n") == 1 and "`lengths`=1,2 left out" in warning
     # All are trained on.
     assert [one.length for one in chosen_sets(run, problem, (1, 2), "train")] == [1, 2]
-    with pytest.raises(UserError, match=r"no strings of 1 bits that belong to its test split"):
+    with pytest.raises(UserError, match=r"no strings of 1 bit that belong to its test split"):
         chosen_sets(run, problem, (1, 2), None)
     for other in (Algorithmic("copy"), LearningToExecute("copy", length=2)):
         assert chosen_sets(run, other, (1, 6), None)[-1].length == 6
