@@ -140,8 +140,9 @@ class PrefixSums(Problem):
         every = made[:count]
         if not len(every):
             raise EmptySplitError(
-                f"{self.name} has no strings of {counted(width, 'bit')}{'' if length else ' or less'}"
-                f" that belong to its {split} split: set a larger length."
+                f"{self.name} has no strings of {counted(width, 'bit')}"
+                f"{'' if length else ' or less'} that belong to its {split} split: set a larger"
+                " length."
             )
         return np.maximum(every, 0), every >= 0
 
