@@ -1,5 +1,5 @@
 """What version 0.4.0 wrote is still read: runs, Keras files and a SavedModel give what they gave
-then.
+then, also with a cell, a halting form and a transition that a user wrote for it.
 
 README.md beside this file says how the files were made. Only the public interface is used here.
 """
@@ -88,7 +88,9 @@ def load(tmp_path: Path, folders: dict[str, Path]) -> Any:
             if key.endswith("_files"):
                 config["problem_args"][key] = [str(HERE / name / file) for file in files]
         (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
-        return ut_tf.Run.load(folder, **folders)
+        # A run names its code, and imports it only from where it is told to.
+        parts = HERE / name / "user_parts"
+        return ut_tf.Run.load(folder, usr_dir=parts if parts.is_dir() else None, **folders)
 
     return call
 
