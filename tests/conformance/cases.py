@@ -16,6 +16,7 @@ from tests.configs import small_config
 from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import Coordinates, paper_sinusoid
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import TokenEmbedding
@@ -164,9 +165,7 @@ def _stack(name: str, make: Any, kind: Any = UniversalTransformer, **changes: An
     stack = _layer(
         name,
         lambda dtype: make(network(kind, **changes), dtype=dtype),
-        symbol_mask=lambda inputs: inputs["mask"],
-        position_signal=paper_sinusoid(POSITIONS, 8),
-        context=lambda inputs: BlockContext(bias=padding_bias(inputs["mask"]), keep=inputs["mask"]),
+        given=lambda inputs: StackInputs(inputs["mask"], paper_sinusoid(POSITIONS, 8)),
     )
     return dataclasses.replace(stack, is_stack=True)
 

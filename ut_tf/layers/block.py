@@ -150,6 +150,11 @@ class Block(OptionalOutputs, Composite):
         return heads
 
     @property
+    def layers_per_step(self) -> int | None:
+        """None: one layer, without an axis of its own."""
+        return None
+
+    @property
     def remembers_only_keys(self) -> bool:
         """Whether later positions read of a position nothing but what ``remember`` computes."""
         return self.transition is None or not self.transition.sees_neighbours

@@ -95,6 +95,11 @@ class BlockSequence(Composite):
         return self.blocks[0].num_heads
 
     @property
+    def layers_per_step(self) -> int | None:
+        """The number of blocks."""
+        return self.count
+
+    @property
     def blocks(self) -> list[Block]:
         """The blocks, the first one first."""
         return kept_parts(self, "block", self.count)

@@ -4,8 +4,8 @@ blocks as the recurrence.
 How it is used::
 
     stack = LayerStack([make_block(config) for _ in range(6)])
-    states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
-        context=BlockContext(bias=padding_bias(mask)))
+    given = StackInputs(mask, signal, BlockContext(bias=padding_bias(mask)))
+    states, details = stack(inputs, given=given)
 
 Positions are added once, to the embedded inputs (arXiv 1706.03762, section 3.5).
 """
@@ -18,17 +18,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.block import Block, BlockContext, PositionContext
+from ut_tf.layers.block import Block
 from ut_tf.layers.block_sequence import each_block, project_memories, step_blocks
 from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
+from ut_tf.layers.contracts import PositionInputs, StackInputs
 from ut_tf.layers.coordinates import add_signal
-from ut_tf.layers.key_value_cache import CachePosition
-from ut_tf.layers.recurrence_details import (
-    Observer,
-    RecurrenceDetails,
-    StepView,
-    details_of_layers,
-)
+from ut_tf.layers.recurrence_details import RecurrenceDetails, StepView, details_of_layers
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -41,14 +36,10 @@ class LayerStack(Composite):
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
-      symbol_mask: float32 [batch, length], 0 on padding.
-      position_signal: float32 [batch or 1, length, hidden_size], added to the inputs, or None.
-      context: BlockContext of the blocks; memory_keys and memory_values hold one entry per
-        layer (``project_memory``).
-      steps: None; the depth of a stack is fixed.
+      given: StackInputs with symbol_mask and context, whose memory_keys and memory_values hold one
+        entry per layer (``project_memory``); depth is fixed, whatever its steps. The step of a
+        StepView is the layer's number.
       training: whether to drop.
-      return_attention: whether the details hold the attention weights of every layer.
-      observer: called with a StepView after every layer; its step is the layer's number.
 
     Returns:
       (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails whose steps are
@@ -73,27 +64,23 @@ class LayerStack(Composite):
     def call(
         self,
         inputs: Any,
-        symbol_mask: Any,
-        position_signal: Any,
-        context: BlockContext,
-        steps: Any = None,
+        given: StackInputs,
         training: bool = False,
-        return_attention: bool = False,
-        observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
-        del steps
-        state = add_signal(inputs, position_signal, self.compute_dtype)
+        context = given.block_context()
+        state = add_signal(inputs, given.position_signal, self.compute_dtype)
         records: list[tuple[Any, Any]] = []
         for number, (output, own, memory) in enumerate(
             each_block(self.blocks, state, context, training)
         ):
             previous, state = state, output
             records.append((own, memory))
-            if observer is not None:
+            if given.observer is not None:
                 view = StepView(tf.constant(number), state, None, None, own, memory, previous)
-                observer(view._replace(output=self._finish(state)))
-        kept = [weights[: 1 + self.with_memory] for weights in records] if return_attention else []
-        return self._finish(state), details_of_layers(len(records), symbol_mask, kept)
+                given.observer(view._replace(output=self._finish(state)))
+        kept = [weights[: 1 + self.with_memory] for weights in records]
+        kept = kept if given.return_attention else []
+        return self._finish(state), details_of_layers(len(records), given.symbol_mask, kept)
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each
@@ -119,32 +106,24 @@ class LayerStack(Composite):
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        cache_position: CachePosition,
-        position_signal: Any,
-        context: PositionContext,
+        given: PositionInputs,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position of each hypothesis, given the caches of the earlier ones:
-        incremental decoding.
-
-        Args:
-          inputs: [batch * beam_size, hidden_size], embedded.
-          weights: from ``prepare``.
-          caches: one per layer, from ``empty_caches`` or an earlier call.
-          cache_position: of the new position.
-          position_signal: float32 [batch * beam_size or 1, hidden_size], of the new position, or
-            None.
-          context: of the new position; keys and values of its memory hold one entry per layer.
-
-        Returns:
-          (state [batch * beam_size, hidden_size], the new caches).
+        """Computes one new position of each hypothesis; arguments as of ``contracts.Stack.step``,
+        caches, and keys and values of the memory, with one entry per layer.
         """
-        state = add_signal(inputs, position_signal, self.compute_dtype)
+        state = add_signal(inputs, given.position_signal, self.compute_dtype)
         biases = [
-            block.cache_bias(cache_position, own)
+            block.cache_bias(given.cache_position, own)
             for block, own in zip(self.blocks, weights["blocks"], strict=True)
         ]
         state, new_caches = step_blocks(
-            self.blocks, state, weights["blocks"], caches, cache_position, biases, context
+            self.blocks,
+            state,
+            weights["blocks"],
+            caches,
+            given.cache_position,
+            biases,
+            given.context,
         )
         return (
             state if self.final_norm is None else self.final_norm.step(state, weights["final_norm"])

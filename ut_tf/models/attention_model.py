@@ -6,20 +6,18 @@ How it is used::
         config_class = TransformerConfig
         def make_stack(self, causal, with_memory, name): ...
 
-A stack is a Keras layer ``stack(inputs, symbol_mask, position_signal, context, steps, training,
-return_attention, observer)`` that returns (states, RecurrenceDetails) and has ``project_memory``,
-``prepare``, ``empty_caches`` and ``step``, as ``LayerStack`` and ``Recurrence``.
+``layers/contracts.py`` says what a stack is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.contracts import PositionInputs, Stack, StackInputs
 from ut_tf.layers.key_value_cache import next_cache_position
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrence_details import RecurrenceDetails
@@ -40,8 +38,8 @@ class AttentionModel(EncoderDecoder):
     and a cache of keys and values.
     """
 
-    def make_stack(self, causal: bool, with_memory: bool, name: str) -> Any:
-        """A new stack for the encoder or the decoder.
+    def make_stack(self, causal: bool, with_memory: bool, name: str) -> Stack:
+        """Makes the ``contracts.Stack`` of the encoder or the decoder.
 
         Args:
           causal: whether positions see only earlier ones (a decoder).
@@ -62,19 +60,6 @@ class AttentionModel(EncoderDecoder):
         """
         del lengths, training
         return None
-
-    def encoder_options(self) -> dict[str, Any]:
-        """Further arguments of the encoder's stack; default: none."""
-        return {}
-
-    def decoder_options(self, head: Callable[[Any], Any]) -> dict[str, Any]:
-        """Further arguments of the decoder's stack.
-
-        Args:
-          head: makes float32 logits [..., vocab_size] of the stack's states [..., hidden_size].
-        """
-        del head
-        return {}
 
     @property
     def cache_offset(self) -> int:
@@ -164,14 +149,13 @@ class AttentionModel(EncoderDecoder):
         tokens = None if self.spec.inputs == "facts" else self.input_ids(features)
         signal, context = self._places.encoder_context(assigned, mask, lengths, tokens)
         steps = self.example_steps(lengths, training)
+        head = self.position_logits if self.spec.targets == "aligned" else None
         states, details = self.encoder(
             self.input_dropout(inputs, training=training),
-            symbol_mask=mask,
-            position_signal=signal,
-            context=context,
-            steps=steps,
-            **options._asdict(),
-            **self.encoder_options(),
+            given=StackInputs(
+                mask, signal, context, steps, options.return_attention, options.observer, head
+            ),
+            training=training,
         )
         extra = InputPositions(lengths, assigned, context.rotation, steps)
         return Encoded(states, mask, extra=extra, details=details)
@@ -200,14 +184,17 @@ class AttentionModel(EncoderDecoder):
                 memory_rotation=context.rotation,
                 memory_scale=self._places.memory_scale(encoded.mask),
             )
+        given = StackInputs(
+            mask,
+            signal,
+            context,
+            None if encoded is None else encoded.extra.steps,
+            options.return_attention,
+            options.observer,
+            self.token_logits,
+        )
         result: tuple[Any, RecurrenceDetails] = self.decoder(
-            inputs,
-            symbol_mask=mask,
-            position_signal=signal,
-            context=context,
-            steps=None if encoded is None else encoded.extra.steps,
-            **options._asdict(),
-            **self.decoder_options(self.token_logits),
+            inputs, given=given, training=options.training
         )
         return result
 
@@ -276,15 +263,10 @@ class AttentionModel(EncoderDecoder):
             cache.get("leaves"),
         )
         inputs = self.embed_step(symbols, step, weights)
-        states, blocks = self.decoder.step(
-            inputs,
-            weights["decoder"],
-            cache["blocks"],
-            cache_position,
-            signal,
-            context,
-            **self.decoder_options(lambda states: self.step_logits(states, weights)),
+        given = PositionInputs(
+            cache_position, signal, context, lambda states: self.step_logits(states, weights)
         )
+        states, blocks = self.decoder.step(inputs, weights["decoder"], cache["blocks"], given)
         new = {**cache, "visible": visible, "blocks": blocks}
         return self.step_logits(states, weights), new
 

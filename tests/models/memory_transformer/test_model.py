@@ -16,6 +16,7 @@ from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.models.memory_transformer.config import MemoryTransformerConfig
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
@@ -62,10 +63,7 @@ def run(
     context = BlockContext(bias=padding_bias(mask), keep=tf.constant(mask))
     return stack(
         tf.constant(states),
-        symbol_mask=mask,
-        position_signal=signal,
-        context=context,
-        **options,
+        given=StackInputs(tf.constant(mask), signal, context, **options),
     )
 
 

@@ -15,6 +15,7 @@ from tests.close import assert_close
 from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.models.parts_from_config import make_part
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
@@ -110,10 +111,9 @@ def _called(recurrence: Any, inputs: Any, **options: Any) -> Any:
     positions = tf.range(1, length + 1, dtype=tf.float32)[None]
     return recurrence(
         inputs,
-        symbol_mask=tf.ones(inputs.shape[:2]),
-        position_signal=paper_sinusoid(positions, D),
-        context=BlockContext(),
-        **options,
+        given=StackInputs(
+            tf.ones(inputs.shape[:2]), paper_sinusoid(positions, D), BlockContext(), **options
+        ),
     )
 
 

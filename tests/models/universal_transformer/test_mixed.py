@@ -16,6 +16,7 @@ from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.models.transformer.config import TransformerConfig
@@ -71,15 +72,12 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
     stack = make_stack(network)
     stack.build((None, None, 8))
     inputs, mask = tf.constant(RANDOM.normal(size=(2, 4, 8)), tf.float32), tf.ones([2, 4])
-    around = {
-        "symbol_mask": mask,
-        "position_signal": paper_sinusoid(tf.constant([[1.0, 2.0, 3.0, 4.0]]), 8),
-        "context": BlockContext(),
-    }
+    signal = paper_sinusoid(tf.constant([[1.0, 2.0, 3.0, 4.0]]), 8)
+    given = StackInputs(mask, signal, BlockContext())
     state = inputs
     for part in (stack.before, stack.recurrence, stack.after):
-        state = part(state, **around)[0]
-    output, details = stack(inputs, **around, return_attention=True)
+        state = part(state, given=given)[0]
+    output, details = stack(inputs, given=given.replace(return_attention=True))
     assert_close(output, state, 1e-6)
     assert [part.final_norm is None for part in (stack.before, stack.recurrence, stack.after)] == [
         True,
@@ -99,9 +97,9 @@ def test_padding_and_neighbours_change_nothing_in_a_hybrid(kind: str) -> None:
         positions = tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None]
         return stack(
             inputs,
-            symbol_mask=mask,
-            position_signal=paper_sinusoid(positions, 8),
-            context=BlockContext(bias=padding_bias(mask)),
+            given=StackInputs(
+                mask, paper_sinusoid(positions, 8), BlockContext(bias=padding_bias(mask))
+            ),
         )[0]
 
     inputs = tf.constant(RANDOM.normal(size=(2, 6, 8)), tf.float32)

@@ -15,8 +15,7 @@ from tests.close import assert_close
 from tests.search.models import CLASSES, INPUTS, random_model
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
-from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.block import BlockContext
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.metrics.losses import expected_cross_entropy, ponder_sums, smoothed_cross_entropy
 from ut_tf.models.heads import token_logits
@@ -123,23 +122,19 @@ def _recurrence(with_step_outputs: bool, **changes: Any) -> tuple[Recurrence, di
     unit.linear.kernel.assign(2.0 * tf.random.stateless_normal([8, 1], [1, 2]))
     mask = tf.constant([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
     inputs = tf.random.stateless_normal([2, 4, 8], [3, 4])
-    around = {
-        "symbol_mask": mask,
-        "position_signal": paper_sinusoid(tf.constant([[1.0, 2.0, 3.0, 4.0]]), 8),
-        "context": BlockContext(bias=padding_bias(mask)),
-    }
-    return recurrence, {"inputs": inputs, **around}
+    signal = paper_sinusoid(tf.constant([[1.0, 2.0, 3.0, 4.0]]), 8)
+    return recurrence, {"inputs": inputs, "given": StackInputs(mask, signal)}
 
 
 def test_in_use_an_output_is_the_state_of_the_step_at_which_it_stops() -> None:
     recurrence, given = _recurrence(True)
     _, trained = recurrence(**given, training=True)
     # About half of the positions stop at the first step.
-    median = float(np.median(np.exp(trained.log_shares[0])[given["symbol_mask"] > 0])) - 1e-6
+    median = float(np.median(np.exp(trained.log_shares[0])[given["given"].symbol_mask > 0])) - 1e-6
     recurrence.halting_unit.ponder_threshold = median
     _, trained = recurrence(**given, training=True)
     used, details = recurrence(**given)
-    times = np.where(given["symbol_mask"] > 0, trained.ponder_times, 0)
+    times = np.where(given["given"].symbol_mask > 0, trained.ponder_times, 0)
     np.testing.assert_array_equal(details.ponder_times, times)
     assert len({*times[0], *times[1, :2]}) > 1, "all alike would prove nothing"
     for row, column in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]:
@@ -152,7 +147,8 @@ def test_what_another_stack_reads_is_the_expectation() -> None:
     trained, details = recurrence(**given, training=True)
     assert details.step_states is None
     states: list[Any] = []
-    used, _ = recurrence(**given, observer=lambda view: states.append(view.state))
+    watched = given["given"].replace(observer=lambda view: states.append(view.state))
+    used, _ = recurrence(given["inputs"], given=watched)
     shares = np.exp(details.log_shares)
     expected = sum(share[..., None] * state for share, state in zip(shares, states, strict=True))
     assert_close(trained, expected, 1e-5)

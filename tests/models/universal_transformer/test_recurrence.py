@@ -15,6 +15,7 @@ import tensorflow as tf
 from tests.close import assert_close
 from ut_tf.layers.attention import padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.recurrence_details import StepView
 from ut_tf.layers.transition import TransitionFunction
@@ -39,7 +40,9 @@ def made(**changes: Any) -> Recurrence:
 def called(recurrence: Recurrence, inputs: Any, mask: Any, **options: Any) -> Any:
     signal = paper_sinusoid(tf.range(1, inputs.shape[1] + 1, dtype=tf.float32)[None], 8)
     context = BlockContext(bias=padding_bias(mask), keep=mask)
-    return recurrence(inputs, symbol_mask=mask, position_signal=signal, context=context, **options)
+    training = options.pop("training", False)
+    given = StackInputs(mask, signal, context, **options)
+    return recurrence(inputs, given=given, training=training)
 
 
 def states(*shape: int) -> Any:

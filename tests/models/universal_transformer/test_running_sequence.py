@@ -17,6 +17,7 @@ from tests.close import assert_close
 from ut_tf.errors import UserError
 from ut_tf.layers.attention import causal_bias, padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid, rotation_table
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.model import UniversalTransformer
@@ -106,9 +107,8 @@ class Pair:
                 memory_values=tf.ones([batch_size, 2, 3, 4]) * tf.reshape([0.5, -1, 2], [3, 1]),
             )
         with tf.GradientTape() as tape:
-            output, details = recurrence(
-                states, mask, paper_sinusoid(positions, 8), context, steps=steps, training=True
-            )
+            given = StackInputs(mask, paper_sinusoid(positions, 8), context, steps)
+            output, details = recurrence(states, given=given, training=True)
             counted = output * mask[..., None]
             loss = tf.reduce_sum(counted**2) + details.ponder_sum()
         weights = [weight.value for weight in recurrence.trainable_variables]

@@ -4,8 +4,8 @@
 ::
 
     stack = MemoryStack(MemoryVectors(10, 128), layer_stack)
-    states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
-        context=BlockContext(bias=padding_bias(mask)))
+    given = StackInputs(mask, signal, BlockContext(bias=padding_bias(mask)))
+    states, details = stack(inputs, given=given)
 
 Memory has no position: nothing is added to it, and rotary attention does not turn it. It does not
 count as length either: the logit scale of an encoder or a language model is that of the symbols.
@@ -21,8 +21,9 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.attention import causal_bias
-from ut_tf.layers.block import Block, BlockContext, PositionContext, Rotation
+from ut_tf.layers.block import Block, BlockContext, Rotation
 from ut_tf.layers.composite import Composite, build_parts, kept_parts
+from ut_tf.layers.contracts import PositionInputs, StackInputs
 from ut_tf.layers.coordinates import add_signal
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.recurrence_details import (
@@ -112,7 +113,7 @@ class MemoryStack(Composite):
         returned.
 
     Call arguments:
-      as those of ``LayerStack`` and ``BlockContext``, of the symbols alone.
+      as of ``LayerStack``, of the symbols alone.
 
     Returns:
       (states [batch, length, hidden_size], or [batch, memory size + length, hidden_size];
@@ -139,26 +140,21 @@ class MemoryStack(Composite):
     def call(
         self,
         inputs: Any,
-        symbol_mask: Any,
-        position_signal: Any,
-        context: BlockContext,
-        steps: Any = None,
+        given: StackInputs,
         training: bool = False,
-        return_attention: bool = False,
-        observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
-        size = self.memory.size(training)
+        size, observer = self.memory.size(training), given.observer
         # Positions are added to the symbols alone.
-        symbols = add_signal(inputs, position_signal, self.compute_dtype)
+        symbols = add_signal(inputs, given.position_signal, self.compute_dtype)
         states, details = self.stack(
             tf.concat([self.memory(tf.shape(inputs)[0], training=training), symbols], 1),
-            symbol_mask=in_front(symbol_mask, size, 1.0, 1),
-            position_signal=None,
-            context=self._with_memory(context, size, tf.shape(inputs)[1]),
-            steps=steps,
+            given=given.replace(
+                symbol_mask=in_front(given.symbol_mask, size, 1.0, 1),
+                position_signal=None,
+                context=self._with_memory(given.block_context(), size, tf.shape(inputs)[1]),
+                observer=None if observer is None else self._of_symbols(observer, size),
+            ),
             training=training,
-            return_attention=return_attention,
-            observer=None if observer is None else self._of_symbols(observer, size),
         )
         own = {
             name: getattr(details, name)[:, size:]
@@ -195,7 +191,7 @@ class MemoryStack(Composite):
         """
         states = tf.tile(weights["memory"][number][None], [rows, 1])
         _, caches = self.stack.step(
-            states, weights["stack"], caches, cache_position, None, PositionContext()
+            states, weights["stack"], caches, PositionInputs(cache_position)
         )
         return caches
 
@@ -204,16 +200,14 @@ class MemoryStack(Composite):
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        cache_position: CachePosition,
-        position_signal: Any,
-        context: PositionContext,
+        given: PositionInputs,
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``,
-        `cache_position` behind the memory's.
+        `given.cache_position` behind the memory's.
         """
-        states = add_signal(inputs, position_signal, self.compute_dtype)
+        states = add_signal(inputs, given.position_signal, self.compute_dtype)
         stepped: tuple[Any, list[dict[str, Any]]] = self.stack.step(
-            states, weights["stack"], caches, cache_position, None, context
+            states, weights["stack"], caches, given._replace(position_signal=None)
         )
         return stepped
 
@@ -311,17 +305,11 @@ class BottleneckStack(Composite):
     def call(
         self,
         inputs: Any,
-        symbol_mask: Any,
-        position_signal: Any,
-        context: BlockContext,
-        steps: Any = None,
+        given: StackInputs,
         training: bool = False,
-        return_attention: bool = False,
-        observer: Observer | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
-        del steps
-        size, s = self.memory.size(training), context
-        symbols = add_signal(inputs, position_signal, self.compute_dtype)
+        size, s = self.memory.size(training), given.block_context()
+        symbols = add_signal(inputs, given.position_signal, self.compute_dtype)
         memory = self.memory(tf.shape(inputs)[0], training=training)
         rotation = unturned_in_front(s.rotation, size)
         bias = None if s.bias is None else in_front(s.bias, size, 0.0, 3)
@@ -334,13 +322,14 @@ class BottleneckStack(Composite):
             memory, written = _attend(write, memory, before, rotation, writing, training)
             symbols, read_weights = _attend(read, symbols, memory, None, reading, training)
             records.append((written, read_weights))
-            if observer is not None:
+            if given.observer is not None:
                 after = tf.concat([memory, symbols], 1)
                 weights = (written, read_weights)
                 view = StepView(tf.constant(number), after, None, None, *weights, before)
-                observer(view._replace(output=self._returned(memory, symbols)))
-        kept = records if return_attention else []
-        return self._returned(memory, symbols), details_of_layers(len(records), symbol_mask, kept)
+                given.observer(view._replace(output=self._returned(memory, symbols)))
+        kept = records if given.return_attention else []
+        details = details_of_layers(len(records), given.symbol_mask, kept)
+        return self._returned(memory, symbols), details
 
     def _returned(self, memory: Any, symbols: Any) -> Any:
         states = tf.concat([memory, symbols], 1) if self.returns_memory else symbols

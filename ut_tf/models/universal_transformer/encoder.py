@@ -26,6 +26,7 @@ from ut_tf.config.fields import fields_of
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.layers.attention import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
+from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.symbols_first import SymbolsFirst
 from ut_tf.metrics.ponder_time import PonderTime
@@ -164,9 +165,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         )
         states, details = self.stack(
             inputs,
-            symbol_mask=counted,
-            position_signal=self.position_encoding.signal(positions, counted),
-            context=context,
+            given=StackInputs(counted, self.position_encoding.signal(positions, counted), context),
             training=training,
         )
         halting = self._recurrence.halting_unit

@@ -3,8 +3,8 @@
 In the place of a ``Recurrence``::
 
     stack = MixedStack(recurrence, recurrent=RecurrentLayer(128, "gru"))
-    states, details = stack(inputs, symbol_mask=mask, position_signal=signal,
-        context=BlockContext(bias=padding_bias(mask)))
+    given = StackInputs(mask, signal, BlockContext(bias=padding_bias(mask)))
+    states, details = stack(inputs, given=given)
 
 Each part adds the positions for itself, or with position_every_step=False only the first one that
 attends. Pre-norm there is one norm behind the last part (tensor2tensor's mix_with_transformer).
@@ -13,18 +13,16 @@ Keys and values of an encoder's states, and caches, are lists in the order of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.layers.block import BlockContext, PositionContext
 from ut_tf.layers.block_sequence import project_memories
 from ut_tf.layers.composite import Composite, build_parts
-from ut_tf.layers.key_value_cache import CachePosition
-from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
+from ut_tf.layers.contracts import PositionInputs, StackInputs
+from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 
@@ -38,7 +36,7 @@ class MixedStack(Composite):
       before, after: ``LayerStack`` before and behind the recurrence, or None.
 
     Call arguments:
-      as for ``Recurrence``; memory_keys and memory_values of the context hold one entry per
+      as of ``contracts.Stack``; memory_keys and memory_values of the context hold one entry per
       part that attends (``project_memory``).
 
     Returns:
@@ -80,36 +78,22 @@ class MixedStack(Composite):
     def call(
         self,
         inputs: Any,
-        symbol_mask: Any,
-        position_signal: Any,
-        context: BlockContext,
-        steps: Any = None,
+        given: StackInputs,
         training: bool = False,
-        return_attention: bool = False,
-        observer: Observer | None = None,
-        head: Callable[[Any], Any] | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
+        context = given.block_context()
         states = (
             inputs
             if self.recurrent is None
-            else self.recurrent(inputs, symbol_mask, training=training)
+            else self.recurrent(inputs, given.symbol_mask, training=training)
         )
-        options = {
-            "steps": steps,
-            "training": training,
-            "return_attention": return_attention,
-            "observer": observer,
-        }
         all_details: list[RecurrenceDetails] = []
         for number, part in enumerate(self.attending):
-            states, details = part(
-                states,
-                symbol_mask=symbol_mask,
-                position_signal=self._signal(position_signal, number),
+            own = given.replace(
+                position_signal=self._signal(given.position_signal, number),
                 context=context.of_part(number),
-                **options,
-                **self._own_options(part, head),
             )
+            states, details = part(states, given=own, training=training)
             all_details.append(details)
         details = all_details[self.attending.index(self.recurrence)]
         for name in ("attention_weights", "memory_attention_weights"):
@@ -148,14 +132,9 @@ class MixedStack(Composite):
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        cache_position: CachePosition,
-        position_signal: Any,
-        context: PositionContext,
-        head: Callable[[Any], Any] | None = None,
+        given: PositionInputs,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position of each hypothesis, given the caches of the earlier ones;
-        arguments as of ``Recurrence.step``.
-        """
+        """Computes one new position of each hypothesis; as ``contracts.Stack.step``."""
         states, remaining = inputs, list(caches)
         new_caches: list[dict[str, Any]] = []
         if self.recurrent is not None:
@@ -165,21 +144,13 @@ class MixedStack(Composite):
             zip(self.attending, weights["attending"], strict=True)
         ):
             mine, remaining = remaining[: part.cache_count], remaining[part.cache_count :]
-            states, stepped = part.step(
-                states,
-                own,
-                mine,
-                cache_position,
-                self._signal(position_signal, number),
-                context.of_part(number),
-                **self._own_options(part, head),
+            of_part = given._replace(
+                position_signal=self._signal(given.position_signal, number),
+                context=given.context.of_part(number),
             )
+            states, stepped = part.step(states, own, mine, of_part)
             new_caches += stepped
         return states, new_caches
-
-    def _own_options(self, part: Any, head: Any) -> dict[str, Any]:
-        """What the recurrence alone is called with."""
-        return {"head": head} if part is self.recurrence else {}
 
     def _signal(self, position_signal: Any, number: int) -> Any:
         every_part = self.recurrence.position_every_step

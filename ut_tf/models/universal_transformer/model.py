@@ -115,15 +115,6 @@ class UniversalTransformer(AttentionModel):
         base = self._halting().max_steps(training)
         return base + tf.cast(tf.math.ceil(self.network.steps_per_position * lengths), tf.int32)
 
-    def encoder_options(self) -> dict[str, Any]:
-        """The head of each position, where an exit rule reads logits of an encoder's states."""
-        aligned = self.spec.targets == "aligned"
-        return {"head": self.position_logits} if self._exits_read_logits and aligned else {}
-
-    def decoder_options(self, head: Callable[[Any], Any]) -> dict[str, Any]:
-        """The head, where an exit rule reads logits."""
-        return {"head": head} if self._exits_read_logits else {}
-
     def answer(
         self, head: Callable[[Any], Any], states: Any, details: RecurrenceDetails | None
     ) -> Any:

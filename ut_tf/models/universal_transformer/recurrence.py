@@ -22,15 +22,13 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.ids import is_compiled_by_xla
-from ut_tf.layers.added_losses import refuse_losses_of_loops, shut_losses_of_loops
-from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.block import BlockContext, PositionContext
-from ut_tf.layers.block_sequence import BlockSequence
+from ut_tf.layers.added_losses import refuse_losses_of_loops
+from ut_tf.layers.block import BlockContext
 from ut_tf.layers.composite import Composite, build_parts
+from ut_tf.layers.contracts import BlockLike, PositionInputs, StackInputs
 from ut_tf.layers.coordinates import Coordinates, add_signal
-from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.optional_outputs import OptionalOutputs
-from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
+from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.exit_rules import ExitRule, Exits
 from ut_tf.models.universal_transformer.halting.base import Halting
@@ -57,17 +55,10 @@ class Recurrence(OptionalOutputs, Composite):
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
-      symbol_mask: float32 [batch, length], 0 on padding; None: no padding.
-      position_signal: float32 [batch or 1, length, hidden_size], from a ``PositionEncoding``, or
-        None.
-      context: BlockContext of the block; None: self-attention over all symbols of symbol_mask.
-      steps: int32 [batch], depth of each example where depth follows from its input's length; None:
-        the halting's.
+      symbol_mask, position_signal, context, return_attention: fields of StackInputs for callers
+        without `given`, such as functional models, whose layers take tensors one by one.
       training: whether to drop, and which of the training's and the evaluation's depth holds.
-      return_attention: whether the details hold the attention weights of every step.
-      observer: called with a StepView inside every step (in graph mode: while the step is traced).
-      head: makes float32 logits [..., vocab_size] of what this returns; read by exit rules on
-        logits.
+      given: StackInputs, in the place of its fields.
 
     Returns:
       (states [batch, length, hidden_size] in the compute dtype, RecurrenceDetails, whose attention
@@ -83,7 +74,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     def __init__(
         self,
-        block: Any,
+        block: BlockLike,
         cell: BasicCell,
         halting: Halting,
         coordinates: Coordinates,
@@ -95,7 +86,7 @@ class Recurrence(OptionalOutputs, Composite):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.block = block
+        self.block: Any = block
         self.cell = cell
         self.coordinates = coordinates
         self.halting_unit = halting
@@ -104,7 +95,7 @@ class Recurrence(OptionalOutputs, Composite):
         self.position_every_step = position_every_step
         self.use_memory_as_final_state = use_memory_as_final_state
         self.halting_compute = halting_compute
-        self.layers_per_step = block.count if isinstance(block, BlockSequence) else None
+        self.layers_per_step = block.layers_per_step
         if cell.sees_earlier_states and (halting.dynamic or exit_rule is not None):
             _refuse_depth(cell)
         if use_memory_as_final_state and (halting.dynamic or not cell.has_final_memory):
@@ -131,22 +122,28 @@ class Recurrence(OptionalOutputs, Composite):
         symbol_mask: Any = None,
         position_signal: Any = None,
         context: BlockContext | None = None,
-        steps: Any = None,
         training: bool = False,
         return_attention: bool = False,
-        observer: Observer | None = None,
-        head: Callable[[Any], Any] | None = None,
+        given: StackInputs | None = None,
     ) -> tuple[Any, RecurrenceDetails]:
-        if context is None:
-            context = _context_of(symbol_mask)
-        if symbol_mask is None:
-            symbol_mask = tf.ones(tf.shape(inputs)[:2])
-        context = BlockContext(*context)
-        inputs, signal = self._add_positions(inputs, position_signal)
-        watched = return_attention or observer is not None
-        exits = self._exits(training, head, self.finish)
+        if given is None:
+            given = StackInputs(symbol_mask, position_signal, context, None, return_attention)
+        mask, context = given.symbol_mask, given.block_context()
+        mask = tf.ones(tf.shape(inputs)[:2]) if mask is None else mask
+        inputs, signal = self._add_positions(inputs, given.position_signal)
+        steps = given.steps
+        watched = given.return_attention or given.observer is not None
+        exits = self._exits(training, given.head, self.finish)
         every = SequenceRun(
-            self, inputs, symbol_mask, signal, context, training, exits, return_attention, observer
+            self,
+            inputs,
+            mask,
+            signal,
+            context,
+            training,
+            exits,
+            given.return_attention,
+            given.observer,
         )
         if steps is None and not self.halting_unit.dynamic and exits.rule is None:
             states, details = every.fixed_depth()
@@ -164,7 +161,8 @@ class Recurrence(OptionalOutputs, Composite):
             if self._skips_halted(watched):
                 run = RunningSequence(self, inputs, every.mask, signal, context, training, exits)
             states, details = run.until_halted() if steps is None else run.depth_per_example(steps)
-        (refuse_losses_of_loops if training else shut_losses_of_loops)(self)
+        if training:
+            refuse_losses_of_loops(self)
         if details.step_states is not None:
             details = details._replace(step_states=self.finish(details.step_states))
         return self.finish(states), details
@@ -183,7 +181,7 @@ class Recurrence(OptionalOutputs, Composite):
         """Returns the weights for ``step``, read, joined and cast once for all positions
         and steps.
         """
-        weights = {
+        weights: dict[str, Any] = {
             "block": self.block.prepare(),
             "cell": self.cell.prepare(),
             "halting": self.halting_unit.prepare(),
@@ -218,32 +216,15 @@ class Recurrence(OptionalOutputs, Composite):
         inputs: Any,
         weights: dict[str, Any],
         caches: list[dict[str, Any]],
-        cache_position: CachePosition,
-        position_signal: Any,
-        context: PositionContext,
-        head: Callable[[Any], Any] | None = None,
+        given: PositionInputs,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position of each hypothesis, given the caches of the earlier ones:
-        incremental decoding.
+        """Computes one new position of each hypothesis; arguments as of ``contracts.Stack.step``,
+        with a cache for each recurrent step and layer.
 
         Under dynamic halting every step's cache is filled for the positions to come, whatever the
         step at which this one halts.
-
-        Args:
-          inputs: [batch * beam_size, hidden_size], embedded.
-          weights: from ``prepare``.
-          caches: one per recurrent step and layer, from ``empty_caches`` or an earlier call.
-          cache_position: of the new position.
-          position_signal: float32 [batch * beam_size or 1, hidden_size], of the new position, or
-            None.
-          context: of the new position.
-          head: makes float32 logits [rows, vocab_size] of what this returns; read by exit rules on
-            logits.
-
-        Returns:
-          (state [batch * beam_size, hidden_size], the new caches).
         """
-        inputs, signal = self._add_positions(inputs, position_signal)
+        inputs, signal = self._add_positions(inputs, given.position_signal)
 
         def finish(state: Any) -> Any:
             state = tf.cast(state, self.compute_dtype)
@@ -251,8 +232,8 @@ class Recurrence(OptionalOutputs, Composite):
                 return state
             return self.final_norm.step(state, weights["final_norm"])
 
-        exits = self._exits(False, head, finish)
-        run = PositionRun(self, weights, cache_position, context, exits)
+        exits = self._exits(False, given.head, finish)
+        run = PositionRun(self, weights, given.cache_position, given.context, exits)
         is_fixed = not self.halting_unit.dynamic and exits.rule is None
         run_steps = run.fixed_depth if is_fixed else run.until_halted
         state, per_step = run_steps(inputs, signal, self._by_step(caches))
@@ -331,12 +312,6 @@ class Recurrence(OptionalOutputs, Composite):
         """
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)
-
-
-def _context_of(symbol_mask: Any) -> BlockContext:
-    if symbol_mask is None:
-        return BlockContext()
-    return BlockContext(bias=padding_bias(symbol_mask), keep=symbol_mask)
 
 
 def _refuse_depth(cell: BasicCell) -> None:

@@ -60,4 +60,5 @@ class SwiGLU(TransitionFunction):
         self.outer.build((*input_shape[:-1], self.inner.units))
 
     def call(self, x, keep=None, training=False, output_scale=1.0):
+        del keep, training
         return self.outer(tf.nn.silu(self.gate(x)) * self.inner(x), output_scale=output_scale)
