@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from ut_tf.models.universal_transformer import whole_sequence
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.models.universal_transformer.step import RecurrentStep
 from ut_tf.problem_spec import ProblemSpec
 
 _NETWORK = UniversalTransformerConfig(
@@ -87,7 +87,7 @@ def test_counts_what_the_graph_computes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The operations of steps that share a function would be counted once.
-    monkeypatch.setattr(whole_sequence, "steps_are_alike", lambda _: False)
+    monkeypatch.setattr(RecurrentStep, "steps_are_alike", False)
     batch, length, target_length = 5, 6, 4
     features = {"inputs": tf.ones([batch, length], tf.int32)} if spec.inputs == "tokens" else {}
     if spec.targets == "tokens":

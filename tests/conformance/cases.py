@@ -150,8 +150,9 @@ def _depthwise_attention() -> Case:
         del training
         if not layer.built:
             layer.build(inputs["x"].shape)
-        _, memory = layer.look(inputs["x"], layer.start(inputs["x"]), 0)
-        return layer.look(inputs["x"] * 0.5, memory, 1)[0]
+        x = inputs["x"]
+        _, memory = layer.block_input(x, layer.initial_memory(x), x, 0)
+        return layer.block_input(x * 0.5, memory, x, 1)[0]
 
     return Case(
         "DepthwiseAttentionCell",

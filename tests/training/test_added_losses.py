@@ -1,6 +1,6 @@
 """Losses of layers: add_loss, activity regularizers and regularizers of weights count in the
 trainer as in ``fit``, once for each step of a fixed depth, whatever the replicas and the batches of
-an update; behind a loop over the steps they are refused.
+an update, and in a loop over the steps as well.
 """
 
 from __future__ import annotations
@@ -122,15 +122,16 @@ def gradients(step: TrainingStep) -> list[Any]:
     return tf.function(lambda: step._gradients(FEATURES, counts)[0], autograph=False)()
 
 
-def by_hand(model: Any) -> tuple[Any, list[Any]]:
-    """The cross entropy plus all of the model's losses, and the gradients of the sum."""
+def by_hand(model: Any, as_fit: bool = False) -> tuple[Any, list[Any]]:
+    """The cross entropy plus all of the model's losses, and the gradients of the sum.
+
+    Scores that are log-probabilities are normalised again only by `fit`.
+    """
     with tf.GradientTape() as tape:
-        logits = model({"inputs": FEATURES["inputs"]}, training=True)
-        if model.expects_scores:
-            # PonderNet's expectations of log probabilities, which are not normalised again.
-            entropy = -tf.gather(logits, FEATURES["targets"], batch_dims=1)
-        else:
-            entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(FEATURES["targets"], logits)
+        scores = model({"inputs": FEATURES["inputs"]}, training=True)
+        if as_fit or not model.expects_scores:
+            scores = tf.nn.log_softmax(scores)
+        entropy = -tf.gather(scores, FEATURES["targets"], batch_dims=1)
         loss = tf.reduce_mean(entropy) + tf.add_n(model.losses)
     weights = [weight.value for weight in model.trainable_variables]
     found = tape.gradient(loss, weights, unconnected_gradients="zero")
@@ -228,18 +229,23 @@ FORMS: dict[str, dict[str, Any]] = {
     "form",
     ["basic", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMS if form != "basic")],
 )
-def test_a_loss_inside_a_loop_is_refused_by_the_trainer_and_by_fit(
-    tmp_path: Path, form: str
-) -> None:
+def test_a_loss_inside_a_loop_trains_as_outside_and_as_in_fit(tmp_path: Path, form: str) -> None:
     model, step = made(tmp_path, **FORMS[form])
-    # The whole message: Keras would put the layer's arguments around it.
-    message = r"^Priced adds a loss inside the loop over the steps.*step computes.$"
-    with pytest.raises(UserError, match=message):
-        step.update([FEATURES])
+    loss, expected = by_hand(model)
+    trained = gradients(step)
+    for gradient, right in zip(trained, expected, strict=True):
+        assert_close(gradient, right, 1e-5)
+    (report,) = step.read([step.update([FEATURES])])
+    assert list(report.added) == [NAME] and report.added[NAME] > 0.0
+    assert report.loss == pytest.approx(float(loss), rel=1e-5)
+
+    model, _ = made(tmp_path, **FORMS[form])
+    loss, _ = by_hand(model, as_fit=True)
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("sgd", entropy, jit_compile=False)
-    with pytest.raises(UserError, match=message):
-        model.train_on_batch(FEATURES["inputs"], FEATURES["targets"])
+    assert np.isfinite(model.evaluate(FEATURES["inputs"], FEATURES["targets"], verbose=0)).all()
+    found = np.ravel(model.train_on_batch(FEATURES["inputs"], FEATURES["targets"]))[0]
+    assert found == pytest.approx(float(loss), rel=1e-5)
     assert model.predict_on_batch(FEATURES["inputs"]).shape == (2, 2)
 
 

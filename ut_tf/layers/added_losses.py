@@ -11,7 +11,7 @@ layer that they are from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
@@ -102,6 +102,47 @@ def _layers_with_losses_of_loops(layer: Any) -> Iterator[Any]:
 
 def _is_value(loss: Any) -> bool:
     return isinstance(loss, _Unreadable) or hasattr(loss, "numpy")
+
+
+class LoopLosses:
+    """Carries the losses that layers add inside a loop of TensorFlow out of it.
+
+    ::
+
+        losses = LoopLosses([block])
+        body = lambda index, added: (index + 1, losses.collected(added))  # after calling block
+        index, added = tf.while_loop(condition, body, (0, losses.start()))
+        losses.add(added)
+
+    Args:
+      layers: those that are called in the loop; the layers within them count, too.
+    """
+
+    def __init__(self, layers: Iterable[Any]) -> None:
+        self._layers = list({id(part): part for one in layers for part in _layers(one)}.values())
+        self._known = [len(layer._losses) for layer in self._layers]
+        self._adding: set[int] = set()
+
+    def start(self) -> Any:
+        """Returns the sums before the loop, float32 [layers]."""
+        return tf.zeros([len(self._layers)])
+
+    def collected(self, sums: Any) -> Any:
+        """Returns the sums, float32 [layers], with what the layers have added since the last call;
+        the layers forget it.
+        """
+        for number, (layer, known) in enumerate(zip(self._layers, self._known, strict=True)):
+            if new := layer._losses[known:]:
+                del layer._losses[known:]
+                self._adding.add(number)
+                total = tf.add_n([tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in new])
+                sums += total * tf.one_hot(number, len(self._layers))
+        return sums
+
+    def add(self, sums: Any) -> None:
+        """Adds the sums of a loop that has ended, float32 [layers], to the layers' losses."""
+        for number in sorted(self._adding):
+            self._layers[number].add_loss(sums[number])
 
 
 def layer_paths(model: Any) -> dict[int, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.key_value_cache import MASKED, CachePosition, empty_entries, read, write
@@ -25,7 +26,6 @@ from ut_tf.layers.linear import (
     scaled,
     unflatten,
 )
-from ut_tf.layers.running_positions import RunningPositions
 
 
 def padding_bias(mask: Any) -> Any:
@@ -110,12 +110,12 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
       training: whether attention weights are dropped.
       output_scale: constant factor on the output.
       value_shift: [1, num_heads, 1, head_size], added to all values; or None.
-      running: RunningPositions, where x has their rows alone, [1, rows, hidden_size]; keys and
+      active: ActivePositions, where x has their rows alone, [1, rows, hidden_size]; keys and
         values are given, and bias, rotation and logit_scale are those of all positions.
 
     Returns:
       (output like x, weights float32 [batch, num_heads, queries, keys] before dropout; the queries
-      of each example are its running positions, where those are given).
+      of each example are its active positions, where those are given).
     """
 
     def __init__(
@@ -187,33 +187,33 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         training: bool = False,
         output_scale: float = 1.0,
         value_shift: Any = None,
-        running: RunningPositions | None = None,
+        active: ActivePositions | None = None,
     ) -> tuple[Any, Any]:
-        running = None if running is None else RunningPositions(*running)
+        active = None if active is None else ActivePositions(*active)
         if keys is None:
             queries, keys, values = self._project(x, ("query", "key", "value"))
             keys = keys if rotation is None else rotate(keys, rotation)
         else:
             projected = self._projected(x, ("query",))
-            if running is None:
+            if active is None:
                 (queries,) = self._heads(projected, 1)
             else:
-                queries = running.spread(projected, self.num_heads)
+                queries = active.spread(projected, self.num_heads)
         if self.relative_table is not None:
             order = tf.range(tf.shape(keys)[2])
             relative = self._relative_bias(order, order)
             bias = relative if bias is None else relative + bias
-        if running is not None:
-            bias, logit_scale = running.of_queries(bias), running.of_queries(logit_scale)
+        if active is not None:
+            bias, logit_scale = active.of_queries(bias), active.of_queries(logit_scale)
             if rotation is not None:
-                rotation = (running.of_queries(rotation[0]), running.of_queries(rotation[1]))
+                rotation = (active.of_queries(rotation[0]), active.of_queries(rotation[1]))
         queries = queries if rotation is None else rotate(queries, rotation)
         weights = _attention_weights(queries, keys, bias, logit_scale)
         kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
         mixed = _batch_matmul(kept, values)
         if value_shift is not None:
             mixed += value_shift * (tf.reduce_sum(kept, -1, keepdims=True) if training else 1.0)
-        mixed = _without_heads(mixed) if running is None else running.collect(mixed)
+        mixed = _without_heads(mixed) if active is None else active.collect(mixed)
         output = self.output_transform(
             mixed, input_scale=self.dropout.scale(training), output_scale=output_scale
         )
@@ -275,7 +275,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             for name in names
         }
 
-    def remember(
+    def append(
         self,
         x: Any,
         weights: dict[str, Any],
@@ -293,7 +293,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
           rotation: of the new position, or None.
 
         Returns:
-          (queries [batch, num_heads, beam_size, head_size] for ``recall``, the new cache).
+          (queries [batch, num_heads, beam_size, head_size] for ``attend_cached``, the new cache).
         """
         queries, keys, values = self._project_rows(x, weights, 3, cache_position.beam_size)
         if rotation is not None:
@@ -304,8 +304,8 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         }
 
     def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
-        """The bias of the logits of ``recall``, the relative bias included: [batch, 1 or num_heads,
-        beam_size, slots].
+        """Returns the bias of the logits of ``attend_cached``, the relative bias included: [batch,
+        1 or num_heads, beam_size, slots].
         """
         if self.relative_table is None:
             return cache_position.bias
@@ -314,7 +314,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         )
         return cache_position.bias + tf.repeat(relative, cache_position.beam_size, -1)
 
-    def recall(
+    def attend_cached(
         self,
         queries: Any,
         weights: dict[str, Any],
@@ -322,13 +322,13 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         cache_position: CachePosition,
         bias: Any,
         logit_scale: Any = None,
-        running: RunningPositions | None = None,
+        active: ActivePositions | None = None,
     ) -> Any:
         """The attention of the queries over their hypotheses' histories: [batch * beam_size,
-        hidden_size], or [rows, hidden_size] of the running hypotheses.
+        hidden_size], or [rows, hidden_size] of the active hypotheses.
         """
-        if running is not None:
-            queries, bias = running.of_queries(queries), running.of_queries(bias)
+        if active is not None:
+            queries, bias = active.of_queries(queries), active.of_queries(bias)
         return self._attend_rows(
             queries,
             read(cache["keys"], cache_position),
@@ -336,33 +336,33 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             bias,
             logit_scale,
             weights,
-            running,
+            active,
         )
 
-    def recall_memory(
+    def attend_memory_cached(
         self,
         x: Any,
         weights: dict[str, Any],
         memory: dict[str, Any],
         beam_size: int,
         rotation: tuple[Any, Any] | None = None,
-        running: RunningPositions | None = None,
+        active: ActivePositions | None = None,
     ) -> Any:
         """The attention of one new position over an encoder's states, like x.
 
         Args:
-          x: [batch * beam_size, hidden_size], or [rows, hidden_size] of the running hypotheses.
+          x: [batch * beam_size, hidden_size], or [rows, hidden_size] of the active hypotheses.
           weights: from ``prepare(("query",))``.
           memory: "keys", "values", "bias" and where there is one "scale", per example: all its
             hypotheses share them.
           beam_size: hypotheses per example.
           rotation: of the new position, or None.
-          running: which hypotheses x holds; None: all.
+          active: which hypotheses x holds; None: all.
         """
-        if running is None:
+        if active is None:
             (queries,) = self._project_rows(x, weights, 1, beam_size)
         else:
-            queries = running.spread(affine(x, weights["projection"])[None], self.num_heads)
+            queries = active.spread(affine(x, weights["projection"])[None], self.num_heads)
         queries = queries if rotation is None else rotate(queries, rotation)
         return self._attend_rows(
             queries,
@@ -371,7 +371,7 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             memory["bias"],
             memory.get("scale"),
             weights,
-            running,
+            active,
         )
 
     def _project_rows(
@@ -392,11 +392,11 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         bias: Any,
         logit_scale: Any,
         weights: dict[str, Any],
-        running: RunningPositions | None = None,
+        active: ActivePositions | None = None,
     ) -> Any:
         attention = _attention_weights(queries, keys, bias, logit_scale)
         mixed = tf.matmul(tf.cast(attention, values.dtype), values)
-        mixed = tf.transpose(mixed, [0, 2, 1, 3]) if running is None else running.collect(mixed)
+        mixed = tf.transpose(mixed, [0, 2, 1, 3]) if active is None else active.collect(mixed)
         return affine(tf.reshape(mixed, [-1, self.inner_size]), weights["output"])
 
     def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:

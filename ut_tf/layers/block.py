@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import keras
 
+from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.optional_outputs import OptionalOutputs
-from ut_tf.layers.running_positions import RunningPositions
 from ut_tf.layers.transition import StepTransitions
 
 Rotation = tuple[Any, Any]
@@ -38,10 +38,10 @@ class BlockContext(NamedTuple):
       memory_bias: float32 [batch, 1, 1, memory_length], or None.
       memory_rotation: of the queries of the attention over the memory, or None.
       memory_scale: logit scale of the attention over the memory, or None.
-      keys, values: [batch, num_heads, length, head_size] of the self-attention, where only running
+      keys, values: [batch, num_heads, length, head_size] of the self-attention, where only active
         positions are computed, or None.
       value_shift: added to these values, or None; see ``MultiHeadAttention``.
-      running: RunningPositions, where the states are their rows alone, [1, rows, hidden_size].
+      active: ActivePositions, where the states are their rows alone, [1, rows, hidden_size].
     """
 
     bias: Any = None
@@ -56,7 +56,7 @@ class BlockContext(NamedTuple):
     keys: Any = None
     values: Any = None
     value_shift: Any = None
-    running: RunningPositions | None = None
+    active: ActivePositions | None = None
 
     def of_part(self, number: int) -> BlockContext:
         """The context of one of several parts, where keys and values of the memory are lists of one
@@ -75,7 +75,7 @@ class PositionContext(NamedTuple):
     Fields:
       rotation: of the position, for rotary attention, or None.
       logit_scale: of the self-attention, or None.
-      memory: what ``MultiHeadAttention.recall_memory`` reads, or None.
+      memory: what ``MultiHeadAttention.attend_memory_cached`` reads, or None.
     """
 
     rotation: Rotation | None = None
@@ -156,7 +156,7 @@ class Block(OptionalOutputs, Composite):
 
     @property
     def remembers_only_keys(self) -> bool:
-        """Whether later positions read of a position nothing but what ``remember`` computes."""
+        """Whether later positions read of a position nothing but what ``append`` computes."""
         return self.transition is None or not self.transition.sees_neighbours
 
     def build(self, input_shape: Any) -> None:
@@ -188,19 +188,19 @@ class Block(OptionalOutputs, Composite):
                 bias=s.bias,
                 rotation=s.rotation,
                 logit_scale=s.logit_scale,
-                running=s.running,
+                active=s.active,
                 **options,
             )
             return output
 
-        def remember(y: Any) -> Any:
+        def attend_memory(y: Any) -> Any:
             output, weights[1] = self._attend_memory(y, context, training)
             return output
 
         def transform(y: Any) -> Any:
             scale = self.transition_dropout.scale(training)
             options = {
-                "keep": None if context.running is not None else context.keep,
+                "keep": None if context.active is not None else context.keep,
                 "training": training,
                 "output_scale": scale,
                 **self._of_step(step),
@@ -210,7 +210,7 @@ class Block(OptionalOutputs, Composite):
         if self.self_attention is not None:
             x = self._sublayer("self_attention", attend, x, training)
         if self.with_memory:
-            x = self._sublayer("memory_attention", remember, x, training)
+            x = self._sublayer("memory_attention", attend_memory, x, training)
         if self.transition is not None:
             x = self._sublayer("transition", transform, x, training)
         return x, weights[0], weights[1]
@@ -223,7 +223,7 @@ class Block(OptionalOutputs, Composite):
         return keys_values
 
     def prepare(self) -> dict[str, Any]:
-        """The weights for ``remember`` and ``proceed``, read, joined and cast once for all
+        """The weights for ``append`` and ``finish``, read, joined and cast once for all
         positions.
         """
         weights = {
@@ -279,10 +279,10 @@ class Block(OptionalOutputs, Composite):
         Returns:
           (output [batch * beam_size, hidden_size], the new cache).
         """
-        queries, cache = self.remember(x, weights, cache, cache_position, context)
-        return self.proceed(x, queries, weights, cache, cache_position, bias, context, step)
+        queries, cache = self.append(x, weights, cache, cache_position, context)
+        return self.finish(x, queries, weights, cache, cache_position, bias, context, step)
 
-    def remember(
+    def append(
         self,
         x: Any,
         weights: dict[str, Any],
@@ -298,12 +298,12 @@ class Block(OptionalOutputs, Composite):
             if self.norm == "pre"
             else x
         )
-        queries, attention = self.self_attention.remember(
+        queries, attention = self.self_attention.append(
             y, weights["self_attention"], cache["attention"], cache_position, context.rotation
         )
         return queries, {**cache, "attention": attention}
 
-    def proceed(
+    def finish(
         self,
         x: Any,
         queries: Any,
@@ -313,22 +313,22 @@ class Block(OptionalOutputs, Composite):
         bias: Any,
         context: PositionContext,
         step: int = 0,
-        running: RunningPositions | None = None,
+        active: ActivePositions | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Does the rest of ``step``, from the queries of all hypotheses on; where `running` is
-        given x and the output are those of the running hypotheses, [rows, hidden_size].
+        """Does the rest of ``step``, from the queries of all hypotheses on; where `active` is
+        given x and the output are those of the active hypotheses, [rows, hidden_size].
         """
         s = context
         new_cache = dict(cache)
 
-        def remember(y: Any) -> Any:
-            return self.memory_attention.recall_memory(
+        def attend_memory(y: Any) -> Any:
+            return self.memory_attention.attend_memory_cached(
                 y,
                 weights["memory_attention"],
                 s.memory,
                 cache_position.beam_size,
                 s.rotation,
-                running,
+                active,
             )
 
         def transform(y: Any) -> Any:
@@ -337,18 +337,18 @@ class Block(OptionalOutputs, Composite):
             )
             return output
 
-        recalled = self.self_attention.recall(
+        attended = self.self_attention.attend_cached(
             queries,
             weights["self_attention"],
             cache["attention"],
             cache_position,
             bias,
             s.logit_scale,
-            running,
+            active,
         )
-        x = self._sublayer_step("self_attention", lambda _: recalled, x, weights)
+        x = self._sublayer_step("self_attention", lambda _: attended, x, weights)
         if self.with_memory:
-            x = self._sublayer_step("memory_attention", remember, x, weights)
+            x = self._sublayer_step("memory_attention", attend_memory, x, weights)
         if self.transition is not None:
             x = self._sublayer_step("transition", transform, x, weights)
         return x, new_cache
@@ -370,7 +370,7 @@ class Block(OptionalOutputs, Composite):
             logit_scale=s.memory_scale,
             training=training,
             output_scale=self.memory_attention_dropout.scale(training),
-            running=s.running,
+            active=s.active,
         )
         return output
 
@@ -389,5 +389,5 @@ class Block(OptionalOutputs, Composite):
         norm, norm_weights = getattr(self, f"{name}_norm"), weights[f"{name}_norm"]
         if self.norm == "post":
             return norm.step(x + function(x), norm_weights)
-        # The norm before self-attention is part of ``remember``.
+        # The norm before self-attention is part of ``append``.
         return x + function(x if name == "self_attention" else norm.step(x, norm_weights))

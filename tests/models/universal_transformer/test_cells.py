@@ -99,9 +99,9 @@ def _mixture(cell: Any, states: list[Any]) -> Any:
 
 def test_depthwise_attention_weighs_the_states_of_all_steps_so_far() -> None:
     cell = _randomized(_cell("dwa", num_steps=3))
-    memory, states = cell.start(INPUT), [INPUT, STATE, OUTPUT]
+    memory, states = cell.initial_memory(INPUT), [INPUT, STATE, OUTPUT]
     for step, state in enumerate(states):
-        seen, memory = cell.look(tf.constant(state), memory, step)
+        seen, memory = cell.block_input(tf.constant(state), memory, INPUT, step)
         assert_close(seen, _mixture(cell, states[: step + 1]), 1e-5)
     np.testing.assert_array_equal(cell(OUTPUT, STATE, memory, INPUT)[0], OUTPUT)
 

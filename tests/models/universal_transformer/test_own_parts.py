@@ -39,7 +39,7 @@ class Damped(BasicCell):
         super().__init__(**kwargs)
         self.num_heads, self.damping = num_heads, damping
 
-    def start(self, inputs: Any) -> Any:
+    def initial_memory(self, inputs: Any) -> Any:
         return tf.zeros_like(inputs), tf.zeros_like(inputs[..., :1])
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
@@ -52,8 +52,8 @@ class Damped(BasicCell):
 class Remembering(BasicCell):
     """The block reads the sum of the state and of all outputs so far."""
 
-    def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
-        del step
+    def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
+        del inputs, step
         return state + memory, memory
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:

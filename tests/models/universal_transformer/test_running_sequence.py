@@ -19,10 +19,10 @@ from ut_tf.layers.attention import causal_bias, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid, rotation_table
+from ut_tf.models.universal_transformer.compact_loop import can_skip_halted
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.parts import make_recurrence
-from ut_tf.models.universal_transformer.running_sequence import can_skip_halted
 from ut_tf.problem_spec import ProblemSpec
 
 SMALL = {
@@ -213,7 +213,8 @@ def test_a_batch_without_examples(norm: str) -> None:
 )
 def test_what_reads_halted_positions_computes_all(changes: dict[str, Any]) -> None:
     config = {**SMALL, "halting": "basic", **changes}
-    assert not can_skip_halted(make_recurrence(Config(**config)))
+    recurrence = make_recurrence(Config(**config))
+    assert not can_skip_halted(recurrence.recurrent_step, recurrence.halting_unit)
     with pytest.raises(UserError, match="halting_compute=compact needs"):
         make_recurrence(Config(**config, halting_compute="compact"))
 

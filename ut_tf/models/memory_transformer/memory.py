@@ -163,7 +163,7 @@ class MemoryStack(Composite):
         return states if self.returns_memory else states[:, size:], details._replace(**own)
 
     def prepare(self) -> dict[str, Any]:
-        """The weights for ``remember`` and ``step``, read and cast once for all positions."""
+        """The weights for ``append_memory`` and ``step``, read and cast once for all positions."""
         return {"memory": self.memory.prepare(), "stack": self.stack.prepare()}
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
@@ -172,7 +172,7 @@ class MemoryStack(Composite):
         """
         return self.stack.empty_caches(batch_size, capacity, beam_size)
 
-    def remember(
+    def append_memory(
         self,
         number: Any,
         rows: Any,

@@ -62,19 +62,19 @@ class MemTransformer(AttentionModel):
         rows = tf.cast(features["batch_size"], tf.int32) * beam_size
         head_size = network.width_of_head
 
-        def remember(number: Any, visible: Any, blocks: Any) -> tuple[Any, Any, Any]:
+        def append(number: Any, visible: Any, blocks: Any) -> tuple[Any, Any, Any]:
             cache_position, visible = next_cache_position(
                 visible, number, network.num_heads, head_size, self.compute_dtype
             )
             return (
                 number + 1,
                 visible,
-                self.decoder.remember(number, rows, weights, blocks, cache_position),
+                self.decoder.append_memory(number, rows, weights, blocks, cache_position),
             )
 
         start = (tf.constant(0), cache["visible"], cache["blocks"])
         _, visible, blocks = tf.while_loop(
-            lambda number, *_: number < self.cache_offset, remember, start
+            lambda number, *_: number < self.cache_offset, append, start
         )
         return {**cache, "visible": visible, "blocks": blocks}
 

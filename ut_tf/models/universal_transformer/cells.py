@@ -1,11 +1,11 @@
 """Cells: how the states of successive steps combine. A cell of your own subclasses ``BasicCell``
 and is registered with ``registry.register_cell``.
 
-Once per recurrent step::
+Before the first recurrent step, and once per step::
 
-    memory = cell.start(inputs)
-    seen, memory = cell.look(state, memory, step)  # the block reads `seen` with its coordinates
-    state, memory = cell(block(seen), state, memory, inputs)
+    state, memory = cell.initial_state(inputs), cell.initial_memory(inputs)
+    read, memory = cell.block_input(state, memory, inputs, step)  # and its coordinates are added
+    state, memory = cell(block(read), state, memory, inputs)
 
 States are [batch, length, hidden_size], of one new position [rows, hidden_size]. `inputs` is the
 embedded input of the recurrence. `memory` is a tensor shaped like the states but for its last axis,
@@ -14,12 +14,14 @@ or a nested structure of such tensors.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
+from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear, affine, kernel_initializer, matmul
 from ut_tf.layers.normalization import LayerNorm
 
@@ -28,8 +30,53 @@ _Norm = Callable[[Any], Any]
 _Gate = Callable[[str, Any], Any]
 
 
+def step_argument(function: Callable[..., Any], step: Any) -> dict[str, Any]:
+    """Returns {"step": step} for a function that takes the recurrent step, otherwise nothing."""
+    return {"step": step} if "step" in inspect.signature(function).parameters else {}
+
+
+def _memory_of_start(cell: Any, inputs: Any) -> Any:
+    return cell.start(inputs)
+
+
+def _input_of_look(cell: Any, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
+    del inputs
+    seen, memory = cell.look(state, memory, step)
+    return seen, memory
+
+
+class CellOf04:
+    """What version 0.4 called a cell's methods: ``start(inputs)`` gave the memory before the first
+    step, ``look(state, memory, step)`` what the block reads. Cells that define them go on working.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for old, new, adapter in (
+            ("start", "initial_memory", _memory_of_start),
+            ("look", "block_input", _input_of_look),
+        ):
+            if old not in vars(cls):
+                continue
+            if getattr(cls, new) not in (getattr(BasicCell, new), adapter):
+                raise UserError(
+                    f"{cls.__name__}.{old} is what version 0.4 called `{new}`, which a class that"
+                    f" it derives from defines: define `{new}` instead."
+                )
+            setattr(cls, new, adapter)
+
+    def start(self, inputs: Any) -> Any:
+        """Returns zeros like the inputs, as a cell of 0.4 expects of its base class."""
+        return tf.zeros_like(inputs)
+
+    def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
+        """Returns the state and the memory, as a cell of 0.4 expects of its base class."""
+        del step
+        return state, memory
+
+
 @keras.saving.register_keras_serializable("ut_tf")
-class BasicCell(keras.layers.Layer):  # type: ignore[misc]
+class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
     """The paper's recurrence, s' = T, with s the state and T the block's output; base class of all
     cells.
 
@@ -47,21 +94,25 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.built = True
 
-    def start(self, inputs: Any) -> Any:
-        """The memory before the first step; default: zeros like the inputs."""
+    def initial_state(self, inputs: Any) -> Any:
+        """Returns the state before the first step; default: the inputs."""
+        return inputs
+
+    def initial_memory(self, inputs: Any) -> Any:
+        """Returns the memory before the first step; default: zeros like the inputs."""
         return tf.zeros_like(inputs)
 
-    def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
-        """Returns (what the block of recurrent step `step`, from 0, reads, the memory that the call
-        is given); default: the state.
+    def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
+        """Returns (what the block of recurrent step `step`, from 0, reads; the memory that the call
+        is given); default: the state and the memory.
         """
-        del step
+        del inputs, step
         return state, memory
 
     @property
-    def looks_at_state_alone(self) -> bool:
-        """Whether the block reads the state as it is, whatever the memory and the step."""
-        return type(self).look is BasicCell.look
+    def reads_state_alone(self) -> bool:
+        """Whether the block reads the state as it is, whatever memory, inputs and step."""
+        return type(self).block_input is BasicCell.block_input
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         del state, inputs
@@ -72,16 +123,23 @@ class BasicCell(keras.layers.Layer):  # type: ignore[misc]
         return {}
 
     def step(
-        self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]
+        self,
+        block_output: Any,
+        state: Any,
+        memory: Any,
+        inputs: Any,
+        weights: dict[str, Any],
+        step: Any = 0,
     ) -> tuple[Any, Any]:
-        """The call for one new position: (state, memory), [rows, hidden_size] each. A subclass with
-        a call of its own needs no step.
+        """Computes the call for one new position: (state, memory), [rows, hidden_size] each. A
+        subclass with a call of its own needs no step.
         """
         del weights
         if type(self).call is BasicCell.call:
             return block_output, memory
         arguments = (block_output, state, memory, inputs)
-        results = self(*tf.nest.map_structure(lambda rows: rows[:, None], arguments))
+        spread = tf.nest.map_structure(lambda rows: rows[:, None], arguments)
+        results = self(*spread, **step_argument(self.call, step))
         new_state, new_memory = tf.nest.map_structure(lambda result: result[:, 0], results)
         return new_state, new_memory
 
@@ -171,8 +229,15 @@ class HighwayCell(BasicCell):
         return norms | {name: getattr(self, f"{name}_gate").prepare() for name in self.gates}
 
     def step(
-        self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]
+        self,
+        block_output: Any,
+        state: Any,
+        memory: Any,
+        inputs: Any,
+        weights: dict[str, Any],
+        step: Any = 0,
     ) -> tuple[Any, Any]:
+        del step
         parts = zip(_GATE_INPUTS, self._norms(), (state, block_output, inputs), strict=True)
         joined = tf.concat([norm.step(x, weights[f"{name}_norm"]) for name, norm, x in parts], -1)
         return (
@@ -251,11 +316,12 @@ class DepthwiseAttentionCell(BasicCell):
             shape=(width, 1), initializer=initializer, name="score_kernel", autocast=False
         )
 
-    def start(self, inputs: Any) -> Any:
+    def initial_memory(self, inputs: Any) -> Any:
         del inputs
         return ()
 
-    def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
+    def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
+        del inputs
         embedding = tf.convert_to_tensor(self.depth_table)[step] * state.shape[-1] ** 0.5
         embedded = tf.cast(state, tf.float32) + embedding
         entry = (
@@ -333,9 +399,15 @@ class _GatedCell(BasicCell):
         }
 
     def step(
-        self, block_output: Any, state: Any, memory: Any, inputs: Any, weights: dict[str, Any]
+        self,
+        block_output: Any,
+        state: Any,
+        memory: Any,
+        inputs: Any,
+        weights: dict[str, Any],
+        step: Any = 0,
     ) -> tuple[Any, Any]:
-        del inputs
+        del inputs, step
         return self._combine(
             self.before_norm.step(block_output, weights["before_norm"]),
             state,

@@ -15,13 +15,10 @@ looks at no other position. A rule of your own is registered and named by ``eval
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    from ut_tf.models.universal_transformer.halting.base import Halting, HaltingState
 
 
 class ExitRule:
@@ -207,54 +204,3 @@ class StableArgmax(ExitRule):
         best = tf.argmax(logits(), -1, output_type=tf.int32)
         count = tf.where(best == previous, count, 0) + 1
         return tf.cast(count, tf.float32) >= self.threshold, (best, count)
-
-
-class Exits:
-    """A rule, or none, during one pass through a recurrence.
-
-    Args:
-      rule: ExitRule, or None: nothing exits.
-      halting: of the recurrence.
-      head: makes logits [..., vocab_size] of outputs [..., hidden_size]; needed where the rule
-        reads logits.
-    """
-
-    def __init__(
-        self, rule: ExitRule | None, halting: Halting, head: Callable[[Any], Any] | None
-    ) -> None:
-        self.rule = rule
-        self.halting = halting
-        self.head = head
-
-    def start(self, states: Any) -> Any:
-        """What is carried from step to step, before the first one, of states [..., hidden_size]."""
-        if self.rule is None:
-            return ()
-        if self.head is None:
-            return self.rule.start(states, None)
-        return self.rule.start(states, self.head(states[:0]).shape[-1])
-
-    def check(
-        self,
-        step: Any,
-        probability: Any,
-        new_state: Any,
-        state: Any,
-        output: Any,
-        halting: HaltingState,
-        carried: Any,
-    ) -> tuple[Any, Any]:
-        """The halting probabilities, float32 [...], 1 where a position exits, and what is carried
-        on; arguments as of ``Halting.advance``.
-        """
-        if self.rule is None:
-            return probability, carried
-
-        def logits() -> Any:
-            assert self.head is not None
-            ones = tf.ones_like(probability)
-            _, answer, _, _ = self.halting.advance(ones, False, new_state, state, output, halting)
-            return self.head(answer)
-
-        exits, carried = self.rule.check(step, new_state, carried, logits)
-        return tf.where(exits, 1.0, probability), carried

@@ -6,8 +6,8 @@ until every position halts.
         new_state = cell(block(prepared), state)                  # attention, transition
         state, output = halting.advance(halting.probabilities(prepared, new_state), ...)
 
-``whole_sequence.py`` runs it over a whole sequence, ``running_sequence.py`` over those of its
-positions that have not halted, ``incremental.py`` over one new position.
+``step.py`` has the step, ``depth.py`` says how often it is repeated, and ``loops.py``,
+``compact_loop.py`` and ``position_loop.py`` repeat it.
 A halted position's state is copied to the next step (halted_states="copy"), so what others read of
 it no longer changes. Positions outside the mask have halted from the start unless padding_ponders.
 """
@@ -22,7 +22,6 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.ids import is_compiled_by_xla
-from ut_tf.layers.added_losses import refuse_losses_of_loops
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.composite import Composite, build_parts
 from ut_tf.layers.contracts import BlockLike, PositionInputs, StackInputs
@@ -30,11 +29,23 @@ from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.universal_transformer.cells import BasicCell
-from ut_tf.models.universal_transformer.exit_rules import ExitRule, Exits
+from ut_tf.models.universal_transformer.compact_loop import (
+    CompactLoop,
+    can_skip_halted,
+    reads_only_keys,
+)
+from ut_tf.models.universal_transformer.depth import (
+    AllSteps,
+    Depth,
+    DepthPerExample,
+    EarlyExit,
+    UntilHalted,
+)
+from ut_tf.models.universal_transformer.exit_rules import ExitRule
 from ut_tf.models.universal_transformer.halting.base import Halting
-from ut_tf.models.universal_transformer.incremental import PositionRun
-from ut_tf.models.universal_transformer.running_sequence import RunningSequence, can_skip_halted
-from ut_tf.models.universal_transformer.whole_sequence import SequenceRun
+from ut_tf.models.universal_transformer.loops import LoopInputs, Watch, WholeLoop
+from ut_tf.models.universal_transformer.position_loop import PositionHalting, PositionLoop
+from ut_tf.models.universal_transformer.step import Carry, RecurrentStep
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -105,7 +116,7 @@ class Recurrence(OptionalOutputs, Composite):
                 f" {type(halting).__name__}."
             )
 
-        if halting_compute == "compact" and not can_skip_halted(self):
+        if halting_compute == "compact" and not can_skip_halted(self.recurrent_step, halting):
             raise UserError(
                 "halting_compute=compact needs positions that halt by themselves and stay as they"
                 " are: halting=basic or accumulated with halted_states=copy, recurrence_layers=1,"
@@ -131,41 +142,57 @@ class Recurrence(OptionalOutputs, Composite):
         mask, context = given.symbol_mask, given.block_context()
         mask = tf.ones(tf.shape(inputs)[:2]) if mask is None else mask
         inputs, signal = self._add_positions(inputs, given.position_signal)
-        steps = given.steps
-        watched = given.return_attention or given.observer is not None
-        exits = self._exits(training, given.head, self.finish)
-        every = SequenceRun(
-            self,
-            inputs,
-            mask,
-            signal,
-            context,
-            training,
-            exits,
-            given.return_attention,
-            given.observer,
-        )
-        if steps is None and not self.halting_unit.dynamic and exits.rule is None:
-            states, details = every.fixed_depth()
-        elif steps is None and training and self.halting_unit.trains_all_steps:
-            states, details = every.all_steps()
-        else:
-            if steps is not None and self.cell.sees_earlier_states:
-                _refuse_depth(self.cell)
-            if steps is not None and exits.rule is not None:
-                raise UserError(
-                    f"`steps` and the exit rule {type(exits.rule).__name__} both set the depth:"
-                    " leave one of them out."
-                )
-            run: SequenceRun | RunningSequence = every
-            if self._skips_halted(watched):
-                run = RunningSequence(self, inputs, every.mask, signal, context, training, exits)
-            states, details = run.until_halted() if steps is None else run.depth_per_example(steps)
-        if training:
-            refuse_losses_of_loops(self)
+        loop_inputs = LoopInputs(inputs, signal, context, training)
+        watch = Watch(given.observer, given.return_attention, self.finish)
+        depth, mask = self._depth(given, training), tf.cast(mask, tf.float32)
+        carry = self.recurrent_step.start(inputs)
+        states, details = self._run(depth, loop_inputs, watch, carry, mask)
         if details.step_states is not None:
             details = details._replace(step_states=self.finish(details.step_states))
         return self.finish(states), details
+
+    def _depth(self, given: StackInputs, training: bool) -> Depth:
+        """The depth of a call."""
+        unit = self.halting_unit
+        rule = None if training else self.exit_rule
+        if given.steps is not None:
+            if self.cell.sees_earlier_states:
+                _refuse_depth(self.cell)
+            if rule is not None:
+                raise UserError(
+                    f"`steps` and the exit rule {type(rule).__name__} both set the depth: leave one"
+                    " of them out."
+                )
+            return DepthPerExample(given.steps, self._final_state)
+        bound = unit.max_steps(training)
+        if unit.dynamic and training and unit.trains_all_steps:
+            return AllSteps(unit, bound)
+        if rule is not None:
+            return self._exiting(UntilHalted(unit, bound), rule, given.head, self.finish)
+        return UntilHalted(unit, bound) if unit.dynamic else Depth(bound, self._final_state)
+
+    def _run(
+        self, depth: Depth, given: LoopInputs, watch: Watch, carry: Carry, mask: Any
+    ) -> tuple[Any, RecurrenceDetails]:
+        """Runs the loop that suits the depth; returns (states, RecurrenceDetails)."""
+        loop, counted = (
+            WholeLoop(self.recurrent_step, given, watch),
+            self.halting_unit.counted(mask),
+        )
+        if type(depth) is Depth:
+            carry, attention = loop.unrolled(depth, carry)
+            details = depth.details(None, mask, None)
+            return depth.output(carry, ()), loop.with_attention(details, attention)
+        if not isinstance(depth, AllSteps) and self._skips_halted(watch):
+            return CompactLoop(self.recurrent_step, given).repeated(depth, carry, counted, mask)
+        carry, kept, taken, attention = loop.repeated(depth, carry, counted)
+        if isinstance(depth, AllSteps):
+            states, details = depth.result(kept, counted)
+        else:
+            computed = tf.cast(taken, tf.float32) * tf.ones_like(counted)
+            details = depth.details(depth.record(kept), mask, computed)
+            states = depth.output(carry, kept)
+        return states, loop.with_attention(details, attention)
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for
@@ -181,16 +208,8 @@ class Recurrence(OptionalOutputs, Composite):
         """Returns the weights for ``step``, read, joined and cast once for all positions
         and steps.
         """
-        weights: dict[str, Any] = {
-            "block": self.block.prepare(),
-            "cell": self.cell.prepare(),
-            "halting": self.halting_unit.prepare(),
-        }
-        if kernels := self.coordinates.prepare():
-            weights["coordinates"] = kernels
-        signals = self.coordinates.step_signals(self._evaluation_steps)
-        if signals is not None:
-            weights["steps"] = signals
+        weights = self.recurrent_step.prepare(self._evaluation_steps)
+        weights["halting"] = self.halting_unit.prepare()
         if self.final_norm is not None:
             weights["final_norm"] = self.final_norm.prepare()
         return weights
@@ -232,11 +251,22 @@ class Recurrence(OptionalOutputs, Composite):
                 return state
             return self.final_norm.step(state, weights["final_norm"])
 
-        exits = self._exits(False, given.head, finish)
-        run = PositionRun(self, weights, given.cache_position, given.context, exits)
-        is_fixed = not self.halting_unit.dynamic and exits.rule is None
-        run_steps = run.fixed_depth if is_fixed else run.until_halted
-        state, per_step = run_steps(inputs, signal, self._by_step(caches))
+        step, unit, per_step = self.recurrent_step, self.halting_unit, self._by_step(caches)
+        loop = PositionLoop(step, weights, given._replace(position_signal=signal), inputs)
+        carry = step.start(inputs)
+        if not unit.dynamic and self.exit_rule is None:
+            carry, per_step = loop.unrolled(carry, per_step)
+            return finish(self._final_state(carry)), self._flat(per_step)
+        halted = UntilHalted(unit, self._evaluation_steps, keeps_probabilities=False)
+        depth: Depth = halted
+        if self.exit_rule is not None:
+            depth = self._exiting(halted, self.exit_rule, given.head, finish)
+        halting = PositionHalting(
+            lambda read, state, index: unit.step(read, state, weights["halting"], index),
+            reads_only_keys(step, unit),
+            self.halting_compute == "dense",
+        )
+        state, per_step = loop.until_halted(depth, halting, carry, per_step)
         return finish(state), self._flat(per_step)
 
     @property
@@ -244,43 +274,37 @@ class Recurrence(OptionalOutputs, Composite):
         """The halting sum at which a position halts."""
         return self.halting_unit.threshold
 
-    def final_state(self, state: Any, memory: Any) -> Any:
-        """Returns the result at fixed depth, of the cell's state and memory after the last step."""
-        return memory if self.use_memory_as_final_state else state
+    @property
+    def recurrent_step(self) -> RecurrentStep:
+        """The recurrent step, which all loops repeat."""
+        return RecurrentStep(self.cell, self.coordinates, self.block)
 
-    def _exits(
+    def _final_state(self, carry: Carry) -> Any:
+        """The result at fixed depth, of the carry after the last step."""
+        return carry.memory if self.use_memory_as_final_state else carry.state
+
+    def _exiting(
         self,
-        training: bool,
+        depth: UntilHalted,
+        rule: ExitRule,
         head: Callable[[Any], Any] | None,
         finish: Callable[[Any], Any],
-    ) -> Exits:
-        """The exit rule, if one holds; `finish` makes what ``head`` reads of outputs."""
-        rule = None if training else self.exit_rule
-        if rule is None or not rule.reads_logits:
-            return Exits(rule, self.halting_unit, None)
+    ) -> EarlyExit:
+        """The depth with an exit rule; `finish` makes what ``head`` reads of outputs."""
+        if not rule.reads_logits:
+            return EarlyExit(depth, rule, None)
         if head is None:
             raise UserError(
                 f"the exit rule {type(rule).__name__} reads logits: call the layer with the `head`"
                 " that makes them."
             )
-        return Exits(rule, self.halting_unit, lambda outputs: head(finish(outputs)))
+        return EarlyExit(depth, rule, lambda outputs: head(finish(outputs)))
 
-    def _skips_halted(self, watched: bool) -> bool:
-        """Whether only running positions are computed; not where somebody watches all of them."""
-        if self.halting_compute == "dense" or watched or not can_skip_halted(self):
+    def _skips_halted(self, watch: Watch) -> bool:
+        """Whether only active positions are computed; not where somebody watches all of them."""
+        if self.halting_compute == "dense" or watch:
             return False
-        return not is_compiled_by_xla()
-
-    @property
-    def reads_only_keys(self) -> bool:
-        """Whether nothing is read of a halted position but its keys and values, which follow from
-        its state alone.
-        """
-        return bool(
-            self.halting_unit.copies_halted_states
-            and self.block.remembers_only_keys
-            and self.cell.looks_at_state_alone
-        )
+        return can_skip_halted(self.recurrent_step, self.halting_unit) and not is_compiled_by_xla()
 
     @property
     def _evaluation_steps(self) -> int:

@@ -2,10 +2,10 @@
 
 How it is used, where most positions have halted::
 
-    running = RunningPositions.of(index, batch_size, length)
-    rows = running.rows_of(states)                  # [1, rows, hidden_size]: all that is computed
-    queries = running.spread(rows, num_heads)       # [batch, num_heads, width, head_size]
-    rows = running.collect(attend(queries))         # [1, rows, hidden_size]
+    active = ActivePositions.of(index, batch_size, length)
+    rows = active.rows_of(states)                  # [1, rows, hidden_size]: all that is computed
+    queries = active.spread(rows, num_heads)       # [batch, num_heads, width, head_size]
+    rows = active.collect(attend(queries))         # [1, rows, hidden_size]
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def head_rows(example: Any, position: Any, num_heads: int, length: Any) -> Any:
     return tf.reshape(heads * length + position[:, None], [-1])
 
 
-class RunningPositions(NamedTuple):
-    """Where the running positions of a batch are.
+class ActivePositions(NamedTuple):
+    """Where the active positions of a batch are.
 
     Fields:
       example, position: int32 [rows], of each row, in order.
@@ -107,7 +107,7 @@ class RunningPositions(NamedTuple):
         return cls(example, index % length, place, row, places < counts[:, None])
 
     def rows_of(self, values: Any) -> Any:
-        """The running positions' rows, [1, rows, ...], of `values` [batch, length, ...], or [1,
+        """The active positions' rows, [1, rows, ...], of `values` [batch, length, ...], or [1,
         length, ...] of this shape.
         """
         if values.shape[0] == 1:

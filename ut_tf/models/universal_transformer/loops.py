@@ -1,0 +1,201 @@
+"""The loops over a whole sequence: the recurrent step unrolled, or in a loop of TensorFlow.
+
+::
+
+    loop = WholeLoop(step, LoopInputs(inputs, signal, context, training))
+    carry, attention = loop.unrolled(depth, step.start(inputs))
+    carry, kept, taken, attention = loop.repeated(depth, step.start(inputs), counted)
+
+Both start from any carry, so that a run may be cut in two: its first part without gradient, say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_tf.layers.added_losses import LoopLosses
+from ut_tf.layers.block import BlockContext
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
+from ut_tf.models.universal_transformer.depth import Depth
+from ut_tf.models.universal_transformer.step import Carry, RecurrentStep, Trace, shared_graph
+
+
+class LoopInputs(NamedTuple):
+    """What stays the same over the steps of a loop.
+
+    Fields:
+      inputs: [batch, length, hidden_size], in the compute dtype.
+      signal: float32 [batch or 1, length, hidden_size], of the positions at every step, or None.
+      context: of the block.
+      training: whether to drop.
+    """
+
+    inputs: Any
+    signal: Any
+    context: BlockContext
+    training: bool
+
+
+class Watch(NamedTuple):
+    """What is asked of a loop besides its result.
+
+    Fields:
+      observer: called with a StepView inside every step, or None.
+      return_attention: whether the attention weights of every step are kept.
+      finish: makes of outputs [batch, length, hidden_size] what an observer sees.
+    """
+
+    observer: Observer | None
+    return_attention: bool
+    finish: Callable[[Any], Any]
+
+    def __bool__(self) -> bool:
+        return self.return_attention or self.observer is not None
+
+
+class WholeLoop:
+    """Repeats a step over all positions of a sequence.
+
+    Args:
+      step: RecurrentStep.
+      given: LoopInputs.
+      watch: Watch.
+    """
+
+    def __init__(self, step: RecurrentStep, given: LoopInputs, watch: Watch) -> None:
+        self.step = step
+        self.given = given
+        self.watch = watch
+        parts = (0, 1) if step.block.with_memory else (0,)
+        self.attention_parts = parts if watch.return_attention else ()
+
+    def unrolled(self, depth: Depth, carry: Carry) -> tuple[Carry, list[Any]]:
+        """Takes ``depth.bound`` steps, a number; returns (the carry, the attention weights of the
+        steps).
+        """
+        advance = self._advance
+        if self._shares_graph:
+            advance = shared_graph(self.step, *self.given)
+        records = []
+        for index in range(depth.bound):
+            new, trace = advance(carry, index)
+            self._observe(depth, index, trace, None, carry, new, new, ((), ()))
+            records.append(self._kept_attention(trace))
+            carry = new
+        return carry, [tf.stack(part) for part in zip(*records, strict=True)]
+
+    def repeated(
+        self, depth: Depth, carry: Carry, counted: Any, first: Any = 0
+    ) -> tuple[Carry, Any, Any, list[Any]]:
+        """Takes steps while `depth` goes on.
+
+        Args:
+          depth: Depth.
+          carry: before the first step.
+          counted: float32 [batch, length], 0 for positions that take no step.
+          first: int32 [] or a number, of the first step.
+
+        Returns:
+          (the carry, what the depth kept, int32 [] steps taken, the attention weights of the
+          steps).
+        """
+        losses = LoopLosses([*self.step.layers, *depth.layers])
+
+        def body(index: Any, carry: Carry, kept: Any, records: Any, added: Any) -> Any:
+            new, trace = self._advance(carry, index)
+            probability = depth.probability(trace, new, counted, index)
+            after, now, probability = depth.after(index, probability, carry, new, kept)
+            self._observe(depth, index, trace, probability, carry, new, after, (kept, now))
+            records = self._record(records, index - first, self._kept_attention(trace))
+            return index + 1, after, now, records, losses.collected(added)
+
+        start = (
+            tf.convert_to_tensor(first),
+            carry,
+            depth.start(carry, counted),
+            self._arrays(depth.bound),
+            losses.start(),
+        )
+        # maximum_iterations lets XLA take the gradient of the loop.
+        most = depth.bound if isinstance(depth.bound, int) else None
+        index, carry, kept, records, added = tf.while_loop(
+            lambda index, _, kept, *__: depth.goes_on(index, kept),
+            body,
+            start,
+            maximum_iterations=most,
+        )
+        losses.add(added)
+        return carry, kept, index - first, [array.stack() for array in records]
+
+    def with_attention(self, details: RecurrenceDetails, attention: list[Any]) -> RecurrenceDetails:
+        """Returns the details with the attention weights of all layers of all steps."""
+        if self.step.block.layers_per_step is not None:
+            attention = [
+                tf.reshape(part, tf.concat([[-1], tf.shape(part)[2:]], 0)) for part in attention
+            ]
+        own, memory, *_ = [*attention, None, None]
+        return details._replace(attention_weights=own, memory_attention_weights=memory)
+
+    @property
+    def _shares_graph(self) -> bool:
+        """Whether all unrolled steps share a graph: in training, where only states are asked
+        for.
+        """
+        if not self.given.training or tf.executing_eagerly() or self.watch:
+            return False
+        return self.step.steps_are_alike
+
+    def _advance(self, carry: Carry, index: Any) -> tuple[Carry, Trace]:
+        inputs, *others = self.given
+        return self.step(carry, inputs, index, *others)
+
+    def _observe(
+        self,
+        depth: Depth,
+        index: Any,
+        trace: Trace,
+        probability: Any,
+        before: Carry,
+        new: Carry,
+        after: Carry,
+        kept: tuple[Any, Any],
+    ) -> None:
+        """Shows the observer a step, from `before` to `after`; `kept` holds what the depth kept
+        before and after it.
+        """
+        if self.watch.observer is None:
+            return
+        output = depth.stopped_output(index, before, new, *kept)
+        self.watch.observer(
+            StepView(
+                tf.convert_to_tensor(index),
+                after.state,
+                getattr(kept[1], "halting", None),
+                probability,
+                *trace.attention_weights,
+                before.state,
+                None if output is None else self.watch.finish(output),
+            )
+        )
+
+    def _kept_attention(self, trace: Trace) -> list[Any]:
+        return [trace.attention_weights[part] for part in self.attention_parts]
+
+    def _arrays(self, count: Any) -> tuple[Any, ...]:
+        batch, length = self.given.inputs.shape[:2]
+        block = self.step.block
+        memory_keys = tf.nest.flatten(self.given.context.memory_keys)[0]
+        memory_length = None if memory_keys is None else memory_keys.shape[2]
+        arrays = []
+        for part in self.attention_parts:
+            shape = [batch, block.num_heads, length, (length, memory_length)[part]]
+            if block.layers_per_step is not None:
+                shape = [block.layers_per_step, *shape]
+            arrays.append(tf.TensorArray(tf.float32, count, element_shape=shape))
+        return tuple(arrays)
+
+    def _record(self, arrays: tuple[Any, ...], index: Any, values: list[Any]) -> tuple[Any, ...]:
+        return tuple(array.write(index, value) for array, value in zip(arrays, values, strict=True))

@@ -1,0 +1,197 @@
+"""One recurrent step as a function of a carry: what every loop repeats.
+
+::
+
+    step = RecurrentStep(cell, coordinates, block)
+    carry = step.start(inputs)
+    for index in range(depth):                                    # figure 4 of arXiv 1807.03819
+        carry, trace = step(carry, inputs, index, signal, context, training)
+
+``loops.py`` repeats it over a whole sequence, ``compact_loop.py`` over the positions that have not
+halted, ``position_loop.py`` over one new position. ``depth.py`` says how often.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_tf.layers.block import Block, BlockContext
+from ut_tf.layers.contracts import BlockLike
+from ut_tf.layers.coordinates import Coordinates, add_signal
+from ut_tf.layers.linear import matmul
+from ut_tf.layers.transition import StepTransitions
+from ut_tf.models.universal_transformer.cells import BasicCell, step_argument
+
+
+class Carry(NamedTuple):
+    """What a step takes and returns.
+
+    Fields:
+      state: [batch, length, hidden_size]; of one new position or of rows [rows, hidden_size].
+      memory: the cell's, a structure of tensors [batch, length, ...] or [rows, ...].
+    """
+
+    state: Any
+    memory: Any
+
+
+class Trace(NamedTuple):
+    """What a step leaves besides its carry.
+
+    Fields:
+      block_input: [batch, length, hidden_size], what the block read, with its coordinates.
+      attention_weights: (of the self-attention, over the memory), float32 or None each.
+    """
+
+    block_input: Any
+    attention_weights: tuple[Any, Any]
+
+
+class RecurrentStep:
+    """The step of a recurrence. Keras does not track it: its parts belong to the ``Recurrence``.
+
+    Args:
+      cell: decides where the state begins, what the block reads, and how states combine.
+      coordinates: of position and step, added to what the block reads.
+      block: attention and transition.
+    """
+
+    def __init__(self, cell: BasicCell, coordinates: Coordinates, block: BlockLike) -> None:
+        self.cell = cell
+        self.coordinates = coordinates
+        self.block = block
+
+    @property
+    def layers(self) -> list[Any]:
+        """The Keras layers that a step calls."""
+        return [self.block, self.cell, self.coordinates]
+
+    def start(self, inputs: Any) -> Carry:
+        """Returns the carry before the first step, of inputs [batch, length, hidden_size] or
+        [rows, hidden_size].
+        """
+        return Carry(self.cell.initial_state(inputs), self.cell.initial_memory(inputs))
+
+    def __call__(
+        self,
+        carry: Carry,
+        inputs: Any,
+        index: Any,
+        signal: Any,
+        context: BlockContext,
+        training: bool,
+    ) -> tuple[Carry, Trace]:
+        """Computes one step of all positions.
+
+        Args:
+          carry: from ``start`` or the step before.
+          inputs: [batch, length, hidden_size], in the compute dtype.
+          index: int32 [] or a number, the step, from 0.
+          signal: float32 [batch or 1, length, hidden_size], of the positions, or None.
+          context: of the block.
+          training: whether to drop.
+        """
+        block_input, memory = self.cell.block_input(carry.state, carry.memory, inputs, index)
+        block_input = self.coordinates(block_input, step=index, position_signal=signal)
+        output, own, of_memory = self.block(
+            block_input, context=context, training=training, step=index
+        )
+        state, memory = self.cell(
+            output, carry.state, memory, inputs, **step_argument(self.cell.call, index)
+        )
+        return Carry(state, memory), Trace(block_input, (own, of_memory))
+
+    @property
+    def steps_are_alike(self) -> bool:
+        """Whether all steps are the same operations on the same weights, which depend on the step's
+        number as a tensor at most.
+        """
+        block, cell = self.block, self.cell
+        if not isinstance(block, Block) or isinstance(block.transition, StepTransitions):
+            return False
+        # Layers of user code may do more than compute: add a loss, or take the step for a number.
+        parts = [*block._flatten_layers(), cell, self.coordinates]
+        if not all(type(part).__module__.startswith("ut_tf.") for part in parts):
+            return False
+        # A loss that is made in a shared graph cannot be read outside.
+        if any(part.activity_regularizer is not None for part in parts):
+            return False
+        return cell.reads_state_alone
+
+    # Incremental decoding.
+
+    def prepare(self, count: int) -> dict[str, Any]:
+        """Returns the weights for `count` steps of one new position, read, joined and cast once."""
+        weights: dict[str, Any] = {"block": self.block.prepare(), "cell": self.cell.prepare()}
+        if kernels := self.coordinates.prepare():
+            weights["coordinates"] = kernels
+        signals = self.coordinates.step_signals(count)
+        if signals is not None:
+            weights["steps"] = signals
+        return weights
+
+    def position_signals(self, signal: Any, weights: dict[str, Any], count: int) -> list[Any]:
+        """Returns what is added to the state of one new position at each of `count` steps: the
+        position's signal, float32 [rows or 1, hidden_size] or None, plus the step's, or None.
+        """
+        steps = weights.get("steps")
+        if kernels := weights.get("coordinates"):
+            _, signal, steps = self.coordinates.projected(kernels, signal, signal, steps)
+        if steps is None:
+            return [signal] * count
+        steps = steps[:, None]
+        return list(tf.unstack(steps if signal is None else signal + steps, count))
+
+    def position_input(
+        self, carry: Carry, inputs: Any, index: int, signal: Any, weights: dict[str, Any]
+    ) -> tuple[Any, Carry]:
+        """Returns (what the block reads of one new position, [rows, hidden_size]; the carry that
+        ``advance`` takes).
+
+        Args:
+          carry: of [rows, hidden_size].
+          inputs: [rows, hidden_size].
+          index: the step, from 0.
+          signal: the step's, from ``position_signals``.
+          weights: from ``prepare``.
+        """
+        seen, memory = self.cell.block_input(carry.state, carry.memory, inputs, index)
+        if kernels := weights.get("coordinates"):
+            seen = matmul(tf.cast(seen, kernels[0].dtype), kernels[0])
+        if signal is not None:
+            seen = add_signal(seen, signal, self.coordinates.compute_dtype)
+        return seen, Carry(carry.state, memory)
+
+    def advance(
+        self, block_output: Any, carry: Carry, inputs: Any, weights: dict[str, Any], index: int
+    ) -> Carry:
+        """Returns the carry of one new position after a step whose block gave `block_output`,
+        [rows, hidden_size].
+        """
+        arguments = (block_output, carry.state, carry.memory, inputs, weights["cell"])
+        return Carry(*self.cell.step(*arguments, **step_argument(self.cell.step, index)))
+
+
+def shared_graph(step: RecurrentStep, *given: Any) -> Any:
+    """Returns a function (carry, index) -> (carry, no trace) that is traced once for all steps of
+    an unrolled recurrence.
+
+    Tracing a graph takes time for each operation, forward and backward. The steps are the same
+    operations on the same weights: a function is traced for the first of them, and the others call
+    it. TensorFlow puts its operations in the place of the calls before the graph runs.
+
+    Args:
+      step: of which ``steps_are_alike``.
+      *given: inputs, signal, context and training of the step.
+    """
+    inputs, *others = given
+    graph = tf.function(
+        lambda index, carry: step(carry, inputs, index, *others)[0], autograph=False
+    )
+
+    def call(carry: Carry, index: int) -> tuple[Carry, Trace]:
+        return Carry(*graph(tf.constant(index), carry)), Trace(None, (None, None))
+
+    return call
