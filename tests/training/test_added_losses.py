@@ -249,50 +249,41 @@ def test_a_loss_inside_a_loop_trains_as_outside_and_as_in_fit(tmp_path: Path, fo
     assert model.predict_on_batch(FEATURES["inputs"]).shape == (2, 2)
 
 
-@pytest.mark.parametrize(
-    "form",
-    ["basic", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMS if form != "basic")],
-)
-def test_evaluate_alone_refuses_a_loss_inside_a_loop_and_predict_does_not_mind(
-    tmp_path: Path, form: str
-) -> None:
-    model, _ = made(tmp_path, **FORMS[form])
-    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", entropy, jit_compile=False)
-    for _ in range(2):
-        assert model.predict_on_batch(FEATURES["inputs"]).shape == (2, 2)
-        with pytest.raises(UserError, match=r"^Priced adds a loss inside the loop over the steps"):
-            model.test_on_batch(FEATURES["inputs"], FEATURES["targets"])
-    # Eagerly every step is there to be read.
-    model(FEATURES["inputs"])
-    assert all(float(loss) > 0.0 for loss in model.losses)
-
-
-def test_evaluate_alone_counts_the_losses_of_a_fixed_depth_in_a_model_of_one_s_own() -> None:
-    own = {"hidden_size": 8, "num_heads": 1, "transition": "priced"}
-    layer = UniversalTransformerEncoder(num_steps=2, **own)
+@pytest.mark.parametrize("form", [{"num_steps": 2}, {"halting": "basic", "act_max_steps": 2}])
+def test_evaluate_alone_counts_the_losses_in_a_model_of_one_s_own(form: dict[str, Any]) -> None:
+    layer = UniversalTransformerEncoder(
+        hidden_size=8, num_heads=1, transition="priced", act_halting_bias_init=-9.0, **form
+    )
     inputs = keras.Input([None, 8])
     model = keras.Model(inputs, layer(inputs))
     model.compile("sgd", "mse", jit_compile=False)
     x = np.random.default_rng(0).normal(size=[2, 3, 8]).astype(np.float32)
-    found = model.test_on_batch(x, x)
+    found = np.ravel(model.test_on_batch(x, x))[0]
     states = model(x)
     expected = float(tf.reduce_mean(tf.square(states - x)) + tf.add_n(model.losses))
     assert len(model.losses) == 2
     assert found == pytest.approx(expected, rel=1e-5)
-
-    halting = UniversalTransformerEncoder(halting="basic", act_max_steps=2, **own)
-    model = keras.Model(inputs, halting(inputs))
-    model.compile("sgd", "mse", jit_compile=False)
-    with pytest.raises(UserError, match=r"^Priced adds a loss inside the loop"):
-        model.test_on_batch(x, x)
     assert model.predict_on_batch(x).shape == x.shape
 
 
-def test_a_refused_run_leaves_its_directory_free_for_another(tmp_path: Path) -> None:
-    run = toy_run(tmp_path / "run", "toy_class", **{**CHANGES, "halting": "basic"})
+class Looping(Priced):
+    """The same, which adds its loss inside a loop of its own."""
+
+    def call(self, x: Any, **options: Any) -> Any:
+        def body(number: Any, total: Any) -> tuple[Any, Any]:
+            self.add_loss(tf.reduce_sum(x))
+            return number + 1, total
+
+        tf.while_loop(lambda number, _: number < 2, body, (tf.constant(0), tf.constant(0.0)))
+        return x * options["output_scale"]
+
+
+@pytest.mark.parametrize("halting", ["none", "basic"])
+def test_a_refused_run_leaves_its_directory_free_for_another(tmp_path: Path, halting: str) -> None:
+    changes = {**CHANGES, "transition": "looping", "halting": halting}
+    run = toy_run(tmp_path / "run", "toy_class", **changes)
     (run.output_dir / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="adds a loss inside the loop over the steps"):
+    with pytest.raises(UserError, match=r"^Looping adds a loss inside a loop or condition"):
         train(run)
     assert not run.output_dir.exists()
     # The same directory takes what is offered instead.

@@ -55,53 +55,22 @@ def added_losses(model: Any, without_ponder_cost: bool = False) -> dict[str, Any
 
 def refuse_losses_of_loops(layer: Any) -> None:
     """Raises UserError where a layer, or one within, has added a loss inside a loop of TensorFlow
-    that has ended: no graph can read it any more.
+    of its own: outside of it no graph can read it.
     """
-    for part in _layers_with_losses_of_loops(layer):
-        raise _refusal(part)
+    for part in _layers(layer):
+        _refuse_unreadable(part, part._get_own_losses())
 
 
-def shut_losses_of_loops(layer: Any) -> None:
-    """Lets such losses be: only who reads them, as ``evaluate`` of Keras does and ``predict`` does
-    not, gets the UserError.
-    """
-    for part in _layers_with_losses_of_loops(layer):
-        part._losses[:] = [_Unreadable(_refusal(part))]
-
-
-class _Unreadable:
-    """Stands for a loss that cannot be read."""
-
-    def __init__(self, refusal: UserError) -> None:
-        self._refusal = refusal
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__array__":
-            raise AttributeError(name)
-        raise self._refusal
-
-
-def _refusal(layer: Any) -> UserError:
-    return UserError(
-        f"{type(layer).__name__} adds a loss inside the loop over the steps, whose number depends"
-        " on the data, and outside of that loop it cannot be read: train with a fixed depth"
-        " (halting=none and steps_per_position=0), or regularise weights instead of what a step"
-        " computes."
-    )
-
-
-def _layers_with_losses_of_loops(layer: Any) -> Iterator[Any]:
+def _refuse_unreadable(layer: Any, losses: Iterable[Any]) -> None:
     if tf.executing_eagerly():
         return
     readable = set(map(id, _graphs()))
-    for part in _layers(layer):
-        losses = [loss for loss in part._get_own_losses() if not _is_value(loss)]
-        if any(id(loss.graph) not in readable for loss in losses):
-            yield part
-
-
-def _is_value(loss: Any) -> bool:
-    return isinstance(loss, _Unreadable) or hasattr(loss, "numpy")
+    if any(not hasattr(loss, "numpy") and id(loss.graph) not in readable for loss in losses):
+        raise UserError(
+            f"{type(layer).__name__} adds a loss inside a loop or condition of TensorFlow of its"
+            " own, outside of which it cannot be read: return the value from there, and add the"
+            " loss afterwards."
+        )
 
 
 class LoopLosses:
@@ -133,6 +102,7 @@ class LoopLosses:
         """
         for number, (layer, known) in enumerate(zip(self._layers, self._known, strict=True)):
             if new := layer._losses[known:]:
+                _refuse_unreadable(layer, new)
                 del layer._losses[known:]
                 self._adding.add(number)
                 total = tf.add_n([tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in new])
