@@ -96,6 +96,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
         "priced": (Priced, "here"),
         "regularised": (Regularised, "here"),
         "everything": (Everything, "here"),
+        "looping": (Looping, "here"),
     }
     monkeypatch.setattr(
         registry.transitions, "_registered", {**registry.transitions._registered, **own}
