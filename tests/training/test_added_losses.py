@@ -270,13 +270,17 @@ def test_evaluate_alone_counts_the_losses_in_a_model_of_one_s_own(form: dict[str
 class Looping(Priced):
     """The same, which adds its loss inside a loop of its own."""
 
-    def call(self, x: Any, **options: Any) -> Any:
+    def call(
+        self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
+    ) -> Any:
+        del keep, training
+
         def body(number: Any, total: Any) -> tuple[Any, Any]:
             self.add_loss(tf.reduce_sum(x))
             return number + 1, total
 
         tf.while_loop(lambda number, _: number < 2, body, (tf.constant(0), tf.constant(0.0)))
-        return x * options["output_scale"]
+        return x * output_scale
 
 
 @pytest.mark.parametrize("halting", ["none", "basic"])
