@@ -139,7 +139,7 @@ class DepthPerExample(Depth):
     def after(
         self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Any
     ) -> tuple[Carry, Any, Any]:
-        active = self.active(index, kept)[..., None]
+        active = tf.expand_dims(self.active(index, kept), -1)
         held = tf.nest.map_structure(lambda a, b: tf.where(active, a, b), new, carry)
         return held, kept, probability
 
@@ -189,7 +189,7 @@ class UntilHalted(Depth):
         output.set_shape(carry.state.shape)
         probabilities: Any = ()
         if self.keeps_probabilities:
-            probabilities = tf.zeros_like(counted)[..., None] * tf.ones([self.bound])
+            probabilities = tf.expand_dims(tf.zeros_like(counted), -1) * tf.ones([self.bound])
         return Pondering(output, start_halting(counted), probabilities)
 
     def goes_on(self, index: Any, kept: Pondering) -> Any:
@@ -215,8 +215,8 @@ class UntilHalted(Depth):
         )
         probabilities = kept.probabilities
         if self.keeps_probabilities:
-            taken = (tf.range(self.bound) == index) & active[..., None]
-            probabilities = tf.where(taken, probability[..., None], probabilities)
+            taken = (tf.range(self.bound) == index) & tf.expand_dims(active, -1)
+            probabilities = tf.where(taken, tf.expand_dims(probability, -1), probabilities)
         kept = Pondering(output, halting, probabilities)
         return Carry(state, new.memory), kept, probability
 
