@@ -23,7 +23,7 @@ from ut_tf.layers.recurrence_details import StepView
 from ut_tf.layers.transition import TransitionFunction
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import make_optimizer
-from ut_tf.training.step import Counts, TrainingStep
+from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
 
 NAME = "loss/encoder/block/transition"
@@ -119,7 +119,7 @@ def made(folder: Path, **changes: Any) -> tuple[Any, TrainingStep]:
 
 def gradients(step: TrainingStep) -> list[Any]:
     """Those of the trainer's loss on the features."""
-    counts = Counts(tf.constant(2.0), tf.constant([8.0]) if step._ponders else ())
+    counts = step.objective.counts(FEATURES)
     return tf.function(lambda: step._gradients(FEATURES, counts)[0], autograph=False)()
 
 

@@ -148,8 +148,8 @@ def test_positions_are_counted_without_computing_the_network(tmp_path: Path) -> 
     _, details = model(features, return_details=True)
     _, positions, _ = losses.ponder_sums(details, features["weight"], 4)
     counts = step._count(features)
-    assert counts.targets.numpy() == 6.0
-    assert counts.positions.numpy().tolist() == positions.numpy().tolist()
+    assert counts["targets"].numpy() == 6.0
+    assert counts["positions"].numpy().tolist() == positions.numpy().tolist()
     operations = {
         operation.type for operation in step._count.get_concrete_function().graph.get_operations()
     }

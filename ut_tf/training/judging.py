@@ -13,47 +13,30 @@ The pull grows with every stage of the curriculum. When that has ended, only the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
 from ut_tf.metrics import per_example as metrics
 from ut_tf.training.distribution import Workers
-
-
-class Judged(NamedTuple):
-    """Counts of answers, and the penalty on relaxed sets; float32 scalars.
-
-    Args:
-      newest_right: examples of the curriculum's newest bucket without a fault.
-      newest: all examples of that bucket.
-      right: examples without a fault.
-      examples: all examples.
-      penalty: part of the loss.
-    """
-
-    newest_right: Any
-    newest: Any
-    right: Any
-    examples: Any
-    penalty: Any
-
-    @property
-    def faults(self) -> Any:
-        """The share of the examples with a fault."""
-        return 1.0 - self.right / tf.maximum(self.examples, 1.0)
+from ut_tf.training.objective import Call, Sums
 
 
 class Judge:
-    """Counts of right answers, and the penalty on relaxed sets, inside the training step.
+    """A term of the objective: counts of right answers, and the penalty on relaxed sets.
+
+    It reports "right" and "judged", the examples of the curriculum's newest bucket without a fault
+    and all of these, and "all_right" and "examples", the same of all buckets.
 
     Args:
       model: a ``TrainableModel``.
       hparams: resolved.
       workers: whose replicas each pay a share of the penalty.
     """
+
+    needs_details = False
 
     def __init__(self, model: Any, hparams: HParams, workers: Workers) -> None:
         self._relaxed = tuple(model.relaxed_weights())
@@ -69,8 +52,13 @@ class Judge:
         self._above.assign(judged_above)
         self._pull.assign(pull)
 
-    def judge(self, logits: Any, features: dict[str, Any]) -> Judged:
-        """Judges a replica's answers, and gives its share of the penalty."""
+    def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        del features
+        return {}
+
+    def sums(self, call: Call, counts: Mapping[str, Any]) -> Sums:
+        del counts
+        features, logits = call.features, call.logits
         targets, weight = features["targets"], tf.cast(features["weight"], tf.float32)
         if targets.shape.rank == 1:
             right = metrics.classification(logits, targets)["correct"]
@@ -83,18 +71,26 @@ class Judge:
         def count(values: Any) -> Any:
             return tf.stop_gradient(tf.reduce_sum(values))
 
-        return Judged(
-            newest_right=count(right * newest),
-            newest=count(newest),
-            right=count(right * weight),
-            examples=count(weight),
-            penalty=self._penalty(),
+        return Sums(
+            self._penalty(),
+            {
+                "right": count(right * newest),
+                "judged": count(newest),
+                "all_right": count(right * weight),
+                "examples": count(weight),
+            },
         )
 
-    def _penalty(self) -> Any:
+    def take_faults(self, reported: dict[str, Any]) -> Any:
+        """Returns the share of all examples with a fault, float32 [], and takes their counts out of
+        what is reported.
+        """
+        return 1.0 - reported.pop("all_right") / tf.maximum(reported.pop("examples"), 1.0)
+
+    def _penalty(self) -> dict[str, Any]:
         if not self._relaxed:
-            return tf.constant(0.0)
-        return self._pull.read_value() * relaxation(self._relaxed) / self._shares
+            return {}
+        return {"penalty": self._pull.read_value() * relaxation(self._relaxed) / self._shares}
 
 
 def relaxation(weights: Sequence[Any]) -> Any:
@@ -110,7 +106,7 @@ def relaxation(weights: Sequence[Any]) -> Any:
     )
 
 
-def _lengths(features: dict[str, Any]) -> Any:
+def _lengths(features: Mapping[str, Any]) -> Any:
     """int32 [batch]: the longer of each example's inputs (facts: rows) and targets; a class
     counts as nothing.
     """

@@ -6,59 +6,26 @@
     report = step.update([batch])  # tensors by name, on the device; nothing waits for them
     (values,) = step.read([report])  # StepReports
 
-Each replica counts its share of the global batch's tokens (or examples) and of the positions that
-pay for pondering. The counts are added up over replicas and the batches of ``accumulate_steps``
-before any gradient is taken: every replica divides its sums by the global count, and gradients need
-only be added up. So k accumulated batches give the update of one large batch. Losses that layers
-add, which are means or sums of what a replica sees, are divided by the number of replicas and
-accumulated batches.
+The objective (``objective.py``) says what is counted and what is lost. Each replica counts its
+share of the global batch. The counts are added up over replicas and the batches of
+``accumulate_steps`` before any gradient is taken: every replica divides its sums by the global
+count, and gradients need only be added up. So k accumulated batches give the update of one large
+batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
-from ut_tf.layers.added_losses import added_losses
-from ut_tf.metrics import losses
 from ut_tf.training.distribution import Workers
-from ut_tf.training.judging import Judge, Judged
+from ut_tf.training.judging import Judge
+from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Sums, make_objective
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step_report import ADDED, StepReport
-
-
-class Counts(NamedTuple):
-    """The divisors of the losses, of a replica or of all of them.
-
-    Args:
-      targets: [], tokens or examples.
-      positions: [parts], those that pay for pondering, of each part that ponders; () where none
-        does.
-    """
-
-    targets: Any
-    positions: Any
-
-
-class LossSums(NamedTuple):
-    """The parts of the loss, and what is counted beside it; added up over replicas and batches.
-
-    Args:
-      cross_entropy: [].
-      ponder_cost: [], without its weight.
-      ponder_histogram: [times], positions per ponder time; () without dynamic halting.
-      added: the losses that layers add, by the path of the layer.
-      judged: answers and the penalty of relaxed sets; () where nobody asks for them.
-    """
-
-    cross_entropy: Any
-    ponder_cost: Any
-    ponder_histogram: Any
-    added: dict[str, Any]
-    judged: Judged | tuple[()]
 
 
 class TrainingStep:
@@ -81,29 +48,24 @@ class TrainingStep:
         self._training = training
         self._workers = workers
         self._strategy = strategy = workers.strategy
-        self._ponders = model.ponder_weight is not None
-        self._ponder_weight = model.ponder_weight or 0.0
-        self._max_steps = model.max_steps(training=True) if self._ponders else 0
-        self._entropy = (
-            losses.expected_cross_entropy if model.expects_scores else losses.smoothed_cross_entropy
-        )
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
-        self._shares = workers.replicas * training.accumulate_steps
         judges = training.curriculum != "none" or training.gradient_noise > 0
         self.judge = Judge(model, hparams, workers) if judges else None
+        self.objective = make_objective(model, hparams, workers.replicas, self.judge)
         if self._accumulates:
             with strategy.scope():
                 self._sums = [
                     tf.Variable(tf.zeros(weight.shape), trainable=False, name="gradient_sum")
                     for weight in self._weights
                 ]
-        positions = tf.TensorSpec([None], tf.float32) if self._ponders else ()
-        counts = Counts(tf.TensorSpec([], tf.float32), positions)
         # Unknown lengths in the signature: a new bucket's shape must not trace the function again.
         self._count = _graph(self._run_count, batch_spec)
         self._whole = _graph(self._run_whole, batch_spec)
-        self._part = _graph(self._run_part, batch_spec, counts)
+        if self._accumulates:
+            counts = self._count.get_concrete_function().structured_outputs
+            spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, counts)
+            self._part = _graph(self._run_part, batch_spec, spec)
         self._apply = _graph(self._run_apply)
 
     def update(self, batches: Sequence[Any]) -> Any:
@@ -136,14 +98,15 @@ class TrainingStep:
 
     def _run_count(self, batch: Any) -> Any:
         def replica(batch: Any) -> Any:
-            return self._sum_over_replicas(self._counts(self._workers.part_of_replica(batch)))
+            features = self._workers.part_of_replica(batch)
+            return self._sum_over_replicas(self.objective.counts(features))
 
         return self._anywhere(self._strategy.run(replica, args=(batch,)))
 
     def _run_whole(self, batch: Any) -> Any:
         def replica(batch: Any) -> Any:
             features = self._workers.part_of_replica(batch)
-            counts = self._sum_over_replicas(self._counts(features))
+            counts = self._sum_over_replicas(self.objective.counts(features))
             gradients, sums = self._gradients(features, counts)
             gradients, sums = self._sum_over_replicas((gradients, sums))
             return self._finish(gradients, counts, sums)
@@ -171,24 +134,13 @@ class TrainingStep:
 
         return self._anywhere(self._strategy.run(replica))
 
-    def _counts(self, features: Any) -> Counts:
-        """The replica's counts."""
-        targets = tf.reduce_sum(losses.target_weights(features))
-        if not self._ponders:
-            return Counts(targets, ())
-        weights = features["weight"][:, tf.newaxis]
-        masks = self._model.counted_positions(features)
-        return Counts(targets, tf.stack([tf.reduce_sum(mask * weights) for mask in masks]))
-
-    def _gradients(self, features: Any, counts: Counts) -> tuple[list[Any], LossSums]:
+    def _gradients(self, features: Any, counts: dict[str, Any]) -> tuple[list[Any], Sums]:
         """Gradients of the replica's share of the loss, times the loss scale, and its sums."""
 
-        def compute(features: Any, counts: Counts, scale: Any) -> tuple[list[Any], LossSums]:
+        def compute(features: Any, counts: Any, scale: Any) -> tuple[list[Any], Sums]:
             with tf.GradientTape() as tape:
-                logits, sums = self._loss_sums(features, counts)
-                if self.judge is not None:
-                    sums = sums._replace(judged=self.judge.judge(logits, features))
-                scaled = self._loss(sums) * scale
+                sums = self.objective.sums(features, counts)
+                scaled = sums.loss * scale
             gradients = tape.gradient(
                 scaled, [weight.value for weight in self._weights], unconnected_gradients="zero"
             )
@@ -202,53 +154,22 @@ class TrainingStep:
             compute = tf.function(compute, autograph=False, jit_compile=True)
         return compute(features, counts, self._optimizer.loss_scale)
 
-    def _loss_sums(self, features: Any, counts: Counts) -> tuple[Any, LossSums]:
-        """The logits, and the replica's share of the parts of the loss."""
-        counts = tf.nest.map_structure(lambda count: tf.maximum(count, 1.0), counts)
-        if not self._ponders:
-            logits = self._model(features, training=True)
-            cross_entropy = self._cross_entropy(logits, features) / counts.targets
-            return logits, LossSums(cross_entropy, tf.constant(0.0), (), self._added(), ())
-        logits, details = self._model(features, training=True, return_details=True)
-        cross_entropy = self._cross_entropy(logits, features) / counts.targets
-        costs, _, histogram = losses.ponder_sums(details, features["weight"], self._max_steps)
-        ponder_cost = tf.reduce_sum(costs / counts.positions)
-        return logits, LossSums(cross_entropy, ponder_cost, histogram, self._added(), ())
-
-    def _added(self) -> dict[str, Any]:
-        """The replica's share of the losses that the layers have added in the call."""
-        losses = added_losses(self._model, without_ponder_cost=self._ponders)
-        return {path: loss / self._shares for path, loss in losses.items()}
-
-    def _cross_entropy(self, logits: Any, features: Any) -> Any:
-        each = self._entropy(logits, features["targets"], self._training.label_smoothing)
-        return tf.reduce_sum(each * losses.target_weights(features))
-
-    def _loss(self, sums: LossSums) -> Any:
-        loss = sums.cross_entropy
-        if self._ponders:
-            loss += self._ponder_weight * sums.ponder_cost
-        for added in sums.added.values():
-            loss += added
-        return loss + sums.judged.penalty if isinstance(sums.judged, Judged) else loss
-
-    def _finish(self, gradients: Sequence[Any], counts: Counts, sums: LossSums) -> dict[str, Any]:
+    def _finish(
+        self, gradients: Sequence[Any], counts: dict[str, Any], sums: Sums
+    ) -> dict[str, Any]:
         """Updates the weights; returns the report's tensors, named as in ``StepReport``."""
-        judged = sums.judged if isinstance(sums.judged, Judged) else None
-        faults = None if judged is None else judged.faults
+        reported = dict(sums.reported)
+        faults = None if self.judge is None else self.judge.take_faults(reported)
         norm, rate = self._optimizer.apply(gradients, faults)
-        optional = {} if judged is None else {"right": judged.newest_right, "judged": judged.newest}
-        if self._ponders:
-            optional["ponder_histogram"] = sums.ponder_histogram
         return {
-            "loss": self._loss(sums),
-            "cross_entropy": sums.cross_entropy,
-            "tokens": counts.targets,
+            "loss": sums.loss,
+            "cross_entropy": sums.losses[CROSS_ENTROPY],
+            "tokens": counts[TARGETS],
             "gradient_norm": norm,
             "learning_rate": rate,
             "loss_scale": self._optimizer.loss_scale,
-            **{f"{ADDED}{path}": loss for path, loss in sums.added.items()},
-            **optional,
+            **{name: loss for name, loss in sums.losses.items() if name.startswith(ADDED)},
+            **reported,
         }
 
     def _sum_over_replicas(self, values: Any) -> Any:
