@@ -17,6 +17,7 @@ from tests.search.models import INPUTS, SPEC, random_model
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
+from ut_tf.layers import UniversalTransformerEncoder
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.transition import TransitionFunction
@@ -232,3 +233,33 @@ def test_parameters_of_base_classes_are_filled_in_too() -> None:
     config = Config(hidden_size=6, num_heads=2, transform_bias_init=-3.0, norm_epsilon=0.5)
     cell = make_part(Warm, config, name="cell", causal=True)
     assert (cell.epsilon, cell.transform_bias_init, cell.name) == (0.5, -3.0, "cell")
+
+
+class Projecting(BasicCell):
+    """The block reads a projection of the state and of the inputs."""
+
+    def __init__(self, hidden_size: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inject = Linear(hidden_size, False, name="inject", dtype=self.dtype_policy)
+
+    def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
+        del step
+        return self.inject(tf.concat([state, inputs], -1)), memory
+
+
+class Built(Projecting):
+    def build(self, input_shape: Any) -> None:
+        self.inject.build((*input_shape[:-1], 2 * input_shape[-1]))
+
+
+def test_layers_of_a_cell_are_built_by_its_own_build_or_their_lack_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, cell in (("projecting", Projecting), ("built", Built)):
+        monkeypatch.setitem(registry.cells._registered, name, (cell, "here"))
+    network = {"hidden_size": 8, "num_heads": 2, "filter_size": 8, "num_steps": 2}
+    layer = UniversalTransformerEncoder(**network, recurrence="built")
+    assert layer(tf.ones([1, 3, 8])).shape == (1, 3, 8)
+    assert len(layer.stack.cell.trainable_variables) == 1
+    with pytest.raises(UserError, match=r"Projecting has the layer 'inject', which is not built"):
+        UniversalTransformerEncoder(**network, recurrence="projecting")(tf.ones([1, 3, 8]))

@@ -92,7 +92,8 @@ class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.built = True
+        # Without parts of its own there is nothing to build.
+        self.built = type(self).build is keras.layers.Layer.build
 
     def initial_state(self, inputs: Any) -> Any:
         """Returns the state before the first step; default: the inputs."""
@@ -168,7 +169,6 @@ class HighwayCell(BasicCell):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.built = False
         self.transform_bias_init = transform_bias_init
         self.couple_carry_transform_gates = couple_carry_transform_gates
         policy = self.dtype_policy
@@ -301,7 +301,6 @@ class DepthwiseAttentionCell(BasicCell):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.built = False
         self.depth = max(num_steps, eval_num_steps or 0)
         self.kernel_init = kernel_init
 
@@ -358,7 +357,6 @@ class _GatedCell(BasicCell):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.built = False
         policy = self.dtype_policy
         self.before_norm = LayerNorm(norm_epsilon, name="before_norm", dtype=policy)
         self.after_norm = LayerNorm(norm_epsilon, name="after_norm", dtype=policy)

@@ -126,6 +126,11 @@ class Recurrence(OptionalOutputs, Composite):
     def build(self, input_shape: Any) -> None:
         parts = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
         build_parts(parts, input_shape)
+        if unbuilt := [part for part in self.cell._flatten_layers() if not part.built]:
+            raise UserError(
+                f"{type(self.cell).__name__} has the layer {unbuilt[0].name!r}, which is not built:"
+                " define build(input_shape), and call the layer's build there."
+            )
 
     def call(
         self,
