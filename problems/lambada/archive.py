@@ -239,8 +239,8 @@ def _refuse(error: OSError) -> None:
 
 def _lines(text: str, name: str) -> list[str]:
     lines = text.removesuffix("\n").split("\n")
-    # One line alone may be several that CRs end.
-    list(checked_line_ends([line.encode() for line in lines[:2]], name))
+    for _ in checked_line_ends((line.encode() for line in lines), name):
+        pass
     return lines
 
 

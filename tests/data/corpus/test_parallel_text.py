@@ -32,13 +32,13 @@ def test_lines_come_in_pairs_from_plain_and_packed_files(tmp_path: Path) -> None
 
 
 def test_only_line_ends_are_taken_away(tmp_path: Path) -> None:
-    source = written(tmp_path, "a.en", "\ufeffone \r\n\ttwo\u2028still two\x0b\n\nfour\rfour")
+    source = written(tmp_path, "a.en", "\ufeffone \r\n\ttwo\u2028still two\x0b\n\nfour\x85four")
     target = written(tmp_path, "a.de", "1\r\n2\n3\n4")
     assert list(ParallelFiles((source,), (target,))) == [
         ("one ", "1"),
         ("\ttwo\u2028still two\x0b", "2"),
         ("", "3"),
-        ("four\rfour", "4"),
+        ("four\x85four", "4"),
     ]
 
 

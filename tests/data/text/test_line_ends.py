@@ -52,7 +52,9 @@ def test_cr_line_ends_are_refused_by_every_reader(name: str, tmp_path: Path) -> 
     # The last line may have its end or not, as with LF.
     for content in (text, text + "\n"):
         path.write_bytes(content.replace("\n", "\r").encode())
-        with pytest.raises(UserError, match=rf"{name} has CR line ends .* 2 lines .* LF \(tr "):
+        with pytest.raises(
+            UserError, match=rf"{name}, line 1 has CR line ends .* 2 lines .* LF \(tr "
+        ):
             read(path)
     for content in (text, text.replace("\n", "\r\n") + "\r\n"):
         path.write_bytes(content.encode())
@@ -62,16 +64,25 @@ def test_cr_line_ends_are_refused_by_every_reader(name: str, tmp_path: Path) -> 
 def test_packed_files_and_the_tables_of_agreement_too(tmp_path: Path) -> None:
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(b"one\rtwo\rthree\r"))
-    with pytest.raises(UserError, match=r"a\.gz has CR line ends .* 3 lines"):
+    with pytest.raises(UserError, match=r"a\.gz, line 1 has CR line ends .* 3 lines"):
         read_input(packed)
     (tmp_path / "numpred.val").write_bytes(b"VBZ\tthe cat\rVBP\tcats")
     (tmp_path / "numpred.test.1").write_bytes(b"VBZ\tthe cat\n")
-    with pytest.raises(UserError, match=r"numpred\.val has CR line ends"):
+    with pytest.raises(UserError, match=r"numpred\.val, line 1 has CR line ends"):
         read_simplified(tmp_path)
 
 
-def test_a_cr_inside_of_one_of_several_lines_is_text() -> None:
-    lines = [b"four\rfour\n", b"five\r\n", b"six"]
-    assert list(checked_line_ends(lines, "a")) == lines
-    for one in ([b"four\r\n"], [b"four\r"], [b"four"], [b"\r"], []):
-        assert list(checked_line_ends(one, "a")) == one
+@pytest.mark.parametrize("name", READERS)
+def test_cr_line_ends_are_refused_below_one_lf(name: str, tmp_path: Path) -> None:
+    # Old files that were joined, each with an LF at its end.
+    text, read = READERS[name]
+    first, rest = text.split("\n", 1)
+    path = tmp_path / name
+    path.write_bytes(f"{first}\n{rest}\r{rest}\n".encode())
+    with pytest.raises(UserError, match=rf"{name}, line 2 has CR line ends .* 2 lines"):
+        read(path)
+
+
+def test_other_line_ends_are_left_alone() -> None:
+    for lines in ([b"five\r\n", b"six"], [b"four\r\n"], [b"four\r"], [b"a\r\r\n"], [b"\r"], []):
+        assert list(checked_line_ends(lines, "a")) == lines

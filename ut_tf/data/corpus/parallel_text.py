@@ -104,7 +104,7 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
     which can be opened once only.
 
     Raises:
-      UserError: the file cannot be read, or has CR line ends; names file and line.
+      UserError: the file cannot be read, or has a CR inside of a line; names file and line.
     """
     number = 0
     try:

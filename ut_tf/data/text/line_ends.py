@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 
 from ut_tf.errors import UserError
@@ -16,18 +15,15 @@ def checked_line_ends(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
       name: of the file, for the message.
 
     Raises:
-      UserError: there is one line alone, with CRs inside, which was meant as several.
+      UserError: a line has CRs inside: it was meant as several, or they are there by mistake.
     """
-    every = iter(lines)
-    begin = list(itertools.islice(every, 1))
-    if begin and b"\r" in begin[0].rstrip(b"\r\n"):
-        # Whoever types lines is not made to wait for a second one before.
-        begin += itertools.islice(every, 1)
-        if len(begin) == 1:
-            count = begin[0].rstrip(b"\r\n").count(b"\r") + 1
+    for number, line in enumerate(lines, start=1):
+        # Most lines have no CR at all.
+        if b"\r" in line and b"\r" in (text := line.rstrip(b"\r\n")):
+            count = text.count(b"\r") + 1
             raise UserError(
-                f"{name} has CR line ends (old Macintosh), so that {count:,} lines would be one:"
-                f" convert them to LF (tr '\\r' '\\n' < FILE)."
+                f"{name}, line {number} has CR line ends (old Macintosh), so that {count:,} lines"
+                " would be one: convert them to LF (tr '\\r' '\\n' < FILE), or take them away where"
+                " they end no line (sed 's/\\r\\(.\\)/ \\1/g' FILE)."
             )
-    yield from begin
-    yield from every
+        yield line
