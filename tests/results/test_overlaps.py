@@ -63,6 +63,16 @@ def test_columns_have_the_known_questions_and_the_error_on_the_others_or_its_bou
     assert text.endswith("| 18.9 | 273 of 1,000 | 25.4 |")
 
 
+def test_other_questions_of_several_tasks_are_counted_together() -> None:
+    record = error(17, 5.0, exchange_words=True)
+    overlap = exchanges(record, test={1: (900, 1000), 2: (0, 1000)})
+    table = ResultTable("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
+    header, _, line = as_markdown(render(table, [record], {overlap.key: overlap})).splitlines()[:3]
+    # 100 mistakes among 1,100 questions. Were they in task 1, the mean over both would be 50 %.
+    assert header.endswith("| known test questions | error on the others together |")
+    assert line.endswith("| 900 of 2,000 | at most 9.1 |")
+
+
 def test_without_columns_a_note_counts_them_by_task() -> None:
     record = error(17, 18.9, simulated_tasks=17)
     overlap = Overlap.of(

@@ -75,9 +75,11 @@ class Overlap:
 
     def most_of_others(self, error: float) -> float | None:
         """The greatest error on the questions that are not known, in percent; None: all are known.
+        Of several tasks the share of wrong answers among the other questions of all of them: their
+        mean error, task by task, may be greater.
 
         Args:
-          error: on all questions, in percent.
+          error: on all questions, in percent; of tasks that have equally many the mean.
         """
         known, every = self.total
         return min(100.0, error * every / (every - known)) if known < every else None

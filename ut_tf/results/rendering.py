@@ -234,12 +234,15 @@ def _with_overlap(line: ResultLine, table: ResultTable, overlaps: Overlaps) -> R
 def _other_columns(
     figure: Figure, lines: Sequence[ResultLine], overlaps: Overlaps
 ) -> list[tuple[str, list[str]]]:
-    known, others = [], []
+    known, others, title = [], [], f"{figure.title} on the others"
     for line in lines:
         overlap, cell = overlaps.get(Overlap.key_of(line.runs[0])), line.cells.get(figure.title)
         known.append("{:,} of {:,}".format(*overlap.total) if overlap else "")
         others.append(_others_text(figure, overlap, cell) if overlap and cell else "")
-    return [("known test questions", known), (f"{figure.title} on the others", others)]
+        if overlap and overlap.has_tasks:
+            # Tasks have different numbers of other questions: it is no mean over the tasks.
+            title = "error on the others together"
+    return [("known test questions", known), (title, others)]
 
 
 def _others_text(figure: Figure, overlap: Overlap, cell: ResultCell) -> str:
