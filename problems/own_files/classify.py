@@ -44,6 +44,8 @@ _SHOWN_CLASSES = 10
 _REPORTED_CLASSES, _OTHER = 20, "other"
 # With more classes than examples of a class the columns are probably in the other order.
 _FEWEST_EXAMPLES_OF_A_CLASS = 2
+# As pandas, Python, JSON and databases write it; "none" may be a class.
+_WORDS_FOR_NOTHING = frozenset({"nan", "NaN", "<NA>", "None", "null", "NULL"})
 
 
 class ClassifyFiles(OwnFiles):
@@ -227,6 +229,12 @@ def _classes(examples: Sequence[Labelled], files: Sequence[Path]) -> list[str]:
         )
     for one, other in _equal_numbers(counts):
         warn(f"{names}: the labels {one!r} and {other!r} are one number, but two classes.")
+    for label in sorted(counts):
+        if label in _WORDS_FOR_NOTHING:
+            warn(
+                f"{names}: {counted(counts[label], 'text')} of the class {label!r}, which programs"
+                " write where there is no label."
+            )
     if all(label.isdecimal() for label in counts):
         return sorted(counts, key=int)
     return sorted(counts)

@@ -86,3 +86,14 @@ def test_labels_of_a_table_that_are_one_number_are_noticed(
     (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
     ClassifyFiles(source_files=str(tmp_path / "t.csv")).prepare(tmp_path / "data", tmp_path)
     assert "t.csv: the labels '1' and '1.0' are one number, but two" in capsys.readouterr().err
+
+
+def test_labels_that_stand_for_none_are_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"text {n},{label}\n" for n in range(4) for label in ("good", "nan", "none")]
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
+    ClassifyFiles(source_files=str(tmp_path / "t.csv")).prepare(tmp_path / "data", tmp_path)
+    told = capsys.readouterr().err
+    assert "t.csv: 4 texts of the class 'nan', which programs write where there is no" in told
+    assert "'none'" not in told
