@@ -306,8 +306,8 @@ def telling_of_blanks(answers: Iterable[str]) -> Iterator[str]:
     if 2 * blank > count:
         tell(
             COMMAND,
-            f"{blank} of {counted(count, 'answer')} are blank; if their lines are not, the model"
-            " was trained for too few steps: ut-eval says how good it is.",
+            f"blank answers: {blank} of {count}. A model that was trained for too few steps gives"
+            " them to lines that are not blank; ut-eval says how good it is.",
         )
 
 

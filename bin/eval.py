@@ -261,7 +261,9 @@ def _sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
         split=values.split,
         problem=problem,
         rules=rules,
-        on_point=lambda point: tell(COMMAND, f"evaluated {point.use}"),
+        on_point=lambda point, number, count: tell(
+            COMMAND, f"evaluated {point.use} ({number} of {count})"
+        ),
     )
     note = _other_checkpoint(run, values, sweep.step)
     print(f"{_title(run, values, sweep.step)}{note}\n{textwrap.indent(sweep.table(), '  ')}")

@@ -80,6 +80,8 @@ VERSION = Flag("version", "Prints the version of ut-tf.", "Help", "boolean", def
 
 _MOST_DIGITS = 18
 # A flag that means something else where it is given several times.
+# Assignments, which a second flag of the name would replace without a word.
+_LISTS = ("hparams", "problem_args", "decode_hparams")
 _ONE_RUN = "output_dir"
 _LONGEST_NAME = 100
 _EXPECTED = {
@@ -148,6 +150,12 @@ def parse(
             raise FlagError(
                 f"--{flag.name} is given {values[flag.name].present} times: {command} takes one run"
                 " (ut-decoder and ut-eval average several)."
+            )
+    for flag in flags:
+        if flag.name in _LISTS and values[flag.name].present > 1:
+            raise FlagError(
+                f"--{flag.name} is given {values[flag.name].present} times, of which the last would"
+                f" stand alone: join them with a comma, --{flag.name}=NAME=VALUE,NAME=VALUE."
             )
     if values.help:
         raise HelpAsked(help_page(description, flags))

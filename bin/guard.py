@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import re
 import shlex
 import tempfile
 import time
@@ -77,7 +78,8 @@ def sentence_of(
     report = _told(write_report(error, command, argv))
     if is_out_of_memory(error):
         return f"out of memory ({reason}): {_remedy(flags)}; {report}"
-    return f"an error that was not foreseen, {type(error).__name__} ({reason}); {report}"
+    kind = f"{type(error).__name__} ({_place(error, argv)}{reason})"
+    return f"an error that was not foreseen, {kind}; {report}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -180,8 +182,22 @@ def _name(filename: str | bytes | int) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    line = _text(error).strip().partition("\n")[0]
+    """The first line of what an error says, without what Keras puts around it."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", _text(error)).strip()
+    line = re.sub(r"^Exception encountered when calling [^\n]*\n+", "", text).partition("\n")[0]
     return (line[:_SHOWN] + (" ..." if len(line) > _SHOWN else "")) or "without a message"
+
+
+def _place(error: BaseException, argv: Sequence[str]) -> str:
+    """Where the code of the user's own failed, "in FILE:LINE: "; nothing where it did not."""
+    folder = next((word.partition("=")[2] for word in argv if word.startswith("--usr_dir=")), "")
+    if not folder:
+        return ""
+    root = os.path.realpath(os.path.expanduser(folder))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if os.path.realpath(frame.filename).startswith(root + os.sep):
+            return f"in {frame.filename}:{frame.lineno}: "
+    return ""
 
 
 def _text(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from ut_tf.bin import command, shared_flags
+from ut_tf.bin import command, guard, shared_flags
 from ut_tf.bin.flags import Flag
 
 FLAGS = (shared_flags.HPARAMS_SET, shared_flags.DECODE_HPARAMS, Flag("lengths", "Some.", "What"))
@@ -154,3 +154,22 @@ def test_output_and_input_that_cannot_be_used(redirection, status, line):
     assert line in done.stderr
     assert done.stderr.count("\n") == bool(line)
     assert Path("/dev/full").exists()
+
+
+def test_an_error_in_the_user_s_own_code_names_its_file_and_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    own = tmp_path / "mine" / "cell.py"
+    own.parent.mkdir()
+    source = (
+        "def call(inner):\n"
+        "    raise ValueError('Exception encountered when calling Linear.call().\\n\\n'\n"
+        "        '\\x1b[1mno attribute kernel\\x1b[0m\\n\\nArguments: ...') from inner\n"
+    )
+    own.write_text(source)
+    names = {}
+    exec(compile(source, str(own), "exec"), names)
+    with pytest.raises(ValueError, match="kernel") as raised:
+        names["call"](KeyError("kernel"))
+    argv = [f"--usr_dir={own.parent}"]
+    line = guard.sentence_of(raised.value, "ut-x", (), argv)
+    assert f"ValueError (in {own}:2: no attribute kernel); " in line

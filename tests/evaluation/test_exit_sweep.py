@@ -89,8 +89,8 @@ def test_ut_eval_shows_and_keeps_the_table(
     def swept(run: Run, **options: Any) -> ExitSweep:
         assert run.output_dir == tmp_path
         asked.update(options)
-        for point in SWEEP.points:
-            options["on_point"](point)
+        for number, point in enumerate(SWEEP.points, start=1):
+            options["on_point"](point, number, len(SWEEP.points))
         return SWEEP
 
     monkeypatch.setattr("ut_tf.evaluation.exit_sweep.sweep_exits", swept)
@@ -99,9 +99,9 @@ def test_ut_eval_shows_and_keeps_the_table(
     assert asked["rules"] == ("kl", "entropy")
     *_, full, kl, drawn = captured.err.splitlines()
     progress = [line for line in captured.err.splitlines() if "evaluated eval_exit=" in line]
-    assert [line.split()[-1] for line in progress] == [
-        "eval_exit=none",
-        "eval_exit=kl,eval_exit_threshold=0.001",
+    assert [line.partition("evaluated ")[2] for line in progress] == [
+        "eval_exit=none (1 of 2)",
+        "eval_exit=kl,eval_exit_threshold=0.001 (2 of 2)",
     ]
     assert full.split() == ["none", "0.5", "6.00", "1.25"]
     assert kl.split() == ["kl", "0.001", "0.4375", "3.50", "0.75"]

@@ -297,3 +297,9 @@ def test_a_language_model_scores_texts() -> None:
         [-4 * np.log(VOCABULARY), -np.log(VOCABULARY)],
         rtol=1e-5,
     )
+
+
+@pytest.mark.parametrize("texts", ["1234", b"12", None, 5])
+def test_a_text_alone_is_no_list_of_examples(texts: Any) -> None:
+    with pytest.raises(UserError, match=r"expected a list of examples, such as \['a text'\]"):
+        translator().translate(texts)

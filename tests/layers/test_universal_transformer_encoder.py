@@ -92,6 +92,8 @@ def test_a_model_with_the_same_weights_has_the_same_states() -> None:
 def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
     with pytest.raises(UserError, match="steps_per_position"):
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL, steps_per_position=0.5))
+    with pytest.raises(UserError, match=r"embedded inputs .* not \(2, 3\): put a keras.*Embedding"):
+        ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL))(np.ones([2, 3], np.int32))
     with pytest.raises(UserError, match=r"8 wide.*hidden_size=16"):
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL))(states(1, 3, 8))
 

@@ -158,7 +158,7 @@ def sweep_exits(
     split: str | None = None,
     problem: Problem | None = None,
     rules: Sequence[str] = (),
-    on_point: Callable[[ExitPoint], None] | None = None,
+    on_point: Callable[[ExitPoint, int, int], None] | None = None,
 ) -> ExitSweep:
     """Judges a run's checkpoint without a rule and under exit rules at the thresholds of
     ``THRESHOLDS``; a rule of your own has its own threshold.
@@ -167,7 +167,7 @@ def sweep_exits(
       run: with prepared data.
       checkpoint, lengths, split, problem: as of ``measure_checkpoint``.
       rules: names; none: all that the model can take.
-      on_point: called with each point.
+      on_point: called with each point, its number from 1, and how many there are.
 
     Raises:
       UserError: as ``measure_checkpoint``, or the model cannot take a rule.
@@ -197,7 +197,7 @@ def sweep_exits(
         points.append(_judged(evaluator, steps, sets, *pair))
         headlines = evaluator.headlines(sets)
         if on_point is not None:
-            on_point(points[-1])
+            on_point(points[-1], len(points), len(pairs))
     names = [f"{part.name}/{name}" if part.name else name for part in sets for name in headlines]
     # A translator has two sets without a name: of given targets and of its own.
     shown = tuple(name for name in dict.fromkeys(names) if name in points[0].metrics)

@@ -174,6 +174,10 @@ class Translator:
             example cannot be read (``TextCodec.errors``), is no text, or is a prompt that leaves no
             room within config.max_length.
         """
+        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+            raise UserError(
+                f"`texts`={texts!r:.80}: expected a list of examples, such as ['a text']."
+            )
         given = ((self._reader.texts_of(example), None) for example in texts)
         return self._in_order(given, first, name, self._hypotheses)
 

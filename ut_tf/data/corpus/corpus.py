@@ -55,7 +55,10 @@ _REASONS = {
     "too_long": "with a line of more than {max_characters} characters",
     "length_ratio": "with one side more than {max_length_ratio:g} times as long as the other",
     "held_out": "held out for validation",
-    "like_held_out": "with the source or the target of a pair held out for validation",
+    "like_held_out": (
+        "with the source or the target of a pair held out for validation; disjoint_splits=false"
+        " trains on them"
+    ),
 }
 
 

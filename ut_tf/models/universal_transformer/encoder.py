@@ -119,6 +119,11 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         self._ponder_time = PonderTime(_metric_name(self.name)) if depth_varies else None
 
     def build(self, input_shape: Any) -> None:
+        if len(input_shape) != 3:
+            raise UserError(
+                f"the encoder takes embedded inputs [batch, length, hidden_size], not"
+                f" {tuple(input_shape)}: put a keras.layers.Embedding before it."
+            )
         if input_shape[-1] != self.network.hidden_size:
             raise UserError(
                 f"the encoder's inputs are {input_shape[-1]} wide, and"
