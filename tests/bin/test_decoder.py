@@ -211,7 +211,7 @@ def test_damaged_endless_and_empty_lines_harm_no_other(decode, tmp_path):
 @pytest.mark.parametrize(("answers", "told"), [(["", " ", "7"], True), (["", "8", "7"], False)])
 def test_mostly_blank_answers_are_told(answers, told, capsys):
     assert list(decoder.telling_of_blanks(answers)) == answers
-    assert ("2 of 3 answers are blank" in capsys.readouterr().err) == told
+    assert ("blank answers: 2 of 3." in capsys.readouterr().err) == told
 
 
 def test_bytes_that_are_no_text_are_told_with_their_line(decode, stories_dir, tmp_path):
