@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.bin.quick_commands import call_commands
+from ut_tf.bin import trainer
 from ut_tf.bin.flags import FlagError
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.config.hparams import HParams
@@ -187,3 +188,13 @@ def test_the_command_answers_without_tensorflow() -> None:
     assert "unknown name 'gpu'; did you mean gpus" in answers[1].errors
     assert "lower --hparams=batch_size=9000000 to" in answers[2].errors
     assert answers[2].imported == []
+
+
+@pytest.mark.xfail(strict=True, reason="the planner asks for prepared data or --plan_args")
+def test_a_plan_before_any_data_counts_the_network_of_the_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [f"--{name}={tmp_path / name}" for name in ("data_dir", "tmp_dir", "output_dir")]
+    status = trainer.main(["--problem=babi_qa", "--hparams_set=ut_base", "--plan", *folders])
+    assert status == 0
+    assert "12.8" in capsys.readouterr().out
