@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, before_end
-from ut_tf.data.text.refusals import ASCII_BLANK, character_class, quoted, where_wrong
+from ut_tf.data.text.refusals import ASCII_BLANK, character_class, quoted, text_where
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -110,7 +110,7 @@ class DigitCodec(TextCodec):
             f" is not what this problem reads: expected {expected}, of the digits"
             f" {self._digits[0]} to {self._digits[-1]}"
         )
-        return where_wrong(is_wrong, tf.strings.join([quoted(texts), told]))
+        return text_where(is_wrong, tf.strings.join([quoted(texts), told]))
 
     def _ids(self, plain: Any) -> Any:
         return symbol_ids(plain, self._symbols)

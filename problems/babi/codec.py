@@ -23,7 +23,7 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.refusals import (
     first_of,
     quoted,
-    where_wrong,
+    text_where,
     without_known_word,
 )
 from ut_tf.data.text.sentences import SENTENCE_ENDS
@@ -98,19 +98,19 @@ class StoryCodec(TextCodec):
         found = self._words.found(questions)
         no_word = found[0].row_lengths() == 0
         return first_of(
-            where_wrong(
+            text_where(
                 has_question,
                 tf.strings.join(
                     ["the story ", quoted(stories), " has a question: expected statements alone"]
                 ),
             ),
-            where_wrong(
+            text_where(
                 ~asks,
                 tf.strings.join(
                     ["the question ", quoted(questions), " has several sentences: expected one"]
                 ),
             ),
-            where_wrong(
+            text_where(
                 no_word,
                 tf.strings.join(["the question ", quoted(questions), " has no word: expected one"]),
             ),
@@ -122,7 +122,7 @@ class StoryCodec(TextCodec):
         counts = self._facts(texts[0])[0].row_lengths()
         told = f" facts: those before the last {self._max_facts} are left out"
         sentence = tf.strings.join(["has ", tf.strings.as_string(counts), told])
-        return where_wrong(counts > self._max_facts, sentence)
+        return text_where(counts > self._max_facts, sentence)
 
     def word_list(self, texts: Any) -> tuple[Any, Any]:
         """The words of stories and questions, and whether words.txt has each."""

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, before_end
-from ut_tf.data.text.refusals import quoted, where_wrong
+from ut_tf.data.text.refusals import quoted, text_where
 from ut_tf.data.text.vocabulary import BLANK, read_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.corpus import WORDS_FILE
@@ -164,7 +164,7 @@ class PassageCodec(TextCodec):
         has_context, has_question = (self._words.numbers(text).row_lengths() > 0 for text in texts)
         told = ["a context of ", quoted(texts[0]), " and a question of ", quoted(texts[1])]
         sentence = tf.strings.join([*told, ": expected words in both"])
-        return where_wrong(has_context != has_question, sentence)
+        return text_where(has_context != has_question, sentence)
 
     def examples_in(self, lines: Iterable[str], name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yields the number of each line, and (context, question).

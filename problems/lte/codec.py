@@ -20,7 +20,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, before_end
-from ut_tf.data.text.refusals import other_characters, quoted, where_wrong
+from ut_tf.data.text.refusals import other_characters, quoted, text_where
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -90,7 +90,7 @@ class CharacterCodec(TextCodec):
         foreign = other_characters(self._plain(texts), self._symbols)
         symbol = tf.strings.substr(foreign, 0, 1, "UTF8_CHAR")
         told = ["'", symbol, "' in ", quoted(texts), " is no symbol of this problem: expected "]
-        return where_wrong(foreign != "", tf.strings.join([*told, self._shown()]))
+        return text_where(foreign != "", tf.strings.join([*told, self._shown()]))
 
     def _ids(self, texts: Any) -> Any:
         return symbol_ids(self._plain(texts), self._symbols)

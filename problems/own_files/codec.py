@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.data.text.refusals import where_wrong
+from ut_tf.data.text.refusals import text_where
 from ut_tf.data.text.subword_codec import TranslationCodec, make_subword_codec
 from ut_tf.data.text.subword_files import read_subwords
 from ut_tf.data.text.vocabulary import read_symbols
@@ -62,7 +62,7 @@ class ClassesCodec(TextCodec):
         counts = self._subwords(texts[0]).row_lengths()
         told = f" subwords: those before the last {self._most - 1} are left out"
         sentence = tf.strings.join(["has ", tf.strings.as_string(counts - 1), told])
-        return where_wrong(counts > self._most, sentence)
+        return text_where(counts > self._most, sentence)
 
     def encode_targets(self, texts: Any) -> Any:
         """The classes int32 [batch] of their names, strings [batch]; -1 for another."""

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, before_end
-from ut_tf.data.text.refusals import shown_words, where_wrong
+from ut_tf.data.text.refusals import shown_words, text_where
 from ut_tf.data.text.vocabulary import WordVocabulary, split_blanks
 from ut_tf.problems.parsing.trees import linearise, read_trees, simplify
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
@@ -114,7 +114,7 @@ class ParseCodec(TextCodec):
             is_known = is_known.with_flat_values(~is_bracket | is_known.flat_values)
         unknown = tf.ragged.boolean_mask(symbols, ~is_known)
         told = " is no symbol of a tree: expected some such as (S (NP )NP )S"
-        return where_wrong(unknown.row_lengths() > 0, tf.strings.join([shown_words(unknown), told]))
+        return text_where(unknown.row_lengths() > 0, tf.strings.join([shown_words(unknown), told]))
 
     def plain_target(self, line: str, where: str) -> str:
         """The linearised tree of a line: as it stands there or, of a tree in brackets with its

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import Board, TextCodec, before_end
-from ut_tf.data.text.refusals import ASCII_BLANK, first_of, other_characters, quoted, where_wrong
+from ut_tf.data.text.refusals import ASCII_BLANK, first_of, other_characters, quoted, text_where
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.problems.reasoning.grids import SudokuSize
@@ -114,7 +114,7 @@ class AlignedCodec(TextCodec):
         number = f"{self._length} characters" if self._length else "characters"
         shown = characters + (self._other_blank if BLANK in characters else "")
         told = f" is not what this problem reads: expected {number} of '{shown}'"
-        return where_wrong(is_wrong, tf.strings.join([quoted(texts), told]))
+        return text_where(is_wrong, tf.strings.join([quoted(texts), told]))
 
 
 class SudokuCodec(AlignedCodec):
@@ -155,7 +155,7 @@ class SudokuCodec(AlignedCodec):
         told = tf.strings.join(
             [quoted(texts[0]), " has the digit ", digits, places, ": such a board has no solution"]
         )
-        return first_of(unreadable, where_wrong(tf.reduce_any(is_same, 1), told))
+        return first_of(unreadable, text_where(tf.reduce_any(is_same, 1), told))
 
 
 def _place(cell: int, size: SudokuSize) -> str:

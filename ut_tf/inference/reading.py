@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.data.text.refusals import first_of, where_wrong
+from ut_tf.data.text.refusals import first_of, text_where
 from ut_tf.inference.cutting import count, cut, last, without_end
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
@@ -69,12 +69,12 @@ class Reader:
         kept = [text for text, _ in limited]
         blank = tf.strings.strip(tf.strings.join(kept)) == ""
         errors = self._codec.errors_unless_blank(*kept)
-        kept = [where_wrong(errors == "", text) for text in kept]
+        kept = [text_where(errors == "", text) for text in kept]
         ids = self._codec.encode(*kept)["inputs"]
         read, cut_off = (self._facts if ids.shape.rank == 3 else self._symbols)(ids)
         warnings = (warning for _, warning in limited)
         told = _sentences(self._codec.left_out(*kept), cut_off, *warnings)
-        return Reading(_with_a_position(read), errors, where_wrong(errors == "", told), blank)
+        return Reading(_with_a_position(read), errors, text_where(errors == "", told), blank)
 
     def prompts(self, texts: Any) -> Reading:
         """Reads texts that a language model goes on from, strings [batch]: targets without the end.
@@ -82,9 +82,9 @@ class Reader:
         """
         texts, warning = self._limited(texts, keeps_end=True)
         errors = self._codec.target_errors(texts)
-        texts = where_wrong(errors == "", texts)
+        texts = text_where(errors == "", texts)
         ids = without_end(self._codec.encode_targets(texts))
-        told = where_wrong(count(ids) > self._most, self._too_long(keeps_end=True))
+        told = text_where(count(ids) > self._most, self._too_long(keeps_end=True))
         ids = _with_a_position(last(ids, self._most))
         symbols, room = count(ids), self._longest or ids.dtype.max
         no_room = [
@@ -93,9 +93,9 @@ class Reader:
             f" symbols, and an output has at most {room}, the prompt's included: shorten it, raise"
             " max_length, or give extra_length",
         ]
-        errors = first_of(errors, where_wrong(symbols >= room, tf.strings.join(no_room)))
+        errors = first_of(errors, text_where(symbols >= room, tf.strings.join(no_room)))
         warning = _sentences(told, warning)
-        return Reading(ids, errors, where_wrong(errors == "", warning), tf.equal(texts, ""))
+        return Reading(ids, errors, text_where(errors == "", warning), tf.equal(texts, ""))
 
     def targets(self, texts: Any) -> Reading:
         """Reads targets, strings [batch]; one with more than ``max_input_length`` symbols is an
@@ -104,11 +104,11 @@ class Reader:
         texts, beyond = self._limited(texts, keeps_end=False)
         blank = tf.strings.strip(texts) == ""
         told = f"the target has more than max_input_length={self._most} symbols: raise it"
-        errors = first_of(where_wrong(beyond != "", told), self._codec.target_errors(texts))
-        ids = self._codec.encode_targets(where_wrong(errors == "", texts))
+        errors = first_of(text_where(beyond != "", told), self._codec.target_errors(texts))
+        ids = self._codec.encode_targets(text_where(errors == "", texts))
         if ids.shape.rank == 1:
             return Reading(ids, errors, tf.zeros_like(errors), blank)
-        errors = first_of(errors, where_wrong(count(ids) > self._most, told))
+        errors = first_of(errors, text_where(count(ids) > self._most, told))
         ids = _with_a_position(ids[:, : self._most])
         return Reading(ids, errors, tf.zeros_like(errors), blank)
 
@@ -119,17 +119,17 @@ class Reader:
         start = tf.maximum(length - most, 0) if keeps_end else tf.zeros_like(length)
         kept = tf.strings.substr(texts, start, tf.fill(tf.shape(start), most), "UTF8_CHAR")
         told = f"has more than {most} characters: the {_which(keeps_end)} ones are left out"
-        return kept, where_wrong(length > most, told)
+        return kept, text_where(length > most, told)
 
     def _symbols(self, ids: Any) -> tuple[Any, Any]:
-        warnings = where_wrong(count(ids) > self._most, self._too_long(self._keeps_end))
+        warnings = text_where(count(ids) > self._most, self._too_long(self._keeps_end))
         return (last if self._keeps_end else cut)(ids, self._most), warnings
 
     def _facts(self, ids: Any) -> tuple[Any, Any]:
         most = self._spec.max_words
         has_more = tf.reduce_any(ids[:, :, most:] != PADDING_ID, [1, 2])
         told = f"has a sentence of more than {most} words: the last ones are left out"
-        return ids[:, :, :most], where_wrong(has_more, told)
+        return ids[:, :, :most], text_where(has_more, told)
 
     def _too_long(self, keeps_end: bool) -> str:
         which = _which(keeps_end)

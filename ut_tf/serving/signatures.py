@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.data.text.refusals import first_of, shown_words, where_wrong
+from ut_tf.data.text.refusals import first_of, shown_words, text_where
 from ut_tf.inference.answers import Answers
 from ut_tf.inference.batches import MOST_POSITIONS, positions_beside
 from ut_tf.inference.parts import in_parts
@@ -141,7 +141,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         probabilities = tf.where(answered[:, None], tf.nn.softmax(logits), 0.0)
         best = tf.argmax(probabilities, -1, output_type=tf.int32)
         return {
-            "outputs": where_wrong(answered, self.codec.decode(best)),
+            "outputs": text_where(answered, self.codec.decode(best)),
             "probability": tf.reduce_max(probabilities, -1),
             "probabilities": probabilities,
         } | self._told(reading, texts)
@@ -153,7 +153,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         times = _in_parts(self._answers.ponder_times, features, [None, None])
         is_read = (reading.errors == "")[:, None]
         return {
-            "tokens": where_wrong(is_read, self.codec.tokens(features)),
+            "tokens": text_where(is_read, self.codec.tokens(features)),
             "ponder_times": tf.where(is_read, times, 0.0),
         } | self._told(reading, texts)
 
@@ -171,7 +171,7 @@ class Servable(tf.Module):  # type: ignore[misc]
 
     def _best(self, outputs: Any, scores: Any, reading: Reading) -> dict[str, Any]:
         is_read = (reading.errors == "")[:, None]
-        outputs, scores = where_wrong(is_read, outputs), tf.where(is_read, scores, _REFUSED)
+        outputs, scores = text_where(is_read, outputs), tf.where(is_read, scores, _REFUSED)
         several = self._config.n_best > 1 and self._spec.targets == "tokens"
         return {
             "outputs": outputs if several else outputs[:, 0],
@@ -184,13 +184,13 @@ class Servable(tf.Module):  # type: ignore[misc]
         """
         return {
             ERROR: reading.errors,
-            WARNING: where_wrong(reading.errors == "", self._warnings(reading, texts)),
+            WARNING: text_where(reading.errors == "", self._warnings(reading, texts)),
         }
 
     def _warnings(self, reading: Reading, texts: Sequence[Any]) -> Any:
         """Sentences about what was left out, and about words that the vocabulary lacks."""
         left_out = tf.strings.join(["the input ", reading.warnings])
-        left_out = where_wrong(reading.warnings != "", left_out)
+        left_out = text_where(reading.warnings != "", left_out)
         found = self.codec.word_list(tf.strings.join(texts, "\n"))
         if found is None:
             return left_out
@@ -199,7 +199,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         told = tf.strings.join(
             ["the vocabulary lacks words of the input, read as unknown: ", shown_words(unknown)]
         )
-        told = where_wrong(unknown.row_lengths() > 0, told)
+        told = text_where(unknown.row_lengths() > 0, told)
         both = tf.logical_and(left_out != "", told != "")
         return tf.strings.join([left_out, tf.where(both, "; ", ""), told])
 

@@ -5,7 +5,7 @@ How it is used::
 
     foreign = other_characters(texts, "0123456789")
     told = tf.strings.join([quoted(texts), " is no number: expected digits"])
-    errors = where_wrong(foreign != "", told)          # strings [batch], "" where nothing is wrong
+    errors = text_where(foreign != "", told)          # strings [batch], "" where nothing is wrong
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def other_characters(texts: Any, characters: str) -> Any:
     return tf.strings.regex_replace(texts, character_class(characters), "")
 
 
-def where_wrong(is_wrong: Any, sentences: Any) -> Any:
-    """The sentences, strings [batch] or one, where bool [batch] is true; "" elsewhere."""
-    return tf.where(is_wrong, sentences, "")
+def text_where(condition: Any, texts: Any) -> Any:
+    """The texts, strings [batch] or one, where bool [batch] is true; "" elsewhere."""
+    return tf.where(condition, texts, "")
 
 
 def first_of(*errors: Any) -> Any:
@@ -71,4 +71,4 @@ def without_known_word(found: tuple[Any, Any], what: str) -> Any:
     words, is_known = found
     has_known = tf.reduce_any(is_known, axis=1)
     told = tf.strings.join([f"{what} has no word that the model knows (", shown_words(words), ")"])
-    return where_wrong(tf.logical_and(words.row_lengths() > 0, ~has_known), told)
+    return text_where(tf.logical_and(words.row_lengths() > 0, ~has_known), told)
