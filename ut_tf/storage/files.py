@@ -146,7 +146,7 @@ def _check_regular(mode: int, path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"{path.name} is no regular file", str(path))
+        raise OSError(errno.EINVAL, "no regular file, but a pipe or a device", str(path))
 
 
 def sha256_of(path: Path) -> str:
