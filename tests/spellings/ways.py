@@ -263,6 +263,7 @@ class Ways:
         return [Told(block) for block in blocks[1:]], refused
 
     def _query(self, signature: str, text: str) -> list[Told]:
+        text = _without_inner_cr(text)
         argv = [f"--server={self._server.address}", "--model_name=toy", f"--signature={signature}"]
         _, lines = self._call(query.main, text, *argv, "--json")
         answers = [line for line in lines if line.startswith("{")]
@@ -278,6 +279,7 @@ class Ways:
             return self._call(decoder.main, text, f"--output_dir={self.run.output_dir}", *argv)
 
     def _decode_file(self, flag: str, text: str) -> list[Told]:
+        text = _without_inner_cr(text)
         (self._folder / "lines.txt").write_text(text, encoding="utf-8")
         status, lines = self._decode("", f"--{flag}={self._folder / 'lines.txt'}")
         if status:
@@ -360,3 +362,8 @@ def _as_it_is(value: Any) -> Any:
 def _as_base64(value: Any) -> Any:
     encoded = base64.b64encode(value.encode()).decode() if isinstance(value, str) else None
     return value if encoded is None else {"b64": encoded}
+
+
+def _without_inner_cr(lines: str) -> str:
+    # Files are refused for a CR inside of a line, whatever the problem: test_line_ends.py.
+    return re.sub(r"\r(?!\n)", "", lines)
