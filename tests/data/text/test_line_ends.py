@@ -78,11 +78,20 @@ def test_cr_line_ends_are_refused_below_one_lf(name: str, tmp_path: Path) -> Non
     text, read = READERS[name]
     first, rest = text.split("\n", 1)
     path = tmp_path / name
-    path.write_bytes(f"{first}\n{rest}\r{rest}\n".encode())
-    with pytest.raises(UserError, match=rf"{name}, line 2 has CR line ends .* 2 lines"):
+    path.write_bytes(f"{first}\n{rest}\r{rest}\r{rest}\n".encode())
+    with pytest.raises(UserError, match=rf"{name}, line 2 has CR line ends .* 3 lines"):
         read(path)
 
 
 def test_other_line_ends_are_left_alone() -> None:
-    for lines in ([b"five\r\n", b"six"], [b"four\r\n"], [b"four\r"], [b"a\r\r\n"], [b"\r"], []):
+    crawled = [*[b"one\n"] * 9, b"two\rthree\n", b"four\r\n"]
+    for lines in (
+        crawled,
+        [b"five\r\n", b"six"],
+        [b"four\r\n"],
+        [b"four\r"],
+        [b"a\r\r\n"],
+        [b"\r"],
+        [],
+    ):
         assert list(checked_line_ends(lines, "a")) == lines

@@ -10,20 +10,26 @@ from ut_tf.errors import UserError
 def checked_line_ends(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yields the lines of a file as they are.
 
+    A CR here and there inside a line is text, as crawled corpora have it.
+
     Args:
       lines: of the file, divided at LF, with their ends.
       name: of the file, for the message.
 
     Raises:
-      UserError: a line has CRs inside: it was meant as several, or they are there by mistake.
+      UserError: at some line the file has had no fewer CRs inside lines than lines: they were meant
+        as line ends.
     """
+    inside = 0
     for number, line in enumerate(lines, start=1):
         # Most lines have no CR at all.
-        if b"\r" in line and b"\r" in (text := line.rstrip(b"\r\n")):
-            count = text.count(b"\r") + 1
-            raise UserError(
-                f"{name}, line {number} has CR line ends (old Macintosh), so that {count:,} lines"
-                " would be one: convert them to LF (tr '\\r' '\\n' < FILE), or take them away where"
-                " they end no line (sed 's/\\r\\(.\\)/ \\1/g' FILE)."
-            )
+        if b"\r" in line:
+            inside += line.rstrip(b"\r\n").count(b"\r")
+            if inside >= number:
+                raise UserError(
+                    f"{name}, line {number} has CR line ends (old Macintosh), so that"
+                    f" {inside + 1:,} lines would be one: convert them to LF (tr '\\r' '\\n' <"
+                    " FILE), or take them away where they end no line (sed 's/\\r\\(.\\)/ \\1/g'"
+                    " FILE)."
+                )
         yield line
