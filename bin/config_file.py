@@ -62,7 +62,8 @@ def parse_with_config(
     values = parse(command, description, flags, argv)
     if not values.config:
         return values
-    return parse(command, description, flags, _with_config(values, flags, argv))
+    every = _with_config(values, flags, argv)
+    return parse(command, description, flags, every, are_typed=False)
 
 
 def _with_config(

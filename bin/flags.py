@@ -99,9 +99,14 @@ def hyperparameters() -> frozenset[str]:
 
 
 def parse(
-    command: str, description: str, flags: Sequence[Flag], argv: Sequence[str]
+    command: str,
+    description: str,
+    flags: Sequence[Flag],
+    argv: Sequence[str],
+    are_typed: bool = True,
 ) -> absl_flags.FlagValues:
-    """The values of the flags in `argv` (without the command's own name).
+    """The values of the flags in `argv` (without the command's own name); `are_typed`: by a user,
+    none of them from a file.
 
     Raises:
       HelpAsked: --help or --version is among them.
@@ -152,7 +157,7 @@ def parse(
                 " (ut-decoder and ut-eval average several)."
             )
     for flag in flags:
-        if flag.name in _LISTS and values[flag.name].present > 1:
+        if are_typed and flag.name in _LISTS and values[flag.name].present > 1:
             raise FlagError(
                 f"--{flag.name} is given {values[flag.name].present} times, of which the last would"
                 f" stand alone: join them with a comma, --{flag.name}=NAME=VALUE,NAME=VALUE."

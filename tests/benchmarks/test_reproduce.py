@@ -111,6 +111,7 @@ class JobsHere(Jobs):
             yield Outcome(job, 0, names, seconds=1.0, stopped=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_a_run_is_trained_again_once_and_compared(
     tmp_path: Path,

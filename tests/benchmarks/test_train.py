@@ -97,6 +97,7 @@ def test_counts_what_the_graph_computes(
     assert benchmark.training_flop(network, spec, batch, *sizes) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_command_prints_a_table_and_json(
     benchmark: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]

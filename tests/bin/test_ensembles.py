@@ -64,6 +64,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return answer
 
 
+@pytest.mark.slow
 def test_perplexity_is_that_of_the_mean_probabilities(language, call) -> None:
     first, second = language
     problem = first.make_problem()

@@ -150,6 +150,7 @@ def test_kinds_have_pages_of_their_own(kind: str) -> None:
     assert registry_page(kind) in registry_page()
 
 
+@pytest.mark.slow
 def test_every_name_is_on_some_page() -> None:
     for kind in (registry.models, registry.hparams_sets, registry.problems):
         for name in kind.names():

@@ -80,6 +80,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Any, 
     return model, history, folder
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_fit_and_the_ponder_time_is_in_the_history(fitted: Any) -> None:
     model, history, _ = fitted
     assert len(history.epoch) == 2

@@ -180,6 +180,15 @@ REPEATS = (
     "transformer, learned, backward",
     "mem_transformer, learned",
     "mem_bottleneck_transformer, learned",
+    # Like these are drawn in universal_transformer/test_any_configuration.py.
+    "tensor2tensor",
+    "halting, tensor2tensor",
+    "halting, sepconv",
+    "learned, from the end",
+    "highway, pre-norm",
+    "gru",
+    "relative",
+    "transformer, relative",
 )
 # Outputs go beyond the first room for positions, so that more has to be made.
 BEAM = DecodeConfig(beam_size=3, n_best=3, min_length=18, max_length=20)

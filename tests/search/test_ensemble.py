@@ -66,6 +66,7 @@ class WholePrefixes:
         return self.model(features, training=training)
 
 
+@pytest.mark.slow
 def test_families_mix_with_and_without_caches() -> None:
     halting = random_model(halting="basic", act_max_steps=4, act_halting_bias_init=0.5)
     models = [halting, random_transformer(seed=6), WholePrefixes(random_model(seed=7))]

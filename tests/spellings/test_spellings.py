@@ -47,13 +47,22 @@ _ACCURACY, _SHOWN, _FEW = 1e-4, 12, 4
 Way = Callable[[Sequence[Example]], list[Told]]
 
 
+# Their codecs share what reads texts with those of other tables, which every run of the tests has.
+SLOW = {
+    subwords.TENSOR2TENSOR.name,
+    "bits",
+    "sentences",
+    "passage texts",
+    "sentences to parse",
+    "programs",
+    "numbers",
+    "passages",
+}
+
+
 @pytest.mark.parametrize(
     "table",
-    [
-        # Its graphs take longest, and its ids are compared with tensor2tensor's own.
-        pytest.param(table, marks=[pytest.mark.slow] * (table is subwords.TENSOR2TENSOR))
-        for table in TABLES
-    ],
+    [pytest.param(table, marks=[pytest.mark.slow] * (table.name in SLOW)) for table in TABLES],
     ids=lambda table: table.name,
 )
 def test_every_way_in_reads_and_refuses_alike(

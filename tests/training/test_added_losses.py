@@ -283,7 +283,7 @@ class Looping(Priced):
         return x * output_scale
 
 
-@pytest.mark.parametrize("halting", ["none", "basic"])
+@pytest.mark.parametrize("halting", [pytest.param("none", marks=pytest.mark.slow), "basic"])
 def test_a_refused_run_leaves_its_directory_free_for_another(tmp_path: Path, halting: str) -> None:
     changes = {**CHANGES, "transition": "looping", "halting": halting}
     run = toy_run(tmp_path / "run", "toy_class", **changes)

@@ -125,6 +125,7 @@ def _multiplexer(run: Run) -> Any:
     return multiplexer.Reload()
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_examples_and_the_graph(trained: Run) -> None:
     multiplexer = _multiplexer(trained)
     (name,) = multiplexer.Runs()

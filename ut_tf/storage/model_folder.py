@@ -57,8 +57,8 @@ def check_model_folder(folder: Path) -> None:
         raise UserError(f"{folder} is no folder: name the folder of a saved model.")
     if (folder / CHECKPOINTS_FOLDER).is_dir() and not holds_model(folder):
         raise UserError(
-            f"{folder} is a run directory and no saved model: read it with ut_tf.Run.load (of a"
-            " command: --output_dir), or save it first with ut_tf.save."
+            f"{folder} is a run directory and no saved model: read it with ut_tf.Run.load (commands"
+            " take it as `output_dir`), or save it first with ut_tf.save."
         )
     missing = [name for name in (CONFIG_FILE, WEIGHTS_FILE) if not (folder / name).is_file()]
     if missing:

@@ -116,7 +116,7 @@ RULES: dict[str, Any] = {
 }
 
 
-@settings(max_examples=6, **RULES)
+@settings(max_examples=3, **RULES)
 @given(CONFIGURATIONS)
 def test_all_ways_to_compute_a_configuration_agree(configuration: dict[str, Any]) -> None:
     check(configuration)

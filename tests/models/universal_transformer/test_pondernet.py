@@ -83,6 +83,7 @@ def test_sure_steps_keep_logarithms_and_gradients_finite() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_loss_leads_to_the_distribution_at_which_it_is_least() -> None:
     """Σ p_n L_n + β KL(p ‖ g) is least at p_n = g_n exp(-L_n / β) / Z."""
     losses, weight, rate = np.array([2.0, 0.5, 0.4, 0.9]), 0.5, 0.3
