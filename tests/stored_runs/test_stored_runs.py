@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 import tensorflow as tf
 
 import ut_tf
+from ut_tf import registry
 
 HERE = Path(__file__).parent
 RUNS = sorted(path.parent.name for path in HERE.glob("*/expected.json"))
@@ -76,8 +79,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def load(tmp_path: Path, folders: dict[str, Path]) -> Any:
-    """Copies a stored run, so that nothing is written beside the tests, and loads the copy."""
+def load(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    """Copies a stored run, so that nothing is written beside the tests, and loads the copy; what
+    its code registers is forgotten afterwards.
+    """
+    for known in vars(registry).values():
+        if isinstance(known, registry.Registry):
+            monkeypatch.setattr(known, "_registered", dict(known._registered))
 
     def call(name: str) -> ut_tf.Run:
         folder = tmp_path / name
@@ -92,7 +102,8 @@ def load(tmp_path: Path, folders: dict[str, Path]) -> Any:
         parts = HERE / name / "user_parts"
         return ut_tf.Run.load(folder, usr_dir=parts if parts.is_dir() else None, **folders)
 
-    return call
+    yield call
+    sys.modules.pop("user_parts", None)
 
 
 @pytest.mark.parametrize("name", RUNS)
