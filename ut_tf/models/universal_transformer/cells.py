@@ -101,7 +101,8 @@ class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
 
     def initial_memory(self, inputs: Any) -> Any:
         """Returns the memory before the first step; default: zeros like the inputs."""
-        return tf.zeros_like(inputs)
+        # Without a call of its own a cell has nothing to carry, which would cost time.
+        return () if type(self) is BasicCell else tf.zeros_like(inputs)
 
     def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
         """Returns (what the block of recurrent step `step`, from 0, reads; the memory that the call

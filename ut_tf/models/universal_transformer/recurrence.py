@@ -76,8 +76,8 @@ class Recurrence(OptionalOutputs, Composite):
       weights have an entry for each layer of each step).
 
     Raises:
-      UserError: the cell does not go with the halting, or has no memory to be returned, or an exit
-        rule lacks its head, or a part adds a loss in a loop, of a graph that trains.
+      UserError: the cell does not go with the halting, has no memory to be returned, or has a layer
+        that is not built; or an exit rule lacks its head.
     """
 
     # Stored weights have the name of 0.1.
@@ -180,16 +180,14 @@ class Recurrence(OptionalOutputs, Composite):
         self, depth: Depth, given: LoopInputs, watch: Watch, carry: Carry, mask: Any
     ) -> tuple[Any, RecurrenceDetails]:
         """Runs the loop that suits the depth; returns (states, RecurrenceDetails)."""
-        loop, counted = (
-            WholeLoop(self.recurrent_step, given, watch),
-            self.halting_unit.counted(mask),
-        )
+        step, counted = self.recurrent_step, self.halting_unit.counted(mask)
+        loop = WholeLoop(step, given, watch)
         if type(depth) is Depth:
             carry, attention = loop.unrolled(depth, carry)
             details = depth.details(None, mask, None)
             return depth.output(carry, ()), loop.with_attention(details, attention)
         if not isinstance(depth, AllSteps) and self._skips_halted(watch):
-            return CompactLoop(self.recurrent_step, given).repeated(depth, carry, counted, mask)
+            return CompactLoop(step, given).repeated(depth, carry, counted, mask)
         carry, kept, taken, attention = loop.repeated(depth, carry, counted)
         if isinstance(depth, AllSteps):
             states, details = depth.result(kept, counted)
